@@ -1,0 +1,90 @@
+"""What the rest of anabranch asks of Spark, and nothing more.
+
+Two bindings answer: `native`, through classes that ship inside Spark, for classic sessions; `portable`,
+through the public API alone, for Spark Connect. Both give the same rows and the same files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from anabranch.predicates.expressions import Predicate
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode
+
+FileMask = npt.NDArray[np.bool_]
+"""One entry a file, in the order of the file table; True where the file must be read."""
+
+FILE_ID_COLUMN = "__anabranch_file_id"
+"""Row number of the file in `ScanRequest.files`; int."""
+ROW_INDEX_COLUMN = "__anabranch_row_index"
+"""Position of the row in its data file, counting hidden rows; long."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """Read these files as rows of the table.
+
+    The result has the columns of `schema`, in order, under logical names and with the schema's types.
+    """
+
+    table_root: str
+    schema: StructType
+    """Logical schema of the table, partition columns included, column-mapping metadata on its fields."""
+    partition_columns: tuple[str, ...]
+    """Logical names."""
+    column_mapping: ColumnMappingMode
+    files: pa.Table
+    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`."""
+    load_vector: Callable[[DeletionVectorDescriptor], BitMap64]
+    """Positions of the hidden rows; called once for each file that has a vector and survives skipping."""
+    prune: Callable[[Predicate], FileMask]
+    """Which files can hold a row for which the predicate, in physical names, is true."""
+    with_positions: bool = False
+    """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """Write these rows as new data files of the table; nothing is committed."""
+
+    table_root: str
+    frame: DataFrame
+    """Its columns are exactly those of `schema`: same order, logical names, same types."""
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    column_mapping: ColumnMappingMode
+    properties: TableProperties
+    """Which columns get statistics, random file prefixes, compression."""
+    max_records_per_file: int | None = None
+    options: Sequence[tuple[str, str]] = ()
+    """Further Parquet writer options, such as ("compression", "zstd")."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Data files that are complete and durable, as `add` actions with `data_change=True` and statistics."""
+
+    adds: tuple[AddFile, ...]
+    num_rows: int
+    size_bytes: int
+
+
+class Engine(Protocol):
+    """Spark, as far as a Delta table needs it."""
+
+    def scan(self, request: ScanRequest) -> DataFrame:
+        """Rows of the files, hidden ones left out. Lazy: files are opened when the frame runs."""
+
+    def write(self, request: WriteRequest) -> WrittenFiles:
+        """Run the frame and write its rows. Empty files are never produced."""

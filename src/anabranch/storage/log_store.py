@@ -1,0 +1,78 @@
+"""What every storage offers. It moves bytes and knows nothing of Delta."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class PutOutcome(enum.Enum):
+    """What is known after a conditional put."""
+
+    CREATED = "created"
+    """The file is ours and durable."""
+    EXISTS = "exists"
+    """A file of that name was there. It may still be ours: an earlier reply can be lost."""
+    UNKNOWN = "unknown"
+    """The storage gave no trustworthy answer; the file may or may not be there."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file as a listing shows it."""
+
+    path: str
+    """Relative to the store's root, `/`-separated, never URI-encoded."""
+    size_bytes: int
+    modified_ms: int
+
+
+class LogStore(Protocol):
+    """The files under one root, addressed by relative, plain (not URI-encoded) paths.
+
+    Reads and listings see every put that returned before they began. A path that leaves the root
+    (`..`, absolute, empty, NUL) raises `PathOutsideTableError`.
+    """
+
+    @property
+    def root(self) -> str:
+        """The root as Spark spells it: an absolute local path, or a URL such as `s3a://bucket/t`."""
+
+    def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
+        """Files directly in `directory` whose name sorts after `start_after`, by name, ascending.
+
+        Names compare by UTF-8 bytes. A directory that does not exist is empty. Temporary files of
+        unfinished puts are not listed.
+        """
+
+    def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
+        """Every file below `directory`, in no particular order."""
+
+    def head(self, path: str) -> StoredFile | None:
+        """What a listing would show of `path`, or None where there is no such file."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file. Raises `FileMissingError`, `StorageError`."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Exactly `length` bytes from `offset`; a shorter file raises `StorageError`."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        """The file for random access, without loading it whole where the storage can."""
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """Make `path` with `data`, all or nothing, unless a file of that name exists.
+
+        CREATED means durable: it survives a power loss. Raises `StorageError` only when the file was
+        surely not made (no permission, no space); doubt is `UNKNOWN`.
+        """
+
+    def put(self, path: str, data: bytes) -> None:
+        """Make or replace `path`, all or nothing. Raises `StorageError`."""
+
+    def delete(self, path: str) -> None:
+        """Remove `path`; one that is not there is no error. Raises `StorageError`."""
