@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
+import anabranch
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[object]:
+def spark() -> Iterator[SparkSession]:
     """One local Spark session for the whole run."""
-    from pyspark.sql import SparkSession
-
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")
         .appName("anabranch-tests")
@@ -30,3 +35,23 @@ def spark() -> Iterator[object]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def delta(spark: SparkSession) -> SparkSession:
+    """The shared session, enabled."""
+    return anabranch.enable(spark)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a table may go; there is none yet."""
+    return str(tmp_path / "a table")
+
+
+@pytest.fixture
+def name(delta: SparkSession) -> Iterator[str]:
+    """The name of a table that is not there yet."""
+    made = f"t_{uuid.uuid4().hex[:8]}"
+    yield made
+    delta.sql(f"DROP TABLE IF EXISTS {made}")

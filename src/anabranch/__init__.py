@@ -1,3 +1,27 @@
-"""Delta Lake tables for PySpark, with row-level concurrency and nothing added to Spark's classpath."""
+"""Delta Lake tables for PySpark, with row-level concurrency and nothing added to Spark's classpath.
+
+    import anabranch
+
+    spark = anabranch.session()      # a local session that knows Delta, or
+    anabranch.enable(spark)          # a running one that learns it
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anabranch.sessions import enable, session
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "enable", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    # The command line reads logs without Spark, and importing Spark's classes takes longer than that.
+    if name in {"enable", "session"}:
+        import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
+
+        return getattr(sessions, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -7,13 +7,22 @@ Fields the protocol requires have no default, so that they are always written.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A Java long; decoding refuses anything beyond, as other readers would."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A size, an offset, a number of things."""
 
-class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What all actions share."""
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """What all actions share.
+
+    Decoding straight into these types fails on unknown fields; `actions_json` then takes its slower way,
+    which keeps them.
+    """
 
     unknown: dict[str, Any] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="__unknown__")
     """Fields found in the log that the protocol did not name when this was written; UNSET for none."""
@@ -39,15 +48,15 @@ class Metadata(Action, frozen=True, kw_only=True):
     schema_string: str
     partition_columns: list[str]
     configuration: dict[str, str | None]
-    created_time: int | None = None
+    created_time: Long | None = None
     """Milliseconds since the Unix epoch."""
 
 
 class Protocol(Action, frozen=True, kw_only=True):
     """What a client must support. See "Protocol Evolution"."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Long
+    min_writer_version: Long
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -58,10 +67,10 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
     storage_type: str
     """`u`: file named by UUID in the table, `p`: absolute path, `i`: inline."""
     path_or_inline_dv: str = msgspec.field(name="pathOrInlineDv")
-    offset: int | None = None
-    size_in_bytes: int
-    cardinality: int
-    max_row_index: int | None = None
+    offset: Count | None = None
+    size_in_bytes: Count
+    cardinality: Count
+    max_row_index: Count | None = None
 
     @property
     def unique_id(self) -> str:
@@ -78,14 +87,14 @@ class AddFile(Action, frozen=True, kw_only=True):
     """URI-encoded, as in the log."""
     partition_values: dict[str, str | None]
     """By physical name."""
-    size: int
-    modification_time: int
+    size: Count
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
     clustering_provider: str | None = None
 
     @property
@@ -99,16 +108,16 @@ class RemoveFile(Action, frozen=True, kw_only=True):
 
     path: str
     """URI-encoded, as in the log."""
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     data_change: bool
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Count | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -121,7 +130,7 @@ class AddCDCFile(Action, frozen=True, kw_only=True):
 
     path: str
     partition_values: dict[str, str | None]
-    size: int
+    size: Count
     data_change: bool
     tags: dict[str, str | None] | None = None
 
@@ -130,8 +139,8 @@ class SetTransaction(Action, frozen=True, kw_only=True):
     """How far an application got. See "Transaction Identifiers"."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 class DomainMetadata(Action, frozen=True, kw_only=True):
@@ -145,9 +154,9 @@ class DomainMetadata(Action, frozen=True, kw_only=True):
 class CommitInfo(Action, frozen=True, kw_only=True):
     """Who did what. See "Commit Provenance Information"."""
 
-    version: int | None = None
-    in_commit_timestamp: int | None = None
-    timestamp: int | None = None
+    version: Long | None = None
+    in_commit_timestamp: Long | None = None
+    timestamp: Long | None = None
     user_id: str | None = None
     user_name: str | None = None
     operation: str | None = None
@@ -155,7 +164,7 @@ class CommitInfo(Action, frozen=True, kw_only=True):
     job: dict[str, Any] | None = None
     notebook: dict[str, Any] | None = None
     cluster_id: str | None = None
-    read_version: int | None = None
+    read_version: Long | None = None
     isolation_level: str | None = None
     is_blind_append: bool | None = None
     operation_metrics: dict[str, Any] | None = None
@@ -169,13 +178,13 @@ class Sidecar(Action, frozen=True, kw_only=True):
     """A file that holds a part of a V2 checkpoint. See "Sidecar File Information"."""
 
     path: str
-    size_in_bytes: int
-    modification_time: int
+    size_in_bytes: Count
+    modification_time: Long
     tags: dict[str, str | None] | None = None
 
 
 class CheckpointMetadata(Action, frozen=True, kw_only=True):
     """What a V2 checkpoint says of itself. See "Checkpoint Metadata"."""
 
-    version: int
+    version: Long
     tags: dict[str, str | None] | None = None

@@ -39,6 +39,8 @@ class ScanRequest:
     """
 
     table_root: str
+    version: int | None
+    """The version read, if it was the newest; None for time travel, which no later commit can contradict."""
     schema: StructType
     """Logical schema of the table, partition columns included, column-mapping metadata on its fields."""
     partition_columns: tuple[str, ...]
@@ -52,6 +54,15 @@ class ScanRequest:
     """Which files can hold a row for which the predicate, in physical names, is true."""
     with_positions: bool = False
     """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
+    tracked: bool = False
+    """`prune` must see the filters of every use of this scan. Otherwise Spark may run one scan, or take cached rows,
+    for all scans of the same files."""
+    load_vectors: Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]] | None = None
+    """As `load_vector`, for many at once, in their order; used instead of it where there is one."""
+    allowed_prefixes: tuple[str, ...] = ()
+    """Where data files outside `table_root` may lie, as in a shallow clone."""
+    options: Sequence[tuple[str, str]] = ()
+    """Settings of the file system, such as ("fs.s3a.endpoint", …), for this scan alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +79,9 @@ class WriteRequest:
     """Which columns get statistics, random file prefixes, compression."""
     max_records_per_file: int | None = None
     options: Sequence[tuple[str, str]] = ()
-    """Further Parquet writer options, such as ("compression", "zstd")."""
+    """Further Parquet writer options, such as ("compression", "zstd"), and settings of the file system."""
+    open_file: Callable[[str], pa.NativeFile] | None = None
+    """Opens a file of the table by its relative, plain path, for its footer; by default from local disk."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +98,12 @@ class Engine(Protocol):
 
     def scan(self, request: ScanRequest) -> DataFrame:
         """Rows of the files, hidden ones left out. Lazy: files are opened when the frame runs."""
+
+    def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
+        """Which versions of a table the frame reads, other than by time travel.
+
+        A write of such a frame to the same table is no blind append: its rows depend on what it read.
+        """
 
     def write(self, request: WriteRequest) -> WrittenFiles:
         """Run the frame and write its rows. Empty files are never produced."""

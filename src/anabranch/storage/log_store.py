@@ -34,8 +34,10 @@ class StoredFile:
 class LogStore(Protocol):
     """The files under one root, addressed by relative, plain (not URI-encoded) paths.
 
-    Reads and listings see every put that returned before they began. A path that leaves the root
-    (`..`, absolute, empty, NUL) raises `PathOutsideTableError`.
+    Reads and listings see every put that returned before they began; a listing begins when its first
+    file is asked for. A path that leaves the root or has no one meaning (`..`, `.`, absolute, empty, an empty
+    segment, NUL) raises `PathOutsideTableError`. What the storage itself refuses or fails to do raises
+    `StorageError`; its text shows no secrets. Any number of threads may share a store.
     """
 
     @property
@@ -45,8 +47,8 @@ class LogStore(Protocol):
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         """Files directly in `directory` whose name sorts after `start_after`, by name, ascending.
 
-        Names compare by UTF-8 bytes. A directory that does not exist is empty. Temporary files of
-        unfinished puts are not listed.
+        Names compare by UTF-8 bytes. Subdirectories are not shown. A directory that does not exist is
+        empty. Temporary files of unfinished puts are never listed, here or by `list_tree`.
         """
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
@@ -62,13 +64,17 @@ class LogStore(Protocol):
         """Exactly `length` bytes from `offset`; a shorter file raises `StorageError`."""
 
     def open(self, path: str) -> pa.NativeFile:
-        """The file for random access, without loading it whole where the storage can."""
+        """The file for random access, without loading it whole where the storage can.
+
+        Raises `FileMissingError`, `StorageError`; reading from it may raise `StorageError` too.
+        """
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         """Make `path` with `data`, all or nothing, unless a file of that name exists.
 
         CREATED means durable: it survives a power loss. Raises `StorageError` only when the file was
-        surely not made (no permission, no space); doubt is `UNKNOWN`.
+        surely not made (no permission, no space); doubt is `UNKNOWN`. A storage that cannot decide between
+        two writers raises `ConditionalPutUnsupportedError`, which is one, and writes nothing.
         """
 
     def put(self, path: str, data: bytes) -> None:

@@ -1,0 +1,252 @@
+"""Opening a table with many files: time and memory, beside delta-rs.
+
+    python benchmarks/open_table.py 1000000
+
+makes a log (no data files) of one checkpoint with that many files, some 300 bytes of statistics each, in
+1,000 partitions, then opens it in fresh processes and prints a Markdown table. `--commits` adds commits after
+the checkpoint, `--runs` says how often each is measured; the median is shown with the range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in [
+                ("id", "long"),
+                ("name", "string"),
+                ("price", "double"),
+                ("at", "timestamp"),
+                ("day", "date"),
+            ]
+        ],
+    }
+)
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+METADATA = {
+    "id": "6f9619ff-8b86-4d01-b42d-00cf4fc964ff",
+    "format": {"provider": "parquet", "options": {}},
+    "schemaString": SCHEMA,
+    "partitionColumns": ["day"],
+    "configuration": {},
+}
+CHECKPOINT_VERSION = 10
+
+
+def make_log(root: Path, *, files: int, commits: int, seed: int = 7) -> None:
+    """A log with a checkpoint of `files` files and `commits` commits after it."""
+    log = root / "_delta_log"
+    log.mkdir(parents=True)
+    source = np.random.default_rng(seed)
+    _write_checkpoint(log / f"{CHECKPOINT_VERSION:020d}.checkpoint.parquet", files, source)
+    info = {"commitInfo": {"operation": "WRITE", "timestamp": 0}}
+    (log / f"{CHECKPOINT_VERSION:020d}.json").write_text(json.dumps(info) + "\n")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": CHECKPOINT_VERSION, "size": files + 2}))
+    for number in range(commits):
+        add_commit(root, version=CHECKPOINT_VERSION + 1 + number, source=source)
+
+
+def add_commit(root: Path, *, version: int, source: np.random.Generator, removed: str | None = None) -> None:
+    """One more commit: a file added and, if told so, one removed."""
+    actions: list[dict[str, object]] = [{"commitInfo": {"operation": "WRITE", "timestamp": 0}}]
+    if removed is not None:
+        actions.append({"remove": {"path": removed, "dataChange": True, "deletionTimestamp": 1_700_000_000_000}})
+    day = _day(version)
+    added = {
+        "path": f"day={day}/part-{version:05d}-{_random_uuid(source)}.c000.snappy.parquet",
+        "partitionValues": {"day": day},
+        "size": 1_000_000,
+        "modificationTime": 1_700_000_000_000,
+        "dataChange": True,
+        "stats": _statistics(version),
+    }
+    actions.append({"add": added})
+    (root / "_delta_log" / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def _write_checkpoint(path: Path, files: int, source: np.random.Generator) -> None:
+    string_map = pa.map_(pa.string(), pa.string())
+    days = [_day(number) for number in range(files)]
+    paths = [
+        f"day={day}/part-{number % 200:05d}-{_random_uuid(source)}.c000.snappy.parquet"
+        for number, day in enumerate(days)
+    ]
+    offsets = pa.array(np.arange(files + 1, dtype=np.int32))
+    add = pa.StructArray.from_arrays(
+        [
+            pa.array(paths),
+            pa.MapArray.from_arrays(offsets, pa.array(["day"] * files), pa.array(days)),
+            pa.array(source.integers(1_000_000, 500_000_000, files)),
+            pa.array(1_700_000_000_000 + np.arange(files)),
+            pa.array(np.zeros(files, dtype=bool)),
+            pa.nulls(files, string_map),
+            pa.array([_statistics(number) for number in range(files)]),
+        ],
+        names=["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "stats"],
+    )
+    protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+    metadata = pa.struct(
+        [
+            ("id", pa.string()),
+            ("name", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", string_map)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", string_map),
+            ("createdTime", pa.int64()),
+        ]
+    )
+    transaction = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+    remove = pa.struct([("path", pa.string()), ("deletionTimestamp", pa.int64()), ("dataChange", pa.bool_())])
+    head = [PROTOCOL, None]
+    told = {**METADATA, "format": {"provider": "parquet", "options": []}, "configuration": []}
+    table = pa.table(
+        {
+            "txn": pa.nulls(files + 2, transaction),
+            "add": pa.concat_arrays([pa.nulls(2, add.type), add]),
+            "remove": pa.nulls(files + 2, remove),
+            "metaData": pa.concat_arrays([pa.array([None, told], metadata), pa.nulls(files, metadata)]),
+            "protocol": pa.concat_arrays([pa.array(head, protocol), pa.nulls(files, protocol)]),
+        }
+    )
+    pq.write_table(table, path, compression="snappy", row_group_size=files + 2)
+
+
+def _statistics(number: int) -> str:
+    low = number * 10_000
+    values = '"id":{id},"name":"{name}-{id:012d}","price":{id}.25,"at":"2024-03-{day:02d}T10:11:12.345Z"'
+    least = values.format(id=low, name="customer", day=number % 28 + 1)
+    most = values.format(id=low + 9_999, name="customer", day=number % 28 + 1)
+    nulls = '"id":0,"name":12,"price":0,"at":0'
+    return f'{{"numRecords":10000,"minValues":{{{least}}},"maxValues":{{{most}}},"nullCount":{{{nulls}}}}}'
+
+
+def _day(number: int) -> str:
+    return str(np.datetime64("2021-01-01") + number % 1000)
+
+
+def _random_uuid(source: np.random.Generator) -> str:
+    return str(uuid.UUID(bytes=source.bytes(16), version=4))
+
+
+def open_ours(root: str) -> dict[str, float]:
+    """Open, then what a query needs: all columns but the statistics; then those; then a commit more."""
+    started = time.perf_counter()
+    from anabranch.clock import SystemClock
+    from anabranch.snapshot.snapshots import Snapshots
+    from anabranch.storage.local import LocalStore
+
+    imported = time.perf_counter()
+    snapshots = Snapshots(LocalStore(root), SystemClock())
+    snapshot = snapshots.latest()
+    facts = {"files": snapshot.files.count, "TB": snapshot.files.size_bytes / 1e12}
+    opened = time.perf_counter()
+    result = {**facts, "import s": imported - started, "open s": opened - imported, "open MB": _peak_mb()}
+    first_path = snapshot.files.columns("path")["path"][snapshot.files.count // 2].as_py()
+    refreshes = []
+    for number in range(5):
+        removed = first_path if number == 0 else None
+        add_commit(Path(root), version=snapshot.version + 1, source=np.random.default_rng(number), removed=removed)
+        before = time.perf_counter()
+        snapshot = snapshots.latest()
+        refreshes.append(time.perf_counter() - before)
+    result |= {"first refresh ms": refreshes[0] * 1000, "refresh ms": statistics.median(refreshes[1:]) * 1000}
+    before = time.perf_counter()
+    rows = snapshot.files.table.num_rows
+    result |= {"statistics s": time.perf_counter() - before, "all MB": _peak_mb(), "rows": rows}
+    for version in range(snapshot.version - 4, snapshot.version + 1):
+        (Path(root) / "_delta_log" / f"{version:020d}.json").unlink()
+    return result
+
+
+def open_theirs(root: str) -> dict[str, float]:
+    """The same with delta-rs: the table, then its file actions."""
+    started = time.perf_counter()
+    from deltalake import DeltaTable
+
+    imported = time.perf_counter()
+    table = DeltaTable(root)
+    loaded = time.perf_counter()
+    rows = table.get_add_actions(flatten=False).num_rows
+    opened = time.perf_counter()
+    return {
+        "files": rows,
+        "import s": imported - started,
+        "load s": loaded - imported,
+        "open s": opened - imported,
+        "open MB": _peak_mb(),
+    }
+
+
+def _peak_mb() -> float:
+    """Since this program began; `ru_maxrss` would count what the parent held before."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+READERS: dict[str, Callable[[str], dict[str, float]]] = {"anabranch": open_ours, "delta-rs": open_theirs}
+
+
+def _measure(reader: str, root: str) -> dict[str, float]:
+    """In a process of its own, so that memory and imports are those of this reader alone."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--read", reader, root], capture_output=True, text=True, check=True
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _report(measured: dict[str, list[dict[str, float]]]) -> None:
+    names = dict.fromkeys(name for runs in measured.values() for name in runs[0])
+    print("| | " + " | ".join(measured) + " |")
+    print("|---|" + "---|" * len(measured))
+    for name in names:
+        cells = []
+        for runs in measured.values():
+            values = sorted(run[name] for run in runs if name in run)
+            middle = f"{statistics.median(values):.4g} ({values[0]:.4g}–{values[-1]:.4g})" if values else ""
+            cells.append(middle)
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="?", type=int, default=100_000)
+    parser.add_argument("--commits", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--keep", type=Path, help="make the log here, or use the one that is here")
+    parser.add_argument("--read", nargs=2, metavar=("READER", "ROOT"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.read:
+        reader, root = arguments.read
+        print(json.dumps(READERS[reader](root)))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        root = arguments.keep or Path(scratch) / "table"
+        if not root.exists():
+            make_log(root, files=arguments.files, commits=arguments.commits)
+        measured: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
+        for _ in range(arguments.runs):
+            for reader, runs in measured.items():
+                runs.append(_measure(reader, str(root)))
+        _report(measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""`anabranch log N`: one commit, told in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from anabranch.cli.commit_words import by_whom, landed_after, landed_after_in_words, parameters_in_words
+from anabranch.cli.file_changes import FileChangeSummary
+from anabranch.cli.output import console
+from anabranch.cli.words import count, iso_time, listed, local_time, plain
+from anabranch.errors.base import DeltaError
+from anabranch.errors.log import VersionNotFoundError
+from anabranch.errors.storage import FileMissingError
+from anabranch.log.commits import Commit, read_commit
+from anabranch.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.protocol.actions_json import encode_action
+from anabranch.protocol.features import supported_features
+from anabranch.schema.comparison import differences
+from anabranch.schema.serialization import parse_schema
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.snapshot.snapshots import Snapshots
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One commit and the version before it."""
+
+    commit: Commit
+    before: Snapshot | None
+    """None for version 0, and where the version before cannot be rebuilt any more."""
+
+
+def read_entry(snapshots: Snapshots, number: int) -> LogEntry:
+    """The commit of a version; negative numbers count from the newest, which is -1.
+
+    Raises `VersionNotFoundError`, `CorruptCommitError`, `StorageError`.
+    """
+    latest = snapshots.latest().version
+    version = number if number >= 0 else latest + 1 + number
+    try:
+        if not 0 <= version <= latest:
+            raise FileMissingError(root=snapshots.store.root, path="")
+        commit = read_commit(snapshots.store, version)
+    except FileMissingError:
+        earliest = snapshots.earliest_version()
+        raise VersionNotFoundError(
+            table=snapshots.store.root, version=version, earliest=earliest, latest=latest
+        ) from None
+    try:
+        before = snapshots.at_version(version - 1) if version > 0 else None
+    except DeltaError:
+        before = None
+    return LogEntry(commit=commit, before=before)
+
+
+def raw_lines(commit: Commit) -> Iterator[str]:
+    """The actions as JSON, one a line."""
+    for action in commit.actions:
+        yield encode_action(action).decode()
+
+
+def entry_document(table: str, entry: LogEntry) -> dict[str, Any]:
+    """For programs."""
+    commit, info = entry.commit, entry.commit.info
+    return {
+        "table": table,
+        "version": commit.version,
+        "timestamp": iso_time(commit.timestamp_ms),
+        "timestampMs": commit.timestamp_ms,
+        "operation": info.operation if info else None,
+        "operationParameters": info.operation_parameters if info else None,
+        "operationMetrics": info.operation_metrics if info else None,
+        "engineInfo": info.engine_info if info else None,
+        "readVersion": info.read_version if info else None,
+        "isolationLevel": info.isolation_level if info else None,
+        "isBlindAppend": info.is_blind_append if info else None,
+        "landedAfter": list(landed_after(info)) if info else [],
+        "userMetadata": info.user_metadata if info else None,
+        "files": FileChangeSummary.of(commit.actions).document(),
+        "changes": [line for line in _changes_in_words(entry)],
+    }
+
+
+def print_entry(entry: LogEntry) -> None:
+    """For people."""
+    out = console()
+    commit, info = entry.commit, entry.commit.info
+    operation = plain(info.operation or "a commit that does not say what it did") if info else "a commit"
+    whom = f" by {by_whom(info)}" if info and by_whom(info) else ""
+    out.print(f"Version {commit.version}: {operation}{whom}, {local_time(commit.timestamp_ms)}", style="bold")
+    for line in _lines(entry):
+        out.print(f"  {line}")
+
+
+def _lines(entry: LogEntry) -> Iterator[str]:
+    info = entry.commit.info
+    if info:
+        if parameters := parameters_in_words(info.operation_parameters):
+            yield parameters
+        if info.user_metadata:
+            yield f"note of the user: {plain(info.user_metadata)}"
+        if read := _read_in_words(entry):
+            yield read
+    files = list(FileChangeSummary.of(entry.commit.actions).in_words())
+    changes = list(_changes_in_words(entry))
+    yield from files
+    yield from changes
+    if not files and not changes:
+        yield "it changed nothing"
+
+
+def _read_in_words(entry: LogEntry) -> str:
+    info = entry.commit.info
+    assert info is not None
+    told = []
+    if info.is_blind_append:
+        told.append("read nothing of the table (a blind append)")
+    elif info.read_version is not None:
+        told.append(f"read version {info.read_version}")
+    if after := landed_after_in_words(info):
+        told.append(after)
+    if info.isolation_level:
+        told.append(f"isolation {plain(info.isolation_level, 40)}")
+    return "; ".join(told)
+
+
+def _changes_in_words(entry: LogEntry) -> Iterator[str]:
+    """What the commit did besides files."""
+    actions = entry.commit.actions
+    for action in actions:
+        match action:
+            case Protocol():
+                yield from _protocol_change(entry.before, action)
+            case Metadata():
+                yield from _metadata_change(entry.before, action)
+            case SetTransaction():
+                yield f"application {plain(action.app_id, 80)} has written up to its version {action.version}"
+            case DomainMetadata(removed=True):
+                yield f"removed the domain {plain(action.domain, 80)}"
+            case DomainMetadata():
+                yield f"set the domain {plain(action.domain, 80)} to {plain(action.configuration, 200)}"
+
+
+def _protocol_change(before: Snapshot | None, protocol: Protocol) -> Iterator[str]:
+    versions = f"reader version {protocol.min_reader_version} and writer version {protocol.min_writer_version}"
+    features = sorted(supported_features(protocol))
+    if before is None:
+        named = f", with {listed([plain(name) for name in features])}" if protocol.writer_features else ""
+        yield f"protocol: {versions}{named}"
+        return
+    old = supported_features(before.protocol)
+    added, dropped = sorted(set(features) - old), sorted(old - set(features))
+    told = [f"{'now supports' if names is added else 'no longer supports'} {listed([plain(n) for n in names])}"
+            for names in (added, dropped) if names]
+    yield f"protocol: {versions}" + (f"; {'; '.join(told)}" if told else "")
+
+
+def _metadata_change(before: Snapshot | None, metadata: Metadata) -> Iterator[str]:
+    if before is None:
+        yield from _first_metadata(metadata)
+        return
+    old = before.metadata
+    if old.id != metadata.id:
+        yield f"the table got another id: {plain(metadata.id)}"
+    yield from _schema_change(before, metadata)
+    if old.partition_columns != metadata.partition_columns:
+        yield f"partitioned by {_names(metadata.partition_columns)}, was {_names(old.partition_columns)}"
+    for name in sorted(old.configuration.keys() | metadata.configuration.keys()):
+        value, former = metadata.configuration.get(name), old.configuration.get(name)
+        if name not in metadata.configuration:
+            yield f"unset property {plain(name)}, was {plain(former)}"
+        elif name not in old.configuration:
+            yield f"set property {plain(name)} = {plain(value)}"
+        elif value != former:
+            yield f"set property {plain(name)} = {plain(value)}, was {plain(former)}"
+    for what in ("name", "description"):
+        value, former = getattr(metadata, what), getattr(old, what)
+        if value != former:
+            yield f"{what}: {plain(value or 'none')}, was {plain(former or 'none')}"
+
+
+def _first_metadata(metadata: Metadata) -> Iterator[str]:
+    try:
+        fields = parse_schema(metadata.schema_string, "the table").fields
+    except DeltaError as error:
+        yield f"schema: cannot be read: {plain(error.explain())}"
+        return
+    columns = [f"{plain(field.name)} {plain(field.dataType.simpleString())}" for field in fields]
+    yield f"schema: {count(len(columns), 'column')}: {', '.join(columns)}"
+    if metadata.partition_columns:
+        yield f"partitioned by {_names(metadata.partition_columns)}"
+    for name, value in sorted(metadata.configuration.items()):
+        yield f"property {plain(name)} = {plain(value)}"
+
+
+def _schema_change(before: Snapshot, metadata: Metadata) -> Iterator[str]:
+    if before.metadata.schema_string == metadata.schema_string:
+        return
+    try:
+        after = parse_schema(metadata.schema_string, before.table_root)
+        found = differences(before.schema, after)
+    except DeltaError as error:
+        yield f"schema: cannot be read: {plain(error.explain())}"
+        return
+    if not found and before.schema.fieldNames() != after.fieldNames():
+        found = ["columns in another order or spelling"]
+    for difference in found:
+        yield f"schema: {plain(difference)}"
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(plain(column) for column in columns) or "nothing"

@@ -1,0 +1,121 @@
+"""What a command prints: for people through rich, for programs as one JSON document, errors in either way."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli.words import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH_WITHOUT_TERMINAL = 180
+"""Columns for a pipe or a file, which do not wrap."""
+
+
+@contextlib.contextmanager
+def reporting(*, as_json: bool, debug: bool) -> Iterator[None]:
+    """Turns errors of the block into a message and exit code 1; with `debug` the traceback comes first."""
+    import typer  # noqa: PLC0415 - whoever imports this module for its tables needs no command line
+
+    try:
+        yield
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        error_console().print("Stopped.", style="red")
+        raise typer.Exit(130) from None
+    except Exception as error:
+        if debug:
+            error_console().print_exception()
+        _tell(error, as_json=as_json, debug=debug)
+        raise typer.Exit(1) from None
+
+
+def print_json(document: Any) -> None:
+    """The whole output of a command under `--json`."""
+    text = json.dumps(jsonable(document), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+
+
+def jsonable(value: Any) -> Any:
+    """The value in JSON's terms: numbers that JSON lacks, dates, bytes and decimals become text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(below) for key, below in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, Sequence | set | frozenset):
+        return [jsonable(below) for below in value]
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat is not None else str(value)
+
+
+def console() -> Console:
+    """Standard output."""
+    return _console(stderr=False)
+
+
+def error_console() -> Console:
+    """Standard error, for messages and progress."""
+    return _console(stderr=True)
+
+
+def table_of(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
+    """An empty table for people; columns named in `right` hold numbers."""
+    from rich import box  # noqa: PLC0415 - JSON needs no rich
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def facts_table() -> Table:
+    """Rows of a name and what there is to say of it."""
+    from rich.table import Table  # noqa: PLC0415 - JSON needs no rich
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console  # noqa: PLC0415 - JSON needs no rich
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _tell(error: Exception, *, as_json: bool, debug: bool) -> None:
+    from anabranch.errors.base import DeltaError  # noqa: PLC0415 - `--help` shall not wait for it
+
+    is_ours = isinstance(error, DeltaError)
+    message = error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
+    if as_json:
+        condition = error.condition if isinstance(error, DeltaError) else type(error).__name__
+        facts = error.facts() if isinstance(error, DeltaError) else {}
+        print_json({"error": {"condition": condition, "message": message, "facts": facts}})
+        return
+    if not is_ours:
+        hint = "" if debug else " Run it again with --debug to see where."
+        message = f"This should not have happened: {message}.{hint}"
+    for line in message.splitlines():
+        error_console().print(plain(line), style="red")
+

@@ -1,0 +1,68 @@
+"""Numbers, sizes and times as people read them, and texts of a log made harmless for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+"""Categories of characters that a terminal may obey, or that reorder what stands around them."""
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 file`, `12,000 files`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def size(number: int) -> str:
+    """`812 B`, `1.2 MB`; thousands, not 1,024s."""
+    value = float(number)
+    for unit in _UNITS:
+        if abs(value) < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    if unit == "B":
+        return f"{number} B"
+    return f"{value:.1f} {unit}" if abs(value) < 99.5 else f"{value:.0f} {unit}"
+
+
+def local_time(timestamp_ms: int) -> str:
+    """In the zone of this machine, which is named; a time that no calendar holds as its number."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return f"{timestamp_ms} ms since 1970"
+    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def iso_time(timestamp_ms: int) -> str | None:
+    """In UTC with milliseconds, for programs; None for a time that no calendar holds."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def plain(text: Any, limit: int | None = None) -> str:
+    """The text on one line without what a terminal would obey, cut to `limit` characters."""
+    shown = "".join(_harmless(character) for character in str(text))
+    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _harmless(character: str) -> str:
+    if character == " " or (character.isascii() and character.isprintable()):
+        return character
+    if unicodedata.category(character) not in _HARMFUL:
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,110 @@
+"""From what a user wrote to the table meant: by path, or by name in the session's catalog."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.catalog import CatalogEntry, require_session_catalog
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.transaction.table import Table
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableHandle:
+    """One table, seen through one Spark session. The table may still have to be created."""
+
+    session: DeltaSession
+    table: Table
+    path: str
+    """Qualified by the session's file system."""
+    entry: CatalogEntry | None = None
+    """How the catalog knows the table, where it was found by name."""
+
+    @property
+    def label(self) -> str:
+        """What messages call the table."""
+        return str(self.entry.name) if self.entry else str(PathIdentifier(self.path))
+
+    def latest(self) -> Snapshot:
+        """The newest version. Raises `NotADeltaTableError` where there is no table."""
+        snapshot = self.table.snapshots.latest_or_none()
+        if snapshot is None:
+            raise NotADeltaTableError(table=self.label)
+        return snapshot
+
+
+def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableHandle:
+    """The table, existing or not, whose folder is `path`."""
+    storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
+    return TableHandle(session=session, table=session.table(path, storage), path=session.qualified_path(path))
+
+
+def table_named(session: DeltaSession, text: str) -> TableHandle:
+    """The existing table that `text` names. Raises `NotADeltaTableError`."""
+    return table_identified(session, parse_identifier(text))
+
+
+def table_identified(session: DeltaSession, identifier: TableIdentifier) -> TableHandle:
+    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead."""
+    if isinstance(identifier, PathIdentifier):
+        handle = table_at(session, identifier.path)
+        handle.latest()
+        return handle
+    if session.catalog.is_temporary_view(identifier):
+        raise NotADeltaTableError(table=str(identifier), found="it is a temporary view")
+    entry = session.catalog.find(identifier)
+    if entry is None:
+        raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
+    if not entry.is_delta:
+        found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
+        raise NotADeltaTableError(table=str(identifier), found=found)
+    return _of_entry(session, entry)
+
+
+def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, location: str | None) -> TableHandle:
+    """The table a name stands for, or will stand for once it is created at `location`.
+
+    Without a location the catalog says where a managed table goes.
+    """
+    name = require_session_catalog(session.spark, identifier)
+    entry = session.catalog.find(name)
+    if entry is not None:
+        if not entry.is_delta:
+            found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
+            raise NotADeltaTableError(table=str(name), found=found)
+        return _of_entry(session, entry)
+    folder = location if location is not None else session.catalog.default_location(name)
+    new = CatalogEntry(
+        name=name, provider="delta", location=session.qualified_path(folder), is_managed=location is None
+    )
+    return _of_entry(session, new)
+
+
+def is_delta_name(session: DeltaSession, text: str) -> bool:
+    """Whether `text` names a Delta table by path or in the catalog; nothing unreadable does."""
+    try:
+        identifier = parse_identifier(text)
+    except InvalidIdentifierError:
+        return False
+    return is_delta_identifier(session, identifier)
+
+
+def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> bool:
+    """As `is_delta_name`, for a name that was parsed."""
+    if isinstance(identifier, PathIdentifier):
+        return True
+    if session.catalog.is_temporary_view(identifier):
+        return False
+    entry = session.catalog.find(identifier)
+    return entry is not None and entry.is_delta
+
+
+def _of_entry(session: DeltaSession, entry: CatalogEntry) -> TableHandle:
+    assert entry.location is not None
+    return TableHandle(
+        session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry
+    )

@@ -1,0 +1,175 @@
+"""Writing a DataFrame: `save`, `saveAsTable`, `insertInto`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.read import split_time_travel
+from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
+from anabranch.commands.write_options import SaveMode, WriteOptions
+from anabranch.commands.write_target import WriteTarget, existing_target, new_target
+from anabranch.commands.written_rows import Replacement, replaced_files, write_rows
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.commits import AppendOnlyTableError
+from anabranch.errors.conflicts import ProtocolChangedException
+from anabranch.errors.tables import TableAlreadyExistsError
+from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.features import check_column_rules, check_writable
+from anabranch.schema.enforcement import WriteApi
+from anabranch.schema.visibility import visible_schema
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.catalog import CatalogEntry
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
+from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.operation import Operation
+
+CREATION_RACES_MAX = 3
+"""Times a first append starts over because somebody else created the table."""
+
+
+def save(session: DeltaSession, frame: DataFrame, path: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table in the folder `path`; None where the options say to do nothing."""
+    plain, travel = split_time_travel(path)
+    if not travel.is_newest:
+        raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
+    return write_frame(table_at(session, path, options.file_system), frame, options, WriteApi.SAVE)
+
+
+def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table of that name, which the catalog knows afterwards."""
+    identifier = parse_identifier(name)
+    if isinstance(identifier, PathIdentifier):
+        return save(session, frame, identifier.path, options)
+    handle = table_to_create(session, identifier, location=options.path)
+    assert handle.entry is not None
+    known = session.catalog.find(handle.entry.name) is not None
+    if known and options.mode is SaveMode.ERROR_IF_EXISTS:
+        raise TableAlreadyExistsError(table=handle.label)
+    if known and options.mode is SaveMode.IGNORE:
+        return None
+    committed = write_frame(handle, frame, options, WriteApi.SAVE_AS_TABLE)
+    register(handle, handle.entry)
+    return committed
+
+
+def insert_into(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to an existing table, columns matched by position. Raises `NotADeltaTableError`."""
+    if options.partition_by:
+        problem = "insertInto takes the table's own partitioning; leave partitionBy out"
+        raise InvalidOptionError(option="partitionBy", value=", ".join(options.partition_by), problem=problem)
+    mode = SaveMode.OVERWRITE if options.mode is SaveMode.OVERWRITE else SaveMode.APPEND
+    handle = table_named(session, name)
+    committed = write_frame(handle, frame, dataclasses.replace(options, mode=mode), WriteApi.INSERT_INTO)
+    if handle.entry is not None and committed is not None:
+        register(handle, handle.entry)
+    return committed
+
+
+def register(handle: TableHandle, entry: CatalogEntry) -> None:
+    """Make the catalog know the table as it is now."""
+    snapshot = handle.latest()
+    handle.session.catalog.register(
+        entry, schema=visible_schema(snapshot.schema), partition_columns=snapshot.partition_columns
+    )
+
+
+def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+    """Write rows and commit them as one version; None where the options say to do nothing.
+
+    A first append that loses the race to create the table becomes an append to the winner's table.
+    """
+    for _ in range(CREATION_RACES_MAX):
+        snapshot = handle.table.snapshots.latest_or_none()
+        if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
+            raise TableAlreadyExistsError(table=handle.label)
+        if snapshot is not None and options.mode is SaveMode.IGNORE:
+            return None
+        try:
+            return _write_once(handle, frame, options, api, snapshot)
+        except ProtocolChangedException:
+            created_meanwhile = snapshot is None and handle.table.snapshots.latest_or_none() is not None
+            if not (created_meanwhile and options.mode is SaveMode.APPEND):
+                raise
+    return _write_once(handle, frame, options, api, handle.latest())
+
+
+def _write_once(
+    handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> CommittedVersion | None:
+    reads_itself = frozenset[int]()
+    if snapshot is not None:
+        reads_itself = handle.session.engine.versions_read(frame, handle.path)
+        if reads_itself and min(reads_itself) < snapshot.version:
+            # The rows depend on what the frame saw; commits since then must count as winners.
+            snapshot = handle.table.snapshots.at_version(min(reads_itself))
+    transaction = handle.table.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
+    if options.application is not None:
+        app_id, version = options.application
+        if transaction.has_written(app_id=app_id, version=version):
+            return None
+    target = _target(handle, frame, options, api, snapshot)
+    if reads_itself:
+        transaction.record_whole_table()
+    written = write_rows(handle, frame, target, options)
+    replaced = Replacement()
+    if snapshot is not None and options.mode is SaveMode.OVERWRITE:
+        replaced = replaced_files(handle, snapshot, transaction, options, written.adds)
+    actions: list[Action] = [*target.actions, *written.adds, *replaced.adds, *replaced.removes]
+    if not options.data_change:
+        actions = [_rearranging(action) for action in actions]
+    if options.application is not None:
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+    metrics = {
+        "numFiles": len(written.adds) + len(replaced.adds),
+        "numOutputRows": written.num_rows + replaced.num_copied_rows,
+        "numOutputBytes": written.size_bytes + sum(add.size for add in replaced.adds),
+        **replaced.metrics(),
+    }
+    return transaction.commit(actions, metrics=metrics)
+
+
+def _target(
+    handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> WriteTarget:
+    if snapshot is None:
+        return new_target(handle, frame.schema, options)
+    check_writable(snapshot.protocol, table=handle.label)
+    check_column_rules(snapshot.schema, snapshot.properties, table=handle.label, given_columns=frame.columns)
+    if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
+        raise AppendOnlyTableError(table=handle.label, operation="Overwriting")
+    return existing_target(handle, frame.schema, options, api, snapshot)
+
+
+def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) -> Operation:
+    parameters: dict[str, object] = {}
+    name = "WRITE"
+    if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE):
+        replaces = options.mode is SaveMode.OVERWRITE
+        name = "CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT"
+        parameters["isManaged"] = options.path is None
+        parameters["properties"] = dict(options.table_properties)
+    else:
+        parameters["mode"] = options.mode.delta_name
+    parameters["partitionBy"] = list(options.partition_by)
+    if options.replace_where is not None:
+        parameters["predicate"] = options.replace_where
+    for key, value in (
+        ("isDynamicPartitionOverwrite", options.dynamic_partition_overwrite and options.mode is SaveMode.OVERWRITE),
+        ("canOverwriteSchema", options.overwrite_schema),
+        ("canMergeSchema", options.merge_schema),
+    ):
+        if value:
+            parameters[key] = True
+    return Operation(name=name, parameters=parameters, user_metadata=options.user_metadata)
+
+
+def _rearranging(action: Action) -> Action:
+    """The action as one that changes no row: the user's word with `dataChange=false`."""
+    if hasattr(action, "data_change"):
+        import msgspec
+
+        return msgspec.structs.replace(action, data_change=False)
+    return action

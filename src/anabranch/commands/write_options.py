@@ -1,0 +1,189 @@
+"""The options of a write, read once and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Protocol
+
+from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+
+_SETTINGS = "spark.databricks.delta."
+_IDENTITY = ("txnappid", "txnversion")
+_NOT_HERE = {"replaceon": "replaceOn", "replaceusing": "replaceUsing"}
+_PARQUET = ("compression", "parquet.")
+
+
+class SaveMode(enum.Enum):
+    """What happens to a table that exists."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR_IF_EXISTS = "errorifexists"
+    IGNORE = "ignore"
+
+    @classmethod
+    def parse(cls, text: str) -> SaveMode:
+        name = text.lower()
+        if name in {"error", "default"}:
+            return cls.ERROR_IF_EXISTS
+        try:
+            return cls(name)
+        except ValueError:
+            problem = "known modes are append, overwrite, error, errorifexists and ignore"
+            raise InvalidOptionError(option="mode", value=text, problem=problem) from None
+
+    @property
+    def delta_name(self) -> str:
+        """As `operationParameters.mode` spells it."""
+        return _DELTA_NAMES[self]
+
+
+_DELTA_NAMES = {
+    SaveMode.APPEND: "Append",
+    SaveMode.OVERWRITE: "Overwrite",
+    SaveMode.ERROR_IF_EXISTS: "ErrorIfExists",
+    SaveMode.IGNORE: "Ignore",
+}
+
+
+class Settings(Protocol):
+    """The session's settings."""
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """The value of `key`, or `default`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How to write, whatever way the user said it."""
+
+    mode: SaveMode
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    path: str | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    check_replace_where: bool = True
+    """Refuse rows that do not satisfy `replace_where`."""
+    dynamic_partition_overwrite: bool = False
+    application: tuple[str, int] | None = None
+    """Application id and version that make the write idempotent."""
+    user_metadata: str | None = None
+    max_records_per_file: int | None = None
+    data_change: bool = True
+    table_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Options that start with `delta.`; they become properties of a new table."""
+    file_system: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Options that start with `fs.`, for this table's storage."""
+    parquet: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(
+        cls,
+        options: Mapping[str, str],
+        *,
+        mode: str,
+        partition_by: tuple[str, ...],
+        cluster_by: tuple[str, ...],
+        settings: Settings,
+    ) -> WriteOptions:
+        """From what a DataFrame writer was told. Raises `InvalidOptionError`."""
+        given = {key.lower(): value for key, value in options.items()}
+        for key, name in _NOT_HERE.items():
+            if key in given:
+                raise UnsupportedOperationError(operation=f"The write option {name}", instead="Use replaceWhere.")
+        parsed = cls(
+            mode=SaveMode.parse(mode),
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            path=given.get("path"),
+            merge_schema=_flag(given, "mergeSchema", settings.setting(f"{_SETTINGS}schema.autoMerge.enabled")),
+            overwrite_schema=_flag(given, "overwriteSchema"),
+            replace_where=given.get("replacewhere"),
+            check_replace_where=_is_true(
+                "replaceWhere.constraintCheck.enabled",
+                settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
+            ),
+            dynamic_partition_overwrite=_dynamic(given, settings),
+            application=_application(given, settings),
+            user_metadata=given.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
+            max_records_per_file=_max_records(given, settings),
+            data_change=_flag(given, "dataChange", "true"),
+            table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
+            file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
+            parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
+        )
+        parsed._check(given)
+        return parsed
+
+    def _check(self, given: Mapping[str, str]) -> None:
+        if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
+            problem = "replaceWhere goes with mode overwrite"
+            raise InvalidOptionError(option="replaceWhere", value=self.replace_where, problem=problem)
+        explicit_dynamic = given.get("partitionoverwritemode", "").lower() == "dynamic"
+        if self.replace_where is not None and explicit_dynamic:
+            problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
+            raise InvalidOptionError(option="replaceWhere", value=self.replace_where, problem=problem)
+        if self.replace_where is not None and self.overwrite_schema:
+            problem = (
+                "the schema can only be overwritten together with all rows; leave replaceWhere or overwriteSchema out"
+            )
+            raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
+        if explicit_dynamic and self.overwrite_schema:
+            problem = "the schema can only be overwritten together with all rows, not by partition"
+            raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
+        if not self.data_change and self.mode is not SaveMode.OVERWRITE:
+            problem = "only an overwrite can leave the table's rows as they are"
+            raise InvalidOptionError(option="dataChange", value="false", problem=problem)
+
+
+def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
+    value = given.get("partitionoverwritemode")
+    if value is None:
+        value = settings.setting("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+    if value.lower() not in {"static", "dynamic"}:
+        raise InvalidOptionError(option="partitionOverwriteMode", value=value, problem="it is static or dynamic")
+    return value.lower() == "dynamic" and "replacewhere" not in given and not _flag(given, "overwriteSchema")
+
+
+def _application(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+    app_id, version = (given.get(key) for key in _IDENTITY)
+    if app_id is None and version is None:
+        app_id = settings.setting(f"{_SETTINGS}write.txnAppId")
+        version = settings.setting(f"{_SETTINGS}write.txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
+        raise InvalidOptionError(option="txnAppId", value=str(app_id), problem=problem)
+    try:
+        number = int(version)
+    except ValueError:
+        number = -1
+    if number < 0 or not app_id:
+        raise InvalidOptionError(option="txnVersion", value=version, problem="it must be a whole number, 0 or more")
+    return app_id, number
+
+
+def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:
+    value = given.get("maxrecordsperfile", settings.setting("spark.sql.files.maxRecordsPerFile", "0") or "0")
+    try:
+        number = int(value)
+    except ValueError:
+        problem = "it must be a whole number; 0 or less means no limit"
+        raise InvalidOptionError(option="maxRecordsPerFile", value=value, problem=problem) from None
+    return number if number > 0 else None
+
+
+def _flag(given: Mapping[str, str], name: str, default: str | None = None) -> bool:
+    return _is_true(name, given.get(name.lower(), default or "false"))
+
+
+def _is_true(name: str, value: str) -> bool:
+    if value.strip().lower() not in {"true", "false"}:
+        raise InvalidOptionError(option=name, value=value, problem="it is true or false")
+    return value.strip().lower() == "true"

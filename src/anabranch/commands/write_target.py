@@ -1,0 +1,122 @@
+"""What a table must be for a DataFrame to be written to it: as it is, grown, or with a new schema."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyspark.sql.types import StructType
+
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.table_definition import (
+    TableDefinition,
+    define_table,
+    with_schema,
+)
+from anabranch.commands.write_options import SaveMode, WriteOptions
+from anabranch.protocol.actions import Action, Metadata
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.casts import Casting
+from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
+from anabranch.schema.serialization import parse_schema
+from anabranch.schema.void import without_void
+from anabranch.schema.widening import Widening
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.delta_session import DeltaSession
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The table as the commit will leave it, and the actions that make it so."""
+
+    plan: WritePlan
+    metadata: Metadata
+    actions: tuple[Action, ...] = ()
+    """Protocol, metadata and domains that change; none for a table that stays as it is."""
+
+    @property
+    def properties(self) -> TableProperties:
+        return TableProperties(self.metadata.configuration)
+
+    @property
+    def column_mapping(self) -> ColumnMappingMode:
+        return ColumnMappingMode.parse(self.properties.column_mapping_mode)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.metadata.partition_columns)
+
+    def file_schema(self, table: str) -> StructType:
+        """The columns that rows are written with: all but those of void type, which files never hold."""
+        return without_void(parse_schema(self.metadata.schema_string, table))
+
+
+def new_target(handle: TableHandle, data: StructType, options: WriteOptions) -> WriteTarget:
+    """A table made for this data."""
+    plan = plan_new_schema(data, table=handle.label, partition_columns=options.partition_by)
+    defined = define_table(
+        TableDefinition(
+            schema=plan.schema,
+            partition_columns=options.partition_by,
+            clustering_columns=options.cluster_by,
+            properties=options.table_properties,
+        ),
+        label=handle.label,
+        session_settings=handle.session.all_settings(),
+        now_ms=handle.session.clock.now_ms(),
+        source=handle.session.random,
+    )
+    return WriteTarget(
+        plan=plan, metadata=defined.metadata, actions=(defined.protocol, defined.metadata, *defined.domains)
+    )
+
+
+def existing_target(
+    handle: TableHandle, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
+) -> WriteTarget:
+    """The table as it is, or as the options let it become. Raises `SchemaMismatchError` and its kin."""
+    overwriting = options.mode is SaveMode.OVERWRITE
+    rules = rules_for(
+        api,
+        overwriting=overwriting,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema,
+        policy=_policy(handle.session),
+        widening=_widening(handle.session, snapshot),
+        records_type_changes=snapshot.properties.type_widening_enabled,
+    )
+    plan = plan_write(
+        data,
+        snapshot.schema,
+        rules,
+        table=handle.label,
+        partition_columns=snapshot.partition_columns,
+        given_partitioning=options.partition_by,
+    )
+    if not plan.schema_changed:
+        return WriteTarget(plan=plan, metadata=snapshot.metadata)
+    replaces = overwriting and options.overwrite_schema
+    defined = with_schema(
+        snapshot.metadata,
+        snapshot.protocol,
+        plan.schema,
+        partition_columns=options.partition_by if replaces else None,
+        label=handle.label,
+        source=handle.session.random,
+    )
+    protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
+    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata))
+
+
+def _policy(session: DeltaSession) -> Casting:
+    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
+
+
+def _widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
+    if not snapshot.properties.type_widening_enabled:
+        return Widening.NONE
+    setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
+    try:
+        return Widening((setting or "").lower())
+    except ValueError:
+        return Widening.SAME_FAMILY

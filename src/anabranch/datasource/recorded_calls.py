@@ -1,0 +1,113 @@
+"""What a reader or writer was told before the call that acts.
+
+PySpark's own objects keep this in the JVM or in a plan, out of reach; so the calls are noted on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+_NOTED = "_anabranch_noted"
+
+
+@dataclasses.dataclass(slots=True)
+class Noted:
+    """Format, mode, options and columns that a reader or writer was given so far."""
+
+    format: str | None = None
+    mode: str | None = None
+    schema: Any = None
+    options: dict[str, str] = dataclasses.field(default_factory=dict)
+    """By the name last used; two spellings that differ in case are one option."""
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    bucketed: bool = False
+
+    def set_option(self, key: str, value: Any) -> None:
+        if value is None:
+            return
+        for known in [known for known in self.options if known.lower() == key.lower()]:
+            del self.options[known]
+        self.options[key] = str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def noted(instance: Any) -> Noted:
+    """What was noted of `instance`; empty at first."""
+    found = instance.__dict__.get(_NOTED)
+    if found is None:
+        found = instance.__dict__[_NOTED] = Noted()
+    return found  # type: ignore[no-any-return]
+
+
+def note_calls(cls: type) -> None:
+    """From now on, note what instances of a reader or writer class are told."""
+    for name, note in _NOTES.items():
+        original = getattr(cls, name, None)
+        if original is not None:
+            setattr(cls, name, _noting(original, note))
+
+
+def columns_of(arguments: tuple[Any, ...]) -> tuple[str, ...]:
+    """Column names given one by one or as one list."""
+    if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)):
+        return tuple(arguments[0])
+    return arguments
+
+
+def _noting(original: Callable[..., Any], note: Callable[..., None]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        note(noted(self), *args, **kwargs)
+        return result
+
+    return call
+
+
+def _note_format(state: Noted, source: str) -> None:
+    state.format = source
+
+
+def _note_mode(state: Noted, saveMode: str | None) -> None:
+    if saveMode is not None:
+        state.mode = saveMode
+
+
+def _note_option(state: Noted, key: str, value: Any) -> None:
+    state.set_option(key, value)
+
+
+def _note_options(state: Noted, **options: Any) -> None:
+    for key, value in options.items():
+        state.set_option(key, value)
+
+
+def _note_schema(state: Noted, schema: Any) -> None:
+    state.schema = schema
+
+
+def _note_partition_by(state: Noted, *cols: Any) -> None:
+    state.partition_by = columns_of(cols)
+
+
+def _note_cluster_by(state: Noted, *cols: Any) -> None:
+    state.cluster_by = columns_of(cols)
+
+
+def _note_bucket_by(state: Noted, *_: Any, **__: Any) -> None:
+    state.bucketed = True
+
+
+_NOTES: dict[str, Callable[..., None]] = {
+    "format": _note_format,
+    "mode": _note_mode,
+    "option": _note_option,
+    "options": _note_options,
+    "schema": _note_schema,
+    "partitionBy": _note_partition_by,
+    "clusterBy": _note_cluster_by,
+    "bucketBy": _note_bucket_by,
+}

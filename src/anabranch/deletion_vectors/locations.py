@@ -1,0 +1,76 @@
+"""Where a vector is stored. See "Derived Fields" of "Deletion Vector Descriptor Schema" in PROTOCOL.md."""
+
+from __future__ import annotations
+
+import uuid
+
+from anabranch.deletion_vectors import z85
+from anabranch.errors.vectors import DeletionVectorDescriptorError
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.protocol.data_paths import decode_path
+
+FILE_VERSION = 1
+"""The first byte of a file of vectors."""
+SIZE_BYTES_MAX = 512 << 20
+"""Longest vector that is read: four billion rows, half of them hidden at random."""
+OFFSET_MAX = (1 << 31) - 1
+
+_ENCODED_UUID_CHARACTERS = 20
+_ID_CHARACTERS_SHOWN = 80
+
+
+def vector_path(descriptor: DeletionVectorDescriptor, *, table_root: str) -> str:
+    """The plain path of the vector's file, relative to the table.
+
+    Raises `DeletionVectorDescriptorError`, and what `decode_path` raises for a path outside the table.
+    """
+    if descriptor.storage_type == "p":
+        return decode_path(descriptor.path_or_inline_dv, table_root=table_root)
+    text = descriptor.path_or_inline_dv
+    prefix, encoded = text[:-_ENCODED_UUID_CHARACTERS], text[-_ENCODED_UUID_CHARACTERS:]
+    try:
+        file_id = uuid.UUID(bytes=z85.decode(encoded))
+    except ValueError:
+        reason = "its path does not end with a UUID in Base85"
+        raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason) from None
+    if prefix in {".", ".."} or any(character in "/\\\0" for character in prefix):
+        reason = "the prefix of its path is no plain directory name"
+        raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason)
+    return relative_path(file_id, prefix=prefix)
+
+
+def relative_path(file_id: uuid.UUID, *, prefix: str) -> str:
+    """The plain path of a file of vectors below the table's root."""
+    name = f"deletion_vector_{file_id}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def encoded_location(file_id: uuid.UUID, *, prefix: str) -> str:
+    """`pathOrInlineDv` of a vector in that file."""
+    return prefix + z85.encode(file_id.bytes)
+
+
+def fault(descriptor: DeletionVectorDescriptor) -> str | None:
+    """What no descriptor may say, as a clause; None for one that may be followed."""
+    if descriptor.storage_type not in {"u", "p", "i"}:
+        return f"its storage type is {descriptor.storage_type[:10]!r}, not one of u, p, i"
+    if not 0 <= descriptor.size_in_bytes <= SIZE_BYTES_MAX:
+        return f"its size of {descriptor.size_in_bytes} bytes is not between 0 and {SIZE_BYTES_MAX}"
+    if descriptor.cardinality < 0:
+        return f"its cardinality is {descriptor.cardinality}"
+    if descriptor.storage_type == "i":
+        if descriptor.offset is not None:
+            return "it is inline and has an offset"
+        if len(descriptor.path_or_inline_dv) > 2 * SIZE_BYTES_MAX:
+            return f"its text has {len(descriptor.path_or_inline_dv)} characters"
+    elif not 0 <= (descriptor.offset or 0) <= OFFSET_MAX:
+        return f"its offset is {descriptor.offset}"
+    return None
+
+
+def short_id(descriptor: DeletionVectorDescriptor) -> str:
+    """The vector's unique id as a message shows it; an inline vector is as long as it likes."""
+    unique_id = descriptor.unique_id
+    if len(unique_id) <= _ID_CHARACTERS_SHOWN:
+        return unique_id
+    return unique_id[:_ID_CHARACTERS_SHOWN] + "…"

@@ -1,0 +1,206 @@
+"""What can be wrong with the files of a `_delta_log`, and with a request for a version of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableNotFoundError(DeltaAnalysisError):
+    """There is no `_delta_log` with a commit or a checkpoint under the path."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
+    sqlstate: ClassVar[str] = "42P01"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"`{self.table}` is not a Delta table: no commit was found in its `_delta_log` directory. "
+            "Check the path, or create the table first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class LogError(DeltaError):
+    """The log of a table breaks the protocol or cannot be read. `table` is its root."""
+
+    condition: ClassVar[str] = "DELTA_LOG_ERROR"
+    table: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class LogGapError(LogError):
+    """Commits are missing between two that are there."""
+
+    condition: ClassVar[str] = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+    sqlstate: ClassVar[str] = "KD00C"
+    version: int
+    """The version that was to be rebuilt."""
+    missing_from: int
+    missing_to: int
+    """Both ends are missing."""
+
+    def explain(self) -> str:
+        if self.missing_from == self.missing_to:
+            gap = f"version {self.missing_from} is"
+        else:
+            gap = f"versions {self.missing_from} to {self.missing_to} are"
+        return (
+            f"Version {self.version} of {self.table} cannot be rebuilt: {gap} missing from its log, and no later "
+            "checkpoint covers the gap. Put the files back from a backup, or ask for a version before the gap."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TruncatedLogError(LogError):
+    """The commits at the start of the log are gone and no usable checkpoint stands in for them."""
+
+    condition: ClassVar[str] = "DELTA_TRUNCATED_TRANSACTION_LOG"
+    sqlstate: ClassVar[str] = "42K03"
+    version: int
+    first_commit: int
+    """The oldest commit that is there."""
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} cannot be rebuilt: its log starts at version {self.first_commit} "
+            "and has no complete checkpoint to start from. The log was cleaned up by its retention period, or files "
+            "were deleted by hand. Put the files back from a backup."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class VersionNotFoundError(DeltaAnalysisError):
+    """The version asked for was never committed, or can no longer be rebuilt."""
+
+    condition: ClassVar[str] = "DELTA_VERSION_NOT_FOUND"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    version: int
+    earliest: int
+    """The oldest version that can still be rebuilt."""
+    latest: int
+
+    def explain(self) -> str:
+        if 0 <= self.version < self.earliest:
+            reason = "is no longer there: the log before the oldest checkpoint was cleaned up"
+        else:
+            reason = "does not exist"
+        return (
+            f"Version {self.version} of {self.table} {reason}. Versions {self.earliest} to {self.latest} are available."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CorruptCommitError(LogError):
+    """A commit file is empty, torn or not what the protocol says."""
+
+    condition: ClassVar[str] = "DELTA_CORRUPT_COMMIT"
+    version: int
+    path: str
+    """Relative to the table."""
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"Commit {self.version} of {self.table} cannot be read: {self.path}: {self.reason}. "
+            "It is not skipped, since the table would silently lose changes. Put the file back from a backup; "
+            f"versions before {self.version} remain readable."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CorruptCheckpointError(LogError):
+    """A checkpoint cannot be read, and nothing older can stand in for it."""
+
+    condition: ClassVar[str] = "DELTA_CORRUPT_CHECKPOINT"
+    version: int
+    path: str
+    """Relative to the table."""
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"The checkpoint of version {self.version} of {self.table} cannot be read: {self.path}: {self.reason}. "
+            "Delete it if the commits before it are still there; otherwise put it back from a backup."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IncompleteStateError(LogError):
+    """Commits and checkpoint together hold no `protocol`, or no `metaData`."""
+
+    condition: ClassVar[str] = "DELTA_STATE_RECOVER_ERROR"
+    version: int
+    missing: str
+    """The name of the action: `protocol` or `metaData`."""
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} holds no `{self.missing}` action, so it cannot be interpreted. "
+            "Its first commit or its checkpoint is damaged, or files were deleted from `_delta_log` by hand."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MissingInCommitTimestampError(LogError):
+    """The table has in-commit timestamps, and a commit has none."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_COMMIT_TIMESTAMP"
+    sqlstate: ClassVar[str] = "KD004"
+    version: int
+
+    def explain(self) -> str:
+        return (
+            f"Commit {self.version} of {self.table} has no `inCommitTimestamp`, although the table property "
+            "`delta.enableInCommitTimestamps` is on. The writer of that commit broke the protocol."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
+    """No version that can still be rebuilt is as old as the time asked for."""
+
+    condition: ClassVar[str] = "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"
+    sqlstate: ClassVar[str] = "42816"
+    table: str
+    timestamp_ms: int
+    earliest_version: int
+    earliest_timestamp_ms: int
+
+    def explain(self) -> str:
+        return (
+            f"{_instant(self.timestamp_ms)} is before the earliest version of {self.table} that is available: "
+            f"version {self.earliest_version} of {_instant(self.earliest_timestamp_ms)}. Ask for that time or later."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TimestampAfterLatestCommitError(DeltaAnalysisError):
+    """The time asked for lies after the newest commit, so the answer could still change."""
+
+    condition: ClassVar[str] = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
+    sqlstate: ClassVar[str] = "42816"
+    table: str
+    timestamp_ms: int
+    latest_version: int
+    latest_timestamp_ms: int
+
+    def explain(self) -> str:
+        return (
+            f"{_instant(self.timestamp_ms)} is after the latest version of {self.table}: version "
+            f"{self.latest_version} of {_instant(self.latest_timestamp_ms)}. Ask for that time or earlier."
+        )
+
+
+def _instant(timestamp_ms: int) -> str:
+    """The time in UTC, or the bare number where no calendar holds it."""
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    try:
+        return f"{(epoch + datetime.timedelta(milliseconds=timestamp_ms)).isoformat(sep=' ', timespec='milliseconds')}"
+    except OverflowError:
+        return f"{timestamp_ms} ms since the epoch"

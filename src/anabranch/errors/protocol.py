@@ -1,0 +1,193 @@
+"""Errors about what a log says: its actions, features, properties, paths and values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MalformedActionError(DeltaError):
+    """A line of a commit or of a JSON checkpoint is not an action."""
+
+    condition: ClassVar[str] = "DELTA_MALFORMED_ACTION"
+    line_number: int
+    """Counted from 1."""
+    reason: str
+    excerpt: str = ""
+    """How the line begins."""
+
+    def explain(self) -> str:
+        shown = f" It begins: {self.excerpt}" if self.excerpt else ""
+        return (
+            f"Line {self.line_number} is not a Delta action: {self.reason}.{shown} "
+            "The log is damaged, or a writer did not follow the protocol; restore the file from a backup."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedFeatureError(DeltaError):
+    """The table needs a feature that anabranch lacks, or a protocol version that it does not know."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES"
+    sqlstate: ClassVar[str] = "56038"
+    table: str
+    access: Literal["read", "write"]
+    features: tuple[str, ...]
+    """Names of the features that are missing; empty where a version number is at fault."""
+    min_reader_version: int
+    min_writer_version: int
+    detail: str = ""
+
+    def explain(self) -> str:
+        what = "reading" if self.access == "read" else "writing"
+        versions = f"reader version {self.min_reader_version}, writer version {self.min_writer_version}"
+        if not self.features:
+            return f"Table {self.table} has {versions}, which does not allow {what} it. {self.detail}".rstrip()
+        names = ", ".join(f"`{name}`" for name in self.features)
+        plural = "features" if len(self.features) > 1 else "feature"
+        remedy = (
+            ""
+            if self.detail
+            else ("Upgrade anabranch, or use an engine that knows it; ALTER TABLE … DROP FEATURE there may remove it.")
+        )
+        return f"Table {self.table} uses the table {plural} {names}, not supported for {what} ({versions}). " + (
+            self.detail or remedy
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedColumnRuleError(DeltaAnalysisError):
+    """A column or constraint of the table asks for checks or values that this write cannot give."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_COLUMN_RULE"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    rules: tuple[str, ...]
+    """One line for each, such as "CHECK constraint `positive`"."""
+
+    def explain(self) -> str:
+        return (
+            f"Table {self.table} cannot be written yet because anabranch does not enforce: {'; '.join(self.rules)}. "
+            "Drop these rules, or write with an engine that enforces them."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidProtocolError(DeltaAnalysisError, ValueError):
+    """The protocol versions or features asked for do not go together."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_PROTOCOL_VERSION"
+    sqlstate: ClassVar[str] = "KD004"
+    reason: str
+
+    def explain(self) -> str:
+        return self.reason
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownFeatureError(DeltaAnalysisError, ValueError):
+    """`delta.feature.<name>` names no table feature."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+    sqlstate: ClassVar[str] = "56038"
+    name: str
+    suggestions: tuple[str, ...] = ()
+
+    def explain(self) -> str:
+        return f"There is no table feature `{self.name}`.{_did_you_mean(self.suggestions)}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownPropertyError(DeltaAnalysisError, ValueError):
+    """A `delta.*` property that nothing would honour."""
+
+    condition: ClassVar[str] = "DELTA_UNKNOWN_CONFIGURATION"
+    sqlstate: ClassVar[str] = "F0000"
+    name: str
+    suggestions: tuple[str, ...] = ()
+
+    def explain(self) -> str:
+        return (
+            f"There is no table property `{self.name}`.{_did_you_mean(self.suggestions)} "
+            "Properties of your own need a name that does not begin with `delta.`."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidPropertyError(DeltaAnalysisError, ValueError):
+    """A table property has a value it cannot have."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_TABLE_PROPERTY"
+    sqlstate: ClassVar[str] = "22023"
+    name: str
+    value: str | None
+    expected: str
+
+    def explain(self) -> str:
+        found = "not set" if self.value is None else repr(self.value)
+        return f"Table property `{self.name}` must be {self.expected}, but it is {found}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ReadOnlyPropertyError(DeltaAnalysisError, ValueError):
+    """A table property that only the writer itself may set."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
+    sqlstate: ClassVar[str] = "42939"
+    name: str
+
+    def explain(self) -> str:
+        return f"Table property `{self.name}` is kept by the table itself and cannot be set."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsafePathError(DeltaError, ValueError):
+    """A path in the log would lead outside of what this table may name."""
+
+    condition: ClassVar[str] = "DELTA_UNSAFE_PATH"
+    sqlstate: ClassVar[str] = "22023"
+    path: str
+    table: str
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"The log of {self.table} names the file {self.path!r}, which is refused: {self.reason}. "
+            "Nothing was read or deleted there. If the log is trusted, allow the directory by its prefix."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionValueError(DeltaError, ValueError):
+    """A partition value does not fit the type of its column."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_PARTITION_VALUE"
+    sqlstate: ClassVar[str] = "22018"
+    value: str
+    data_type: str
+    reason: str = ""
+    column: str = ""
+
+    def explain(self) -> str:
+        where = f" of column `{self.column}`" if self.column else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"The partition value {self.value!r}{where} is no {self.data_type}{why}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidStatisticsError(DeltaError, ValueError):
+    """The statistics of a file are not what the protocol describes."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_STATISTICS"
+    sqlstate: ClassVar[str] = "22000"
+    reason: str
+
+    def explain(self) -> str:
+        return f"The statistics of a data file cannot be used: {self.reason}."
+
+
+def _did_you_mean(suggestions: tuple[str, ...]) -> str:
+    return f" Did you mean {' or '.join(f'`{name}`' for name in suggestions)}?" if suggestions else ""

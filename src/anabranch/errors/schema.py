@@ -1,0 +1,327 @@
+"""What can be wrong with a schema, and with data that should fit one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MalformedSchemaError(DeltaError):
+    """The schema in a table's log is not one."""
+
+    condition = "DELTA_SCHEMA_MALFORMED"
+    sqlstate = "XXKDS"
+    table: str
+    field: str
+    """Path of the field at fault; empty for the schema as a whole."""
+    reason: str
+
+    def explain(self) -> str:
+        where = f" of column {self.field}" if self.field else ""
+        return (
+            f"The schema{where} in the log of {self.table} is malformed: {self.reason}. "
+            "The metaData action that holds it was written wrongly; restore an earlier version of the table."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedTypeError(DeltaAnalysisError):
+    """A column has a type that no Delta table can hold."""
+
+    condition = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate = "0AKDC"
+    table: str
+    columns: Mapping[str, str]
+    """Column path to the type it has."""
+
+    def explain(self) -> str:
+        named = ", ".join(f"{column}: {kind}" if column else kind for column, kind in self.columns.items())
+        return f"{self.table} cannot hold these types: {named}. Cast the columns to a type that Delta tables store."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidColumnMappingError(DeltaError):
+    """The ids and physical names of a schema contradict each other, or are missing."""
+
+    condition = "DELTA_INVALID_COLUMN_MAPPING"
+    sqlstate = "XXKDS"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        where = f" of column {self.column}" if self.column else ""
+        return f"The column mapping{where} in {self.table} is invalid: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownColumnMappingModeError(DeltaAnalysisError, ValueError):
+    """`delta.columnMapping.mode` has a value the protocol does not know."""
+
+    condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE"
+    sqlstate = "0AKDC"
+    mode: str
+
+    def explain(self) -> str:
+        return f"delta.columnMapping.mode is {self.mode!r}; it can be 'none', 'name' or 'id'."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnMappingChangeError(DeltaAnalysisError):
+    """The mapping mode of an existing table cannot be changed in this way."""
+
+    condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
+    sqlstate = "0AKDC"
+    old_mode: str
+    new_mode: str
+
+    def explain(self) -> str:
+        return (
+            f"The column mapping mode cannot change from {self.old_mode!r} to {self.new_mode!r}; an existing table "
+            "can go from 'none' to 'name', and back to 'none' by rewriting its files."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnNotFoundError(DeltaAnalysisError):
+    """A column that the request names is not in the table."""
+
+    condition = "DELTA_COLUMN_NOT_FOUND"
+    sqlstate = "42703"
+    table: str
+    column: str
+    available: tuple[str, ...]
+
+    def explain(self) -> str:
+        return f"{self.table} has no column {self.column}; it has {', '.join(self.available) or 'none'}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SchemaMismatchError(DeltaAnalysisError):
+    """The data has columns or types that the table has not, and may not change the table."""
+
+    condition = "DELTA_METADATA_MISMATCH"
+    sqlstate = "42KDG"
+    table: str
+    extra: Mapping[str, str]
+    """Columns that the table lacks, with their types."""
+    mismatched: Mapping[str, tuple[str, str]]
+    """Columns of another type: the table's and the data's."""
+    overwriting: bool
+    """Whether the write replaces the table, so that it could replace the schema too."""
+
+    def explain(self) -> str:
+        return f"The data does not fit {self.table}: {self.faults()}. {self.way_out()}"
+
+    def faults(self) -> str:
+        extra = [f"{column} ({kind}) is not in the table" for column, kind in self.extra.items()]
+        types = [
+            f"{column} is {ours} in the table and {theirs} in the data"
+            for column, (ours, theirs) in self.mismatched.items()
+        ]
+        return "; ".join(extra + types)
+
+    def way_out(self) -> str:
+        merge = 'Write with .option("mergeSchema", "true") to change the table along with it'
+        if self.overwriting:
+            return f'{merge}, or with .option("overwriteSchema", "true") to replace its schema.'
+        return f"{merge}, or drop or cast the columns."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IncompatibleTypesError(SchemaMismatchError):
+    """The data has types that the table's cannot be widened to."""
+
+    condition = "DELTA_FAILED_TO_MERGE_FIELDS"
+    sqlstate = "22005"
+
+    def way_out(self) -> str:
+        cast = "No change of the schema brings these types together; cast the data to the table's types"
+        return (
+            f'{cast}, or replace the schema with .option("overwriteSchema", "true").'
+            if self.overwriting
+            else f"{cast}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionColumnMismatchError(DeltaAnalysisError):
+    """The write asks for another partitioning than the table has."""
+
+    condition = "DELTA_METADATA_MISMATCH"
+    sqlstate = "42KDG"
+    table: str
+    given: tuple[str, ...]
+    actual: tuple[str, ...]
+    overwriting: bool
+
+    def explain(self) -> str:
+        way_out = "Leave partitionBy out, or name the table's columns in its order."
+        if self.overwriting:
+            way_out += ' To change the partitioning, write with .option("overwriteSchema", "true").'
+        given, actual = ", ".join(self.given), ", ".join(self.actual) or "nothing"
+        return f"{self.table} is partitioned by {actual}, and the write asks for {given}. {way_out}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidPartitioningError(DeltaAnalysisError):
+    """A table cannot be partitioned in this way."""
+
+    condition = "DELTA_INVALID_PARTITIONING"
+    sqlstate = "42996"
+    table: str
+    columns: tuple[str, ...]
+    reason: str
+
+    def explain(self) -> str:
+        return f"{self.table} cannot be partitioned by {', '.join(self.columns)}: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MissingColumnsError(DeltaAnalysisError):
+    """The data lacks columns that it must have."""
+
+    condition = "DELTA_MISSING_COLUMN"
+    sqlstate = "42703"
+    table: str
+    columns: tuple[str, ...]
+    reason: str
+
+    def explain(self) -> str:
+        many = len(self.columns) > 1
+        return (
+            f"The data lacks column{'s' if many else ''} {', '.join(self.columns)} of {self.table}, and {self.reason}. "
+            f"Add {'them' if many else 'it'} to the data."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MissingNotNullColumnsError(MissingColumnsError):
+    """The data lacks columns that allow no nulls."""
+
+    condition = "DELTA_MISSING_NOT_NULL_COLUMN_VALUE"
+    sqlstate = "23502"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MissingPartitionColumnsError(MissingColumnsError):
+    """The data lacks columns that the table is partitioned by."""
+
+    condition = "DELTA_MISSING_PARTITION_COLUMN"
+    sqlstate = "42KD6"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnCountError(DeltaAnalysisError):
+    """A write by position has fewer columns, or fields of a struct, than the table."""
+
+    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    sqlstate = "42802"
+    table: str
+    column: str
+    """The struct at fault; empty for the table itself."""
+    expected: int
+    given: int
+
+    def explain(self) -> str:
+        what = f"column {self.column} of {self.table}" if self.column else self.table
+        return (
+            f"{what} has {self.expected} fields and the data {self.given}; this write matches them by position. "
+            "Supply all of them, or write by name."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class VoidWriteError(DeltaAnalysisError):
+    """Data files cannot be written for a schema with void types in these places."""
+
+    condition = "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"
+    sqlstate = "22005"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        where = f"Column {self.column} of {self.table}" if self.column else self.table
+        return f"{where} {self.reason}, and void is never stored in data files. Cast it to a type first."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DuplicateColumnsError(DeltaAnalysisError):
+    """Columns have the same name, or differ only by case."""
+
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND"
+    sqlstate = "42711"
+    table: str
+    where: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"Columns come twice in {self.where} for {self.table}: {', '.join(self.columns)}. "
+            "Names must differ by more than case; rename or drop one of each."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidColumnNamesError(DeltaAnalysisError):
+    """Parquet files do not take these names."""
+
+    condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
+    sqlstate = "42K05"
+    table: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"Columns of {self.table} have one of the characters ' ,;{{}}()\\n\\t=' in their names: "
+            f"{', '.join(self.columns)}. Rename them, or set the table property "
+            "'delta.columnMapping.mode' = 'name', with which any name is allowed."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ReservedColumnsError(DeltaAnalysisError):
+    """The table uses these names itself."""
+
+    condition = "RESERVED_CDC_COLUMNS_ON_WRITE"
+    sqlstate = "42939"
+    table: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} keeps these columns for itself: {', '.join(self.columns)}. Rename or drop them, or, where "
+            "the change data feed reserves them, set 'delta.enableChangeDataFeed' = 'false'."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidTypeChangeError(DeltaAnalysisError):
+    """The type of a column was changed in a way that no reader can follow."""
+
+    condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
+    sqlstate = "0AKDC"
+    table: str
+    column: str
+    old: str
+    new: str
+
+    def explain(self) -> str:
+        return f"Column {self.column} of {self.table} was changed from {self.old} to {self.new}, which cannot be read."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityInsertError(DeltaAnalysisError):
+    """Values were given for a column that always makes its own."""
+
+    condition = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
+    sqlstate = "42808"
+    table: str
+    column: str
+
+    def explain(self) -> str:
+        return f"{self.table} generates {self.column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."

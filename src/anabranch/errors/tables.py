@@ -1,0 +1,132 @@
+"""Errors about finding, naming and creating tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotADeltaTableError(DeltaAnalysisError):
+    """A name or path that must be a Delta table is something else, or nothing."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
+    sqlstate: ClassVar[str] = "42P01"
+    table: str
+    found: str = ""
+
+    def explain(self) -> str:
+        found = f" ({self.found})" if self.found else ""
+        return (
+            f"{self.table} is not a Delta table{found}. Check the spelling, or create it, for example by "
+            'df.write.format("delta").save(path) or DeltaTable.create(spark).'
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableAlreadyExistsError(DeltaAnalysisError):
+    """A table was to be created where one exists."""
+
+    condition: ClassVar[str] = "DELTA_TABLE_ALREADY_EXISTS"
+    sqlstate: ClassVar[str] = "42P07"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} exists already. Use mode append, overwrite or ignore, or createIfNotExists / "
+            "createOrReplace, to say what shall happen to it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class LocationNotEmptyError(DeltaAnalysisError):
+    """A new table's folder holds files that no Delta log accounts for."""
+
+    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+    example: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be created: its folder is not empty (it holds {self.example}) and is not a Delta "
+            "table. Choose another location, or clear the folder."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CreateTableMismatchError(DeltaAnalysisError):
+    """A table is declared one way and exists another way."""
+
+    condition: ClassVar[str] = "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
+    sqlstate: ClassVar[str] = "42KD7"
+    table: str
+    what: str
+    declared: str
+    existing: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} exists with another {self.what}: declared is {self.declared}, the table has "
+            f"{self.existing}. Leave the declaration out to use the table as it is, or use createOrReplace."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class EmptyTableSchemaError(DeltaAnalysisError):
+    """A table without columns."""
+
+    condition: ClassVar[str] = "DELTA_EMPTY_DATA"
+    sqlstate: ClassVar[str] = "428GU"
+    table: str
+
+    def explain(self) -> str:
+        return f"{self.table} would have no columns. Give it a schema, or write a DataFrame that has one."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidIdentifierError(DeltaAnalysisError, ValueError):
+    """A table name that cannot be read."""
+
+    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
+    sqlstate: ClassVar[str] = "42601"
+    identifier: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.identifier!r} is not a table name: {self.problem}. Write table, schema.table or "
+            "catalog.schema.table, with backticks around parts that hold other than letters, digits and _, "
+            "or delta.`/path/to/table`."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedCatalogError(DeltaAnalysisError):
+    """A name in a catalog that Delta tables cannot be registered in."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_CATALOG"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    catalog: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} names the catalog {self.catalog}; anabranch keeps tables in the session's own catalog, "
+            "spark_catalog. Use a name there, or a path."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidIdentityColumnError(DeltaAnalysisError):
+    """An identity column of another type than BIGINT."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
+    sqlstate: ClassVar[str] = "428H2"
+    column: str
+    column_type: str
+
+    def explain(self) -> str:
+        return f"Identity column {self.column} is {self.column_type}; identity columns are BIGINT. Declare it so."

@@ -1,0 +1,226 @@
+"""One Parquet file of a checkpoint, decoded column by column. See "Checkpoint Schema"."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.log.checkpoint_columns import CAMEL
+from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
+from anabranch.log.parsed_statistics import statistics_json
+from anabranch.protocol.actions import Action
+from anabranch.protocol.actions_json import parse_action
+
+ROWS_MAX = 200_000_000
+"""A part that claims more rows is taken for damaged or hostile."""
+BATCH_ROWS = 131_072
+
+_FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+
+
+class DamagedPartError(Exception):
+    """The file is no Parquet file, or not that of a checkpoint."""
+
+
+class CheckpointPart:
+    """A Parquet file of a checkpoint.
+
+    Holds the file as it is stored, compressed, so that columns can be decoded later even when a log
+    clean-up has deleted the file meanwhile.
+    """
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self._data = pa.py_buffer(data)
+        with self._damage():
+            self._metadata = pq.read_metadata(pa.BufferReader(self._data))
+            self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
+        if not 0 <= self._metadata.num_rows <= ROWS_MAX:
+            raise DamagedPartError(f"it claims {self._metadata.num_rows} rows")
+
+    @functools.cached_property
+    def has_removes(self) -> bool:
+        """Whether there may be tombstones; False only where the file's own statistics say so."""
+        return any(self._may_hold("remove", group) for group in range(self._metadata.num_row_groups))
+
+    def actions(self) -> Iterator[Action]:
+        """All but file actions. Raises `DamagedPartError`."""
+        for name in _FEW:
+            if name in self._schema.names:
+                yield from self._actions_of(name)
+
+    def adds(self, columns: Sequence[str]) -> pa.Table:
+        """Some columns of `LIVE_FILE_SCHEMA`, one row an `add`. Raises `DamagedPartError`."""
+        schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
+        return self._files("add", schema)
+
+    def removes(self) -> pa.Table:
+        """`TOMBSTONE_SCHEMA`, one row a `remove`. Raises `DamagedPartError`."""
+        return self._files("remove", TOMBSTONE_SCHEMA)
+
+    def _actions_of(self, name: str) -> Iterator[Action]:
+        for group in range(self._metadata.num_row_groups):
+            if not self._may_hold(name, group):
+                continue
+            with self._damage():
+                column = self._open().read_row_group(group, columns=[name])[name]
+                rows = column.filter(column.is_valid())
+                types = column.type
+                values = rows.to_pylist()
+            for value in values:
+                yield self._action(name, _jsonable(value, types))
+
+    def _action(self, name: str, value: Any) -> Action:
+        with self._damage():
+            action = parse_action(msgspec.json.encode({name: value}))
+        if action is None:
+            raise DamagedPartError(f"its {name} is not an action")
+        return action
+
+    def _files(self, name: str, schema: pa.Schema) -> pa.Table:
+        if name not in self._schema.names:
+            return schema.empty_table()
+        kind = self._schema.field(name).type
+        if not pa.types.is_struct(kind) or "path" not in _names(kind):
+            raise DamagedPartError(f"its column {name} is not a struct with a path")
+        wanted = _leaves_wanted(name, kind, schema)
+        file = self._open()
+        tables = [schema.empty_table()]
+        with self._damage():
+            for group in range(self._metadata.num_row_groups):
+                if self._may_hold(name, group):
+                    # Batch by batch, since the buffer for a whole column of strings would double while it grows.
+                    batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted)
+                    tables += [_table_of(_valid_rows(batch[name]), schema) for batch in batches]
+        return pa.concat_tables(tables)
+
+    def _may_hold(self, name: str, group: int) -> bool:
+        """False where the row group has no action of this name, by the null count of a leaf that each has."""
+        leaf = self._telling_leaves.get(name)
+        if leaf is None:
+            return name in self._schema.names
+        statistics = self._metadata.row_group(group).column(leaf).statistics
+        if statistics is None or not statistics.has_null_count:
+            return True
+        return bool(statistics.null_count < self._metadata.row_group(group).num_rows)
+
+    @functools.cached_property
+    def _telling_leaves(self) -> dict[str, int]:
+        telling = {
+            "add.path": "add",
+            "remove.path": "remove",
+            "protocol.minReaderVersion": "protocol",
+            "metaData.id": "metaData",
+            "txn.appId": "txn",
+            "domainMetadata.domain": "domainMetadata",
+            "sidecar.path": "sidecar",
+            "checkpointMetadata.version": "checkpointMetadata",
+        }
+        schema = self._metadata.schema
+        paths = [schema.column(leaf).path for leaf in range(len(schema))]
+        return {telling[path]: leaf for leaf, path in enumerate(paths) if path in telling}
+
+    def _open(self) -> pq.ParquetFile:
+        with self._damage():
+            return pq.ParquetFile(pa.BufferReader(self._data), metadata=self._metadata)
+
+    @contextlib.contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedPartError(f"it cannot be decoded ({error})") from error
+
+
+def _names(kind: pa.StructType) -> list[str]:
+    return [kind.field(position).name for position in range(kind.num_fields)]
+
+
+def _leaves_wanted(name: str, kind: pa.StructType, schema: pa.Schema) -> list[str]:
+    """What must be decoded. The path is always there: it tells the rows apart from those of other actions."""
+    wanted = {CAMEL.get(field, field) for field in schema.names} | {"path"}
+    if "stats" in wanted and "stats" not in _names(kind):
+        wanted.add("stats_parsed")
+    return [f"{name}.{field}" for field in _names(kind) if field in wanted]
+
+
+def _valid_rows(column: pa.StructArray) -> pa.StructArray:
+    """The rows that are not null; mostly they stand together and need no copy."""
+    if column.null_count == 0:
+        return column
+    positions = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    if not len(positions):
+        return column.slice(0, 0)
+    first, last = int(positions[0]), int(positions[-1])
+    if last - first + 1 == len(positions):
+        return column.slice(first, len(positions))
+    return column.take(pa.array(positions))
+
+
+def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    names = _names(rows.type)
+    # `flatten` heeds the slice that `field` would ignore.
+    children = dict(zip(names, rows.flatten(), strict=True))
+    if children["path"].null_count:
+        raise ValueError("a file has no path")
+    return pa.Table.from_arrays([_column(children, field, len(rows)) for field in schema], schema=schema)
+
+
+def _column(children: dict[str, pa.Array], field: pa.Field, length: int) -> pa.Array:
+    found = children.get(CAMEL.get(field.name, field.name))
+    if field.name == "stats" and found is None and "stats_parsed" in children:
+        return statistics_json(children["stats_parsed"])
+    if found is None or found.null_count == length:
+        return pa.nulls(length, field.type)
+    if field.type == STRING_MAP:
+        return _as_map(found)
+    if field.type == DELETION_VECTOR:
+        return _as_vector(found)
+    return found.cast(field.type)
+
+
+def _as_map(column: pa.Array) -> pa.MapArray:
+    """Writers name the parts of a map as they like, and some leave out that it is one."""
+    if column.type == STRING_MAP:
+        return column
+    if pa.types.is_map(column.type):
+        return column.cast(STRING_MAP)
+    entries = column.flatten()
+    keys, values = entries.flatten()
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    missing = np.append(column.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32(), mask=missing), keys.cast(pa.string()), values.cast(pa.string())
+    )
+
+
+def _as_vector(column: pa.StructArray) -> pa.StructArray:
+    children = dict(zip(_names(column.type), column.flatten(), strict=True))
+    fields = [
+        children[CAMEL.get(field.name, field.name)].cast(field.type)
+        if CAMEL.get(field.name, field.name) in children
+        else pa.nulls(len(column), field.type)
+        for field in DELETION_VECTOR
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=column.is_null())
+
+
+def _jsonable(value: Any, kind: pa.DataType) -> Any:
+    """A decoded row as the JSON of a commit would have it: maps as objects, and no nulls outside of maps."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        fields = {name: _jsonable(value[name], kind.field(name).type) for name in _names(kind)}
+        return {name: nested for name, nested in fields.items() if nested is not None}
+    if pa.types.is_map(kind):
+        return dict(value)
+    return value

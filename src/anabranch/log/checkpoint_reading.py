@@ -1,0 +1,176 @@
+"""Checkpoints of every kind, as columns. See "Checkpoints", "Checkpoint Specs", "Checkpoint Schema"."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from anabranch.errors.log import CorruptCheckpointError
+from anabranch.errors.protocol import MalformedActionError
+from anabranch.errors.storage import FileMissingError
+from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
+from anabranch.log.commits import READERS
+from anabranch.log.file_columns import LIVE_FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
+from anabranch.log.listing import CheckpointFiles
+from anabranch.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    Sidecar,
+)
+from anabranch.protocol.actions_json import parse_actions
+from anabranch.protocol.log_paths import SIDECAR_DIRECTORY
+from anabranch.storage.log_store import LogStore
+
+A = TypeVar("A", bound=Action)
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+SIDECARS_MAX = 100_000
+"""More than any engine writes: a sidecar holds tens of thousands of files."""
+EAGER_COLUMNS = tuple(name for name in LIVE_FILE_SCHEMA.names if name != "stats")
+"""Statistics are most of the bytes of a checkpoint and often not needed, so they are decoded on demand."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The content of a checkpoint."""
+
+    protocol: Protocol | None
+    metadata: Metadata | None
+    set_transactions: tuple[SetTransaction, ...]
+    domain_metadata: tuple[DomainMetadata, ...]
+    adds: pa.Table
+    """Live files: `LIVE_FILE_SCHEMA`, without `stats` where `load_stats` is there."""
+    load_stats: Callable[[], pa.Table] | None
+    """Decodes the column `stats`, one row a row of `adds`. Reads no storage."""
+    load_tombstones: Callable[[], pa.Table]
+    """Decodes the tombstones: `TOMBSTONE_SCHEMA`. Reads no storage."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Contents:
+    """What one file of a checkpoint holds beside file actions, and those if it is JSON."""
+
+    actions: list[Action]
+    part: CheckpointPart | None = None
+
+
+def read_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> Checkpoint:
+    """Read a complete checkpoint, its parts and sidecars in parallel.
+
+    Raises `CorruptCheckpointError` where a file is damaged or a sidecar is missing, `FileMissingError`
+    where the checkpoint itself has gone since it was listed, `StorageError`.
+    """
+    top = _in_parallel(lambda path: _read_part(store, checkpoint, path), [file.path for file in checkpoint.files])
+    actions = [action for contents in top for action in contents.actions]
+    sidecars = [action for action in actions if isinstance(action, Sidecar)]
+    if len(sidecars) > SIDECARS_MAX:
+        raise _corrupt(store, checkpoint, checkpoint.files[0].path, f"it names {len(sidecars)} sidecars")
+    paths = dict.fromkeys(_sidecar_path(store, checkpoint, sidecar) for sidecar in sidecars)
+    below = _in_parallel(lambda path: _read_sidecar(store, checkpoint, path), list(paths))
+    parts = [contents.part for contents in (*top, *below) if contents.part is not None]
+    return _assemble(store, checkpoint, actions, parts)
+
+
+def _assemble(
+    store: LogStore, checkpoint: CheckpointFiles, actions: Sequence[Action], parts: Sequence[CheckpointPart]
+) -> Checkpoint:
+    inline_adds = table_of_adds([action for action in actions if isinstance(action, AddFile)])
+    inline_removes = table_of_removes([action for action in actions if isinstance(action, RemoveFile)])
+
+    def adds(columns: Sequence[str]) -> pa.Table:
+        schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
+        decoded = _in_parallel(lambda part: _decode(store, checkpoint, part, lambda: part.adds(columns)), parts)
+        return pa.concat_tables([schema.empty_table(), *decoded, inline_adds.select(list(columns))])
+
+    def removes() -> pa.Table:
+        decoded = _in_parallel(lambda part: _decode(store, checkpoint, part, part.removes), parts)
+        return pa.concat_tables([TOMBSTONE_SCHEMA.empty_table(), *decoded, inline_removes])
+
+    def only_inline_removes() -> pa.Table:
+        return inline_removes
+
+    has_removes = any(part.has_removes for part in parts)
+    return Checkpoint(
+        protocol=_last_of(Protocol, actions),
+        metadata=_last_of(Metadata, actions),
+        set_transactions=tuple(action for action in actions if isinstance(action, SetTransaction)),
+        domain_metadata=tuple(action for action in actions if isinstance(action, DomainMetadata)),
+        adds=adds(EAGER_COLUMNS if parts else LIVE_FILE_SCHEMA.names),
+        load_stats=(lambda: adds(["stats"])) if parts else None,
+        load_tombstones=removes if has_removes else only_inline_removes,
+    )
+
+
+def _read_part(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _Contents:
+    data = store.read(path)
+    if path.endswith(".json"):
+        try:
+            return _Contents(list(parse_actions(data)))
+        except MalformedActionError as error:
+            raise _corrupt(store, checkpoint, path, error.explain()) from error
+    try:
+        part = CheckpointPart(path, data)
+        return _Contents(list(part.actions()), part)
+    except DamagedPartError as error:
+        raise _corrupt(store, checkpoint, path, str(error)) from error
+
+
+def _read_sidecar(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _Contents:
+    try:
+        return _Contents([], CheckpointPart(path, store.read(path)))
+    except FileMissingError as error:
+        raise _corrupt(store, checkpoint, path, "this sidecar is missing") from error
+    except DamagedPartError as error:
+        raise _corrupt(store, checkpoint, path, str(error)) from error
+
+
+def _decode(
+    store: LogStore, checkpoint: CheckpointFiles, part: CheckpointPart, work: Callable[[], pa.Table]
+) -> pa.Table:
+    try:
+        return work()
+    except DamagedPartError as error:
+        raise _corrupt(store, checkpoint, part.path, str(error)) from error
+
+
+def _sidecar_path(store: LogStore, checkpoint: CheckpointFiles, sidecar: Sidecar) -> str:
+    """Where a sidecar is. It "must always reside in the table's own _delta_log/_sidecars directory"."""
+    name = unquote(sidecar.path)
+    for prefix in (f"{store.root.rstrip('/')}/{SIDECAR_DIRECTORY}/", f"{SIDECAR_DIRECTORY}/"):
+        name = name.removeprefix(prefix)
+    if not re.fullmatch(r"[^/\\\x00-\x1f]+", name) or name in {".", ".."}:
+        raise _corrupt(
+            store, checkpoint, checkpoint.files[0].path, f"its sidecar {sidecar.path!r} is outside {SIDECAR_DIRECTORY}"
+        )
+    return f"{SIDECAR_DIRECTORY}/{name}"
+
+
+def _corrupt(store: LogStore, checkpoint: CheckpointFiles, path: str, reason: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(table=store.root, version=checkpoint.version, path=path, reason=reason)
+
+
+def _last_of(kind: type[A], actions: Iterable[Action]) -> A | None:
+    found = None
+    for action in actions:
+        if isinstance(action, kind):
+            found = action
+    return found
+
+
+def _in_parallel(work: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-checkpoint") as pool:
+        return list(pool.map(work, items))

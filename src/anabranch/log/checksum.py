@@ -1,0 +1,185 @@
+"""What a writer noted of the state after a commit. See "Version Checksum File"."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeVar
+
+import msgspec
+
+from anabranch.errors.protocol import MalformedActionError
+from anabranch.errors.storage import FileMissingError
+from anabranch.log.histograms import FileSizeHistogram
+from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.protocol.actions_json import KEY_BY_TYPE, encode_action, parse_action
+from anabranch.protocol.log_paths import checksum_path
+from anabranch.storage.log_store import LogStore, PutOutcome
+
+A = TypeVar("A", bound=Action)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChecksum:
+    """The facts of an `N.crc`; None where the writer left one out."""
+
+    table_size_bytes: int
+    num_files: int
+    metadata: Metadata
+    protocol: Protocol
+    num_metadata: int = 1
+    num_protocol: int = 1
+    txn_id: str | None = None
+    in_commit_timestamp_ms: int | None = None
+    set_transactions: tuple[SetTransaction, ...] | None = None
+    domain_metadata: tuple[DomainMetadata, ...] | None = None
+    file_sizes: FileSizeHistogram | None = None
+    num_deleted_records: int | None = None
+    num_deletion_vectors: int | None = None
+    deleted_record_counts: tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Discrepancy:
+    """A fact of a checksum file that the log contradicts. The log is right."""
+
+    field: str
+    """The name in the file."""
+    recorded: Any
+    computed: Any
+
+
+def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
+    """The checksum of a version; None where there is none, or none that can be read."""
+    try:
+        return decode_checksum(store.read(checksum_path(version)))
+    except (FileMissingError, ValueError):
+        return None
+
+
+def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> PutOutcome:
+    """Write the checksum of a version unless there is one: they are never overwritten. Raises `StorageError`."""
+    return store.put_if_absent(checksum_path(version), encode_checksum(checksum))
+
+
+def encode_checksum(checksum: VersionChecksum) -> bytes:
+    """The one JSON object of the file."""
+    fields: dict[str, Any] = {
+        "txnId": checksum.txn_id,
+        "tableSizeBytes": checksum.table_size_bytes,
+        "numFiles": checksum.num_files,
+        "numMetadata": checksum.num_metadata,
+        "numProtocol": checksum.num_protocol,
+        "inCommitTimestampOpt": checksum.in_commit_timestamp_ms,
+        "setTransactions": _raw_all(checksum.set_transactions),
+        "domainMetadata": _raw_all(checksum.domain_metadata),
+        "metadata": _raw(checksum.metadata),
+        "protocol": _raw(checksum.protocol),
+        "numDeletedRecordsOpt": checksum.num_deleted_records,
+        "numDeletionVectorsOpt": checksum.num_deletion_vectors,
+    }
+    if checksum.file_sizes is not None:
+        fields["fileSizeHistogram"] = {
+            "sortedBinBoundaries": checksum.file_sizes.boundaries,
+            "fileCounts": checksum.file_sizes.file_counts,
+            "totalBytes": checksum.file_sizes.total_bytes,
+        }
+    if checksum.deleted_record_counts is not None:
+        fields["deletedRecordCountsHistogramOpt"] = {"deletedRecordCounts": checksum.deleted_record_counts}
+    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def decode_checksum(data: bytes) -> VersionChecksum:
+    """Raises `ValueError` for what is no checksum."""
+    try:
+        fields = msgspec.json.decode(data, type=dict[str, Any])
+        histogram = fields.get("fileSizeHistogram") or fields.get("histogramOpt")
+        deleted = fields.get("deletedRecordCountsHistogramOpt")
+        return VersionChecksum(
+            table_size_bytes=int(fields["tableSizeBytes"]),
+            num_files=int(fields["numFiles"]),
+            num_metadata=int(fields["numMetadata"]),
+            num_protocol=int(fields["numProtocol"]),
+            metadata=_action(Metadata, fields["metadata"]),
+            protocol=_action(Protocol, fields["protocol"]),
+            txn_id=fields.get("txnId"),
+            in_commit_timestamp_ms=fields.get("inCommitTimestampOpt"),
+            set_transactions=_actions(SetTransaction, fields.get("setTransactions")),
+            domain_metadata=_actions(DomainMetadata, fields.get("domainMetadata")),
+            file_sizes=None if histogram is None else _histogram(histogram),
+            num_deleted_records=fields.get("numDeletedRecordsOpt"),
+            num_deletion_vectors=fields.get("numDeletionVectorsOpt"),
+            deleted_record_counts=None if deleted is None else tuple(deleted["deletedRecordCounts"]),
+        )
+    except (MalformedActionError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a version checksum: {error}") from error
+
+
+def discrepancies(recorded: VersionChecksum, computed: VersionChecksum) -> list[Discrepancy]:
+    """Where the file contradicts what the log comes to. A fact that either leaves out is not compared."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("tableSizeBytes", recorded.table_size_bytes, computed.table_size_bytes),
+        ("numFiles", recorded.num_files, computed.num_files),
+        ("numMetadata", recorded.num_metadata, computed.num_metadata),
+        ("numProtocol", recorded.num_protocol, computed.num_protocol),
+        ("metadata", recorded.metadata, computed.metadata),
+        ("protocol", _comparable(recorded.protocol), _comparable(computed.protocol)),
+        ("inCommitTimestampOpt", recorded.in_commit_timestamp_ms, computed.in_commit_timestamp_ms),
+        ("setTransactions", _by_id(recorded.set_transactions), _by_id(computed.set_transactions)),
+        ("domainMetadata", _by_domain(recorded.domain_metadata), _by_domain(computed.domain_metadata)),
+        ("numDeletedRecordsOpt", recorded.num_deleted_records, computed.num_deleted_records),
+        ("numDeletionVectorsOpt", recorded.num_deletion_vectors, computed.num_deletion_vectors),
+        ("deletedRecordCountsHistogramOpt", recorded.deleted_record_counts, computed.deleted_record_counts),
+    ]
+    if _same_bins(recorded.file_sizes, computed.file_sizes):
+        pairs.append(("fileSizeHistogram", recorded.file_sizes, computed.file_sizes))
+    return [
+        Discrepancy(field=field, recorded=ours, computed=log)
+        for field, ours, log in pairs
+        if ours is not None and log is not None and ours != log
+    ]
+
+
+def _same_bins(one: FileSizeHistogram | None, other: FileSizeHistogram | None) -> bool:
+    return one is not None and other is not None and one.boundaries == other.boundaries
+
+
+def _comparable(protocol: Protocol) -> tuple[int, int, frozenset[str], frozenset[str]]:
+    """The order of features means nothing."""
+    readers, writers = frozenset(protocol.reader_features or ()), frozenset(protocol.writer_features or ())
+    return protocol.min_reader_version, protocol.min_writer_version, readers, writers
+
+
+def _by_id(transactions: tuple[SetTransaction, ...] | None) -> dict[str, int] | None:
+    return None if transactions is None else {action.app_id: action.version for action in transactions}
+
+
+def _by_domain(domains: tuple[DomainMetadata, ...] | None) -> dict[str, str] | None:
+    return None if domains is None else {action.domain: action.configuration for action in domains}
+
+
+def _histogram(fields: dict[str, Any]) -> FileSizeHistogram:
+    return FileSizeHistogram(
+        boundaries=tuple(fields["sortedBinBoundaries"]),
+        file_counts=tuple(fields["fileCounts"]),
+        total_bytes=tuple(fields["totalBytes"]),
+    )
+
+
+def _raw(action: Action) -> msgspec.Raw:
+    """What stands under the key of the action in a commit, unknown fields included."""
+    return msgspec.Raw(encode_action(action)[len(f'{{"{KEY_BY_TYPE[type(action)]}":') : -1])
+
+
+def _raw_all(actions: tuple[SetTransaction, ...] | tuple[DomainMetadata, ...] | None) -> list[msgspec.Raw] | None:
+    return None if actions is None else [_raw(action) for action in actions]
+
+
+def _action(kind: type[A], fields: Any) -> A:
+    action = parse_action(msgspec.json.encode({KEY_BY_TYPE[kind]: fields}))
+    if not isinstance(action, kind):
+        raise TypeError(f"{KEY_BY_TYPE[kind]} is not there")
+    return action
+
+
+def _actions(kind: type[A], rows: list[Any] | None) -> tuple[A, ...] | None:
+    return None if rows is None else tuple(_action(kind, row) for row in rows)

@@ -1,0 +1,147 @@
+"""Files of a table as Arrow columns, the form in which they travel: one row a logical file.
+
+Column names are the field names of `AddFile` and `RemoveFile`. See "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+
+DELETION_VECTOR = pa.struct(
+    [
+        pa.field("storage_type", pa.string()),
+        pa.field("path_or_inline_dv", pa.string()),
+        pa.field("offset", pa.int32()),
+        pa.field("size_in_bytes", pa.int32()),
+        pa.field("cardinality", pa.int64()),
+        pa.field("max_row_index", pa.int64()),
+    ]
+)
+
+LIVE_FILE_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("partition_values", STRING_MAP),
+        pa.field("size", pa.int64()),
+        pa.field("modification_time", pa.int64()),
+        pa.field("stats", pa.string()),
+        pa.field("tags", STRING_MAP),
+        pa.field("deletion_vector", DELETION_VECTOR),
+        pa.field("base_row_id", pa.int64()),
+        pa.field("default_row_commit_version", pa.int64()),
+        pa.field("clustering_provider", pa.string()),
+    ]
+)
+"""Files in the table."""
+
+TOMBSTONE_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("deletion_timestamp", pa.int64()),
+        pa.field("data_change", pa.bool_()),
+        pa.field("extended_file_metadata", pa.bool_()),
+        pa.field("partition_values", STRING_MAP),
+        pa.field("size", pa.int64()),
+        pa.field("deletion_vector", DELETION_VECTOR),
+        pa.field("base_row_id", pa.int64()),
+        pa.field("default_row_commit_version", pa.int64()),
+    ]
+)
+"""Files removed, without `stats` and `tags`, which no tombstone of a checkpoint has. See "Checkpoints"."""
+
+_MAPS = {"partition_values", "tags"}
+_NO_VECTOR = pa.scalar(None, pa.string())
+
+
+def table_of_adds(adds: Sequence[AddFile]) -> pa.Table:
+    """One row an action, in order."""
+    return _table_of(adds, LIVE_FILE_SCHEMA)
+
+
+def table_of_removes(removes: Sequence[RemoveFile]) -> pa.Table:
+    """One row an action, in order."""
+    return _table_of(removes, TOMBSTONE_SCHEMA)
+
+
+def adds_of_table(table: pa.Table, *, data_change: bool) -> list[AddFile]:
+    """The rows as actions. The log of a table does not say again which of its files changed data."""
+    rows = _rows(table, LIVE_FILE_SCHEMA)
+    return [AddFile(data_change=data_change, **row) for row in rows]
+
+
+def removes_of_table(table: pa.Table) -> list[RemoveFile]:
+    """The rows as actions."""
+    return [RemoveFile(**{**row, "data_change": bool(row["data_change"])}) for row in _rows(table, TOMBSTONE_SCHEMA)]
+
+
+def vector_ids(deletion_vectors: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The unique id of each vector, null where there is none. See "Derived Fields"."""
+    if deletion_vectors.null_count == len(deletion_vectors):
+        return pa.nulls(len(deletion_vectors), pa.string())
+    place = pc.binary_join_element_wise(
+        pc.struct_field(deletion_vectors, "storage_type"),
+        pc.cast(pc.struct_field(deletion_vectors, "path_or_inline_dv"), pa.string()),
+        "",
+    )
+    offset = pc.cast(pc.struct_field(deletion_vectors, "offset"), pa.string())
+    suffix = pc.fill_null(pc.binary_join_element_wise("@", offset, ""), "")
+    return pc.binary_join_element_wise(place, suffix, "")
+
+
+def logical_keys(table: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """One string a row that tells logical files apart: the path, and the id of the vector if there is one.
+
+    A newline parts the two: neither a URI-encoded path nor a vector id holds one.
+    """
+    paths = pc.cast(table["path"], pa.string())
+    vectors = table["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return paths
+    suffix = pc.fill_null(pc.binary_join_element_wise("\n", vector_ids(vectors), ""), "")
+    return pc.binary_join_element_wise(paths, suffix, "")
+
+
+def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays([_column(actions, field) for field in schema], schema=schema)
+
+
+def _column(actions: Sequence[AddFile] | Sequence[RemoveFile], field: pa.Field) -> pa.Array:
+    values = [getattr(action, field.name) for action in actions]
+    if field.name in _MAPS:
+        values = [None if value is None else tuple(value.items()) for value in values]
+    elif field.name == "deletion_vector":
+        return _vector_column(values)
+    return pa.array(values, field.type)
+
+
+def _vector_column(vectors: list[DeletionVectorDescriptor | None]) -> pa.Array:
+    if not any(vectors):
+        return pa.nulls(len(vectors), DELETION_VECTOR)
+    names = [field.name for field in DELETION_VECTOR]
+    rows = [None if vector is None else {name: getattr(vector, name) for name in names} for vector in vectors]
+    return pa.array(rows, DELETION_VECTOR)
+
+
+def _rows(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
+    columns = [_values(table[field.name], field.name) for field in schema]
+    names = schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    values: list[Any] = column.to_pylist()
+    if name in _MAPS:
+        return [None if value is None else dict(value) for value in values]
+    if name == "deletion_vector":
+        return [None if value is None else DeletionVectorDescriptor(**value) for value in values]
+    return values

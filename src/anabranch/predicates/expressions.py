@@ -1,0 +1,292 @@
+"""Conditions on rows, as frozen trees of what can be told about them without Spark.
+
+A predicate says of each row *true*, *false* or *NULL*, as in SQL; a filter keeps the row only when it is true.
+A tree built by `catalyst` or `sql` means exactly what its source means: whatever was not understood stands in it
+as `Unknown`, never as something weaker or stronger, so that a tree may be negated like any other.
+
+Values compare as Spark compares them: NaN equals itself and is above all numbers, -0.0 equals 0.0,
+text compares by its UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql.types import DataType
+
+ColumnPath = tuple[str, ...]
+"""A column, and below it the fields that lead to the one meant."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field inside struct columns."""
+
+    path: ColumnPath
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant.
+
+    `value` is what PySpark gives for `data_type`, with two exceptions that keep time zones out: a date is
+    days since 1970-01-01, and both timestamp types are microseconds (since the Unix epoch, and since
+    1970-01-01 00:00 on the wall). None is NULL.
+    """
+
+    value: Any
+    data_type: DataType
+
+
+Operand = Column | Literal
+
+
+class Operator(enum.Enum):
+    """How two values are compared."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    EQ_NULL_SAFE = "<=>"
+
+    @property
+    def negated(self) -> Operator | None:
+        """The operator that is true where this one is false; both are NULL together. None where there is none."""
+        return _NEGATED.get(self)
+
+    @property
+    def mirrored(self) -> Operator:
+        """The operator that says the same with its sides exchanged."""
+        return _MIRRORED.get(self, self)
+
+
+EQ, NE, LT, LE = Operator.EQ, Operator.NE, Operator.LT, Operator.LE
+GT, GE, EQ_NULL_SAFE = Operator.GT, Operator.GE, Operator.EQ_NULL_SAFE
+
+_NEGATED = {EQ: NE, NE: EQ, LT: GE, GE: LT, GT: LE, LE: GT}
+_MIRRORED = {LT: GT, GT: LT, LE: GE, GE: LE}
+
+
+class Predicate:
+    """A condition on a row. One of the classes below."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from_class = _TEXTS.get(type(self))
+        return from_class(self) if from_class else repr(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Truth(Predicate):
+    """The same for every row; None is NULL."""
+
+    value: bool | None
+
+    __str__ = Predicate.__str__
+
+
+TRUE = Truth(True)
+FALSE = Truth(False)
+NULL = Truth(None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison(Predicate):
+    """Two values compared. NULL where either side is, but for `EQ_NULL_SAFE`, which is never NULL."""
+
+    operator: Operator
+    left: Column
+    right: Operand
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class And(Predicate):
+    """False if any operand is, else NULL if any is, else true."""
+
+    operands: tuple[Predicate, ...]
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    """True if any operand is, else NULL if any is, else false."""
+
+    operands: tuple[Predicate, ...]
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Not(Predicate):
+    """True for false, false for true, NULL for NULL."""
+
+    operand: Predicate
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IsNull(Predicate):
+    """Never NULL itself."""
+
+    column: Column
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IsNotNull(Predicate):
+    """Never NULL itself."""
+
+    column: Column
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class In(Predicate):
+    """Equal to one of the values. NULL where the column is, or where nothing equals and a value is NULL."""
+
+    column: Column
+    values: tuple[Literal, ...]
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartsWith(Predicate):
+    """The text begins with `prefix`, byte for byte. NULL where the column is."""
+
+    column: Column
+    prefix: str
+
+    __str__ = Predicate.__str__
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown(Predicate):
+    """A condition that was not understood; it may be true, false or NULL for any row."""
+
+    text: str
+    columns: tuple[Column, ...] = ()
+    """The columns it reads, as far as they were seen."""
+    opaque: bool = False
+    """Not a function of the row alone: non-deterministic, or it asks other rows."""
+
+    __str__ = Predicate.__str__
+
+
+def conjunction(predicates: Iterable[Predicate]) -> Predicate:
+    """All of them at once; TRUE for none."""
+    operands = tuple(_flattened(And, predicates))
+    if len(operands) == 1:
+        return operands[0]
+    return And(operands) if operands else TRUE
+
+
+def disjunction(predicates: Iterable[Predicate]) -> Predicate:
+    """Any of them; FALSE for none."""
+    operands = tuple(_flattened(Or, predicates))
+    if len(operands) == 1:
+        return operands[0]
+    return Or(operands) if operands else FALSE
+
+
+def walk(predicate: Predicate) -> Iterator[Predicate]:
+    """The predicate and everything below it."""
+    pending = [predicate]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, And | Or):
+            pending.extend(reversed(node.operands))
+        elif isinstance(node, Not):
+            pending.append(node.operand)
+
+
+def columns_of(node: Predicate) -> tuple[Column, ...]:
+    """The columns that this one node names, those of its operands left out."""
+    if isinstance(node, Comparison):
+        return (node.left, node.right) if isinstance(node.right, Column) else (node.left,)
+    if isinstance(node, IsNull | IsNotNull | In | StartsWith):
+        return (node.column,)
+    return node.columns if isinstance(node, Unknown) else ()
+
+
+def references(predicate: Predicate) -> frozenset[ColumnPath]:
+    """Every column the predicate reads, those of `Unknown` parts included."""
+    return frozenset(column.path for node in walk(predicate) for column in columns_of(node))
+
+
+def is_exact(predicate: Predicate) -> bool:
+    """Whether all of it was understood."""
+    return not any(isinstance(node, Unknown) for node in walk(predicate))
+
+
+def is_opaque(predicate: Predicate) -> bool:
+    """Whether a part of it is no function of the row alone, so that rows of a commit cannot be judged by it."""
+    return any(isinstance(node, Unknown) and node.opaque for node in walk(predicate))
+
+
+def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    """Predicates that together, each being true, say the same."""
+    return predicate.operands if isinstance(predicate, And) else (predicate,)
+
+
+def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterator[Predicate]:
+    for predicate in predicates:
+        if isinstance(predicate, kind):
+            yield from predicate.operands
+        elif predicate != (TRUE if kind is And else FALSE):
+            yield predicate
+
+
+def quoted(path: ColumnPath) -> str:
+    """The column as SQL writes it; plain names stay plain."""
+    return ".".join(
+        part if part.isascii() and part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in path
+    )
+
+
+def operand_text(operand: Operand) -> str:
+    """The operand much as SQL writes it, with line breaks and quotes made harmless."""
+    if isinstance(operand, Column):
+        return quoted(operand.path)
+    value, name = operand.value, operand.data_type.typeName()
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes | bytearray):
+        return f"X'{bytes(value).hex()}'"
+    if isinstance(value, str):
+        return "'" + value.encode("unicode_escape").decode().replace("'", "\\'") + "'"
+    if name in ("date", "timestamp", "timestamp_ntz"):
+        return f"{name.upper()}({value})"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _joined(word: str, operands: tuple[Predicate, ...]) -> str:
+    return f" {word} ".join(f"({part})" if isinstance(part, And | Or) else str(part) for part in operands)
+
+
+_TEXTS: dict[type[Predicate], Any] = {
+    Truth: lambda node: {True: "true", False: "false", None: "NULL"}[node.value],
+    Comparison: lambda node: f"{operand_text(node.left)} {node.operator.value} {operand_text(node.right)}",
+    And: lambda node: _joined("AND", node.operands),
+    Or: lambda node: _joined("OR", node.operands),
+    Not: lambda node: f"NOT ({node.operand})",
+    IsNull: lambda node: f"{operand_text(node.column)} IS NULL",
+    IsNotNull: lambda node: f"{operand_text(node.column)} IS NOT NULL",
+    In: lambda node: f"{operand_text(node.column)} IN ({', '.join(operand_text(value) for value in node.values)})",
+    StartsWith: lambda node: f"startswith({operand_text(node.column)}, {node.prefix!r})",
+    Unknown: lambda node: node.text,
+}

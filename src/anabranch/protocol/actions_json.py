@@ -1,0 +1,192 @@
+"""Actions to and from the JSON lines of a commit. See "Delta Log Entries" and "Actions".
+
+A line is decoded straight into its type. Where that fails, because of a field that nobody named when
+this was written or a looseness of old writers, the line is decoded as plain JSON and made to fit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from anabranch.errors.protocol import MalformedActionError
+from anabranch.protocol.action_repair import UnfitActionError, build_action
+from anabranch.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CheckpointMetadata,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    Sidecar,
+)
+
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No writer comes near: a schema of 100,000 columns takes some 20 MB."""
+EXCERPT_CHARACTERS: Final = 120
+
+TYPE_BY_KEY: Final[dict[str, type[Action]]] = {
+    "add": AddFile,
+    "remove": RemoveFile,
+    "commitInfo": CommitInfo,
+    "cdc": AddCDCFile,
+    "metaData": Metadata,
+    "protocol": Protocol,
+    "txn": SetTransaction,
+    "domainMetadata": DomainMetadata,
+    "sidecar": Sidecar,
+    "checkpointMetadata": CheckpointMetadata,
+}
+"""The one key of a line, and what stands under it."""
+KEY_BY_TYPE: Final[dict[type[Action], str]] = {action: key for key, action in TYPE_BY_KEY.items()}
+
+_DECODERS: Final[dict[bytes, msgspec.json.Decoder[Any]]] = {
+    key.encode(): msgspec.json.Decoder(
+        msgspec.defstruct("Line", [("action", action, msgspec.field(name=key))], forbid_unknown_fields=True)
+    )
+    for key, action in TYPE_BY_KEY.items()
+}
+"""One for each kind, as a line with anything beside its one key is not for the fast way."""
+_ANY_JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
+_ENCODER: Final = msgspec.json.Encoder()
+_FIRST_KEY: Final = re.compile(rb'\s*\{\s*"(\w+)"\s*:')
+_BLANK: Final = b" \t\r\n"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedLine:
+    """One line as it stands in the log."""
+
+    kind: str
+    """The key of the action, known or not; empty for an empty object."""
+    raw: Any
+    """The JSON below that key."""
+    action: Action | None
+    """None where the kind is unknown."""
+
+
+def parse_action(line: bytes, *, line_number: int = 1) -> Action | None:
+    """The action of one line; None for a kind that is unknown and by the protocol to be ignored.
+
+    Raises `MalformedActionError`.
+    """
+    first = _FIRST_KEY.match(line) if len(line) <= LINE_BYTES_MAX else None
+    decoder = _DECODERS.get(first[1]) if first else None
+    if decoder is not None:
+        try:
+            action: Action = decoder.decode(line).action
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass
+        else:
+            if _is_plain(action):
+                return action
+    return parse_line(line, line_number=line_number).action
+
+
+def parse_actions(data: bytes) -> Iterator[Action]:
+    """The known actions of a commit, in order. Blank lines and unknown actions are passed over.
+
+    Raises `MalformedActionError` when it comes to a line that is no action; a last line that was cut
+    off is one.
+    """
+    for line_number, line in enumerate(_lines(data), start=1):
+        if line.strip(_BLANK):
+            action = parse_action(line, line_number=line_number)
+            if action is not None:
+                yield action
+
+
+def parse_line(line: bytes, *, line_number: int = 1) -> ParsedLine:
+    """The line with its raw JSON, for showing a log as it is. Raises `MalformedActionError`."""
+    found = _load_object(line, line_number)
+    known = [key for key in TYPE_BY_KEY if found.get(key) is not None]
+    if len(known) > 1:
+        reason = f"it holds several actions at once ({', '.join(known)})"
+        raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
+    if not known:
+        kind = next((key for key, value in found.items() if value is not None), "")
+        return ParsedLine(kind=kind, raw=found.get(kind), action=None)
+    kind = known[0]
+    try:
+        action = build_action(TYPE_BY_KEY[kind], found[kind])
+    except UnfitActionError as error:
+        raise MalformedActionError(
+            line_number=line_number, reason=f"in `{kind}`, {error}", excerpt=_excerpt(line)
+        ) from error
+    return ParsedLine(kind=kind, raw=found[kind], action=action)
+
+
+def encode_action(action: Action) -> bytes:
+    """One line, without the line break: UTF-8, no nulls but in maps, unknown fields as they came."""
+    key = KEY_BY_TYPE[type(action)]
+    if _is_plain(action):
+        return _ENCODER.encode({key: action})
+    return _ENCODER.encode({key: _with_unknown(msgspec.to_builtins(action))})
+
+
+def encode_actions(actions: Iterable[Action]) -> bytes:
+    """The content of a commit, in the order given; every line ends with a line break.
+
+    "In-Commit Timestamps" wants `commitInfo` first; that is for the caller to see to.
+    """
+    return b"".join(encode_action(action) + b"\n" for action in actions)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """`data` by line, without holding all lines at once."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        if end < 0:
+            end = len(data)
+        yield data[start:end]
+        start = end + 1
+
+
+def _is_plain(action: Action) -> bool:
+    """Whether there are no unknown fields in it."""
+    nested: Action | None = None
+    if isinstance(action, AddFile | RemoveFile):
+        nested = action.deletion_vector
+    elif isinstance(action, Metadata):
+        nested = action.format
+    return action.unknown is msgspec.UNSET and (nested is None or nested.unknown is msgspec.UNSET)
+
+
+def _load_object(line: bytes, line_number: int) -> dict[str, Any]:
+    if len(line) > LINE_BYTES_MAX:
+        reason = f"it has {len(line)} bytes, more than {LINE_BYTES_MAX}"
+        raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
+    try:
+        found = _ANY_JSON.decode(line)
+    except RecursionError:
+        reason = "its JSON is nested too deeply"
+        raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        reason = f"it is not JSON ({error})"
+        raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line)) from error
+    if not isinstance(found, dict):
+        reason = "it is not a JSON object"
+        raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
+    return found
+
+
+def _with_unknown(fields: dict[str, Any]) -> dict[str, Any]:
+    """Put unknown fields back beside the known ones, also one level down."""
+    unknown = fields.pop("__unknown__", None) or {}
+    for name in ("deletionVector", "format"):
+        if isinstance(nested := fields.get(name), dict):
+            fields[name] = _with_unknown(nested)
+    return fields | {name: value for name, value in unknown.items() if name not in fields}
+
+
+def _excerpt(line: bytes) -> str:
+    return line[:EXCERPT_CHARACTERS].decode("utf-8", errors="replace")

@@ -1,0 +1,227 @@
+"""Paths of data files: as URIs in the log, as plain paths to the store, and never out of the table.
+
+See `path` in "Add File and Remove File": a URI by RFC 2396, relative to the table or absolute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors.protocol import UnsafePathError
+from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY
+
+PATH_CHARACTERS_MAX: Final = 8192
+"""Twice what any file system takes."""
+
+_KEPT: Final = frozenset("-_.!~*'():@&=+$,;/")
+"""ASCII besides letters and digits that Java's `URI` leaves as it is in a path."""
+_ENCODED_CATEGORIES: Final = frozenset({"Cc", "Zs", "Zl", "Zp"})
+"""Beyond ASCII, Java encodes controls and spaces, and nothing else."""
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_PLAIN: Final = (
+    r"^[A-Za-z0-9_=\-][A-Za-z0-9_=\-+@,]*(\.[A-Za-z0-9_=\-+@,]+)*(/[A-Za-z0-9_=\-+@,]+(\.[A-Za-z0-9_=\-+@,]+)*)*$"
+)
+"""Paths that are safe and equal to what they decode to, as nearly all are."""
+_SAME_SCHEMES: Final[dict[str, str]] = {"s3n": "s3a", "s3": "s3a", "abfs": "abfss", "wasb": "wasbs", "": "file"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DataPath:
+    """Where a file is, in plain text."""
+
+    relative: str | None
+    """From the table's root, `/`-separated; None for a file elsewhere, in an allowed directory."""
+    absolute: str
+    """As Spark spells it: a local path, or a URL whose path is not encoded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A file or directory, taken apart for comparing."""
+
+    scheme: str
+    authority: str
+    segments: tuple[str, ...]
+
+    def holds(self, other: _Place) -> bool:
+        return (
+            (self.scheme, self.authority) == (other.scheme, other.authority)
+            and len(other.segments) > len(self.segments)
+            and other.segments[: len(self.segments)] == self.segments
+        )
+
+
+def encode_path(plain: str) -> str:
+    """The URI of a plain relative path, spelled as Java's `new Path(plain).toUri()` spells it.
+
+    `%` becomes `%25`, so a partition directory `a%3Db` becomes `a%253Db`; `=` and letters beyond ASCII
+    stay. A colon in the first segment is encoded, since before it would stand a scheme.
+    """
+    first, slash, rest = plain.partition("/")
+    return "".join(map(_encode_character, first)).replace(":", "%3A") + slash + "".join(map(_encode_character, rest))
+
+
+def decode_path(uri: str, *, table_root: str, allowed_prefixes: Collection[str] = ()) -> str:
+    """The plain path of a file of the table: relative to its root, or absolute below an allowed prefix.
+
+    Raises `UnsafePathError`; see `locate`.
+    """
+    found = locate(uri, table_root=table_root, allowed_prefixes=allowed_prefixes)
+    return found.absolute if found.relative is None else found.relative
+
+
+def locate(uri: str, *, table_root: str, allowed_prefixes: Collection[str] = ()) -> DataPath:
+    """Where the file is that the log calls `uri`.
+
+    It is decoded exactly once and then judged: no `..`, no NUL, no backslash, not the log itself, and
+    absolute only below `table_root` or one of `allowed_prefixes` (as shallow clones need), with the same
+    scheme and authority. Raises `UnsafePathError`.
+    """
+    try:
+        return _locate(uri, table_root, allowed_prefixes)
+    except ValueError as error:
+        raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
+
+
+def decode_path_column(
+    uris: pa.Array | pa.ChunkedArray, *, table_root: str, allowed_prefixes: Collection[str] = ()
+) -> pa.Array:
+    """`decode_path` for a column of the file table, fast where paths are ordinary."""
+    whole = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
+    text = whole.cast(pa.string())
+    unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
+    unusual = pc.or_(unusual, pc.or_(pc.starts_with(text, LOG_DIRECTORY), pc.greater(pc.utf8_length(text), 1024)))
+    if not pc.any(unusual).as_py():
+        return text
+    decoded = [
+        decode_path(uri, table_root=table_root, allowed_prefixes=allowed_prefixes)
+        for uri in text.filter(unusual).to_pylist()
+    ]
+    return pc.replace_with_mask(text, unusual, pa.array(decoded, pa.string()))
+
+
+def decode_sidecar_path(uri: str, *, table_root: str) -> str:
+    """The plain path of a sidecar, relative to the table's root. See "Sidecar File Information".
+
+    A sidecar lies directly in `_delta_log/_sidecars`; its path is a bare name or absolute. Raises
+    `UnsafePathError`.
+    """
+    try:
+        directory = _place_of_root(table_root)
+        directory = dataclasses.replace(directory, segments=(*directory.segments, *SIDECAR_DIRECTORY.split("/")))
+        place = _place(uri, directory)
+        if not directory.holds(place) or len(place.segments) != len(directory.segments) + 1:
+            raise ValueError(f"a sidecar must lie in {SIDECAR_DIRECTORY}")
+    except ValueError as error:
+        raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
+    return f"{SIDECAR_DIRECTORY}/{place.segments[-1]}"
+
+
+def _locate(uri: str, table_root: str, allowed_prefixes: Collection[str]) -> DataPath:
+    root = _place_of_root(table_root)
+    place = _place(uri, root)
+    if root.holds(place):
+        inside = place.segments[len(root.segments) :]
+        if inside[0] == LOG_DIRECTORY:
+            raise ValueError("it names a file of the log as data")
+        relative = "/".join(inside)
+        return DataPath(relative=relative, absolute=f"{table_root.rstrip('/')}/{relative}")
+    for prefix in allowed_prefixes:
+        allowed = _place_of_root(prefix)
+        if allowed.holds(place):
+            inside = place.segments[len(allowed.segments) :]
+            return DataPath(relative=None, absolute=f"{prefix.rstrip('/')}/{'/'.join(inside)}")
+    raise ValueError("it lies outside the table's directory")
+
+
+def _place(uri: str, base: _Place) -> _Place:
+    """What `uri` means, seen from `base`."""
+    if not uri or len(uri) > PATH_CHARACTERS_MAX:
+        raise ValueError("it is empty" if not uri else f"it is longer than {PATH_CHARACTERS_MAX} characters")
+    scheme, authority, path = _split(uri)
+    if "?" in path or "#" in path:
+        raise ValueError("it has a `?` or `#` that is not encoded")
+    segments = _segments(_decode(path))
+    if not segments or path.endswith("/"):
+        raise ValueError("it names no file")
+    if scheme is None and not path.startswith("/"):
+        return dataclasses.replace(base, segments=(*base.segments, *segments))
+    return _Place(scheme=_canonical_scheme(scheme or "file"), authority=authority, segments=segments)
+
+
+def _split(uri: str) -> tuple[str | None, str, str]:
+    """Scheme, authority and encoded path."""
+    match = _SCHEME.match(uri)
+    if match is None:
+        if uri.startswith("//"):
+            raise ValueError("it names a host")
+        return None, "", uri
+    scheme, rest = match[0][:-1].lower(), uri[match.end() :]
+    authority = ""
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise ValueError(f"it has the scheme `{scheme}` but no absolute path")
+    if scheme == "file" and authority:
+        raise ValueError("it names a host")
+    return scheme, authority, rest
+
+
+def _decode(path: str) -> str:
+    """Percent-decoding, once, strictly."""
+    if _BROKEN_ESCAPE.search(path):
+        raise ValueError("it has a `%` that begins no escape")
+    if "%" not in path:
+        return path
+    try:
+        return unquote_to_bytes(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("its escapes are not UTF-8") from None
+
+
+def _segments(plain: str) -> tuple[str, ...]:
+    if "\0" in plain:
+        raise ValueError("it holds a NUL")
+    if "\\" in plain:
+        raise ValueError("it holds a backslash")
+    segments = tuple(segment for segment in plain.split("/") if segment not in {"", "."})
+    if ".." in segments:
+        raise ValueError("it has a `..` segment")
+    if any("\ud800" <= character <= "\udfff" for character in plain):
+        raise ValueError("it is not Unicode text")
+    return segments
+
+
+def _place_of_root(root: str) -> _Place:
+    """A table's root or an allowed prefix; these are plain text, as Spark has them."""
+    match = _SCHEME.match(root)
+    if match is None:
+        return _Place(scheme="file", authority="", segments=_segments(root))
+    scheme, rest = match[0][:-1].lower(), root[match.end() :]
+    authority = ""
+    if rest.startswith("//"):
+        authority, _, rest = rest[2:].partition("/")
+    return _Place(scheme=_canonical_scheme(scheme), authority=authority, segments=_segments(rest))
+
+
+def _canonical_scheme(scheme: str) -> str:
+    """One name for schemes that reach the same objects."""
+    return _SAME_SCHEMES.get(scheme, scheme)
+
+
+def _encode_character(character: str) -> str:
+    if character < "\x80":
+        kept = character.isalnum() or character in _KEPT
+    else:
+        kept = unicodedata.category(character) not in _ENCODED_CATEGORIES
+    return character if kept else "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))

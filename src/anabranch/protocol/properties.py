@@ -1,0 +1,319 @@
+"""What the properties of a table say (`TableProperties`), and what a user may set (`validated`).
+
+See "Table Properties" of PROTOCOL.md; the properties themselves are rows of `property_table`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, cast
+
+from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
+from anabranch.protocol.isolation import IsolationLevel
+from anabranch.protocol.property_table import PROPERTIES, PROPERTIES_BY_LOWER_NAME, PropertyRow
+
+PREFIX: Final = "delta."
+FEATURE_PREFIX: Final = "delta.feature."
+CONSTRAINT_PREFIX: Final = "delta.constraints."
+UNIVERSAL_FORMAT_CONFIG_PREFIX: Final = "delta.universalformat.config."
+SESSION_DEFAULT_PREFIX: Final = "spark.databricks.delta.properties.defaults."
+
+STRING_PREFIX_LENGTH_DEFAULT: Final = 32
+
+ColumnMappingModeName = Literal["none", "name", "id"]
+CheckpointPolicyName = Literal["classic", "v2"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableProperties:
+    """Typed view of `metaData.configuration`.
+
+    A property is parsed when it is asked for, so that a value somebody else got wrong hurts only who
+    needs it; that raises `InvalidPropertyError`.
+    """
+
+    configuration: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+
+    def value(self, name: str) -> Any:
+        """The parsed value of a property of `property_table`, its default where it is not set."""
+        row = PROPERTIES[name]
+        text = self.configuration.get(name)
+        if text is None and row.former_name is not None:
+            text = self.configuration.get(row.former_name)
+        if text is None:
+            text = row.default
+        return None if text is None else parse_property(row, text)
+
+    @property
+    def append_only(self) -> bool:
+        return bool(self.value("delta.appendOnly"))
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        return cast("IsolationLevel", self.value("delta.isolationLevel"))
+
+    @property
+    def deletion_vectors_enabled(self) -> bool:
+        return bool(self.value("delta.enableDeletionVectors"))
+
+    @property
+    def change_data_feed_enabled(self) -> bool:
+        return bool(self.value("delta.enableChangeDataFeed"))
+
+    @property
+    def row_tracking_enabled(self) -> bool:
+        return bool(self.value("delta.enableRowTracking"))
+
+    @property
+    def row_tracking_suspended(self) -> bool:
+        return bool(self.value("delta.rowTrackingSuspended"))
+
+    @property
+    def materialized_row_id_column(self) -> str | None:
+        return cast("str | None", self.value("delta.rowTracking.materializedRowIdColumnName"))
+
+    @property
+    def materialized_row_commit_version_column(self) -> str | None:
+        return cast("str | None", self.value("delta.rowTracking.materializedRowCommitVersionColumnName"))
+
+    @property
+    def type_widening_enabled(self) -> bool:
+        return bool(self.value("delta.enableTypeWidening"))
+
+    @property
+    def in_commit_timestamps_enabled(self) -> bool:
+        return bool(self.value("delta.enableInCommitTimestamps"))
+
+    @property
+    def in_commit_timestamp_enablement_version(self) -> int | None:
+        return cast("int | None", self.value("delta.inCommitTimestampEnablementVersion"))
+
+    @property
+    def in_commit_timestamp_enablement_timestamp_ms(self) -> int | None:
+        return cast("int | None", self.value("delta.inCommitTimestampEnablementTimestamp"))
+
+    @property
+    def column_mapping_mode(self) -> ColumnMappingModeName:
+        return cast("ColumnMappingModeName", self.value("delta.columnMapping.mode"))
+
+    @property
+    def column_mapping_max_id(self) -> int:
+        return cast("int", self.value("delta.columnMapping.maxColumnId"))
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Commits from one checkpoint to the next."""
+        return cast("int", self.value("delta.checkpointInterval"))
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicyName:
+        return cast("CheckpointPolicyName", self.value("delta.checkpointPolicy"))
+
+    @property
+    def checkpoint_stats_as_json(self) -> bool:
+        return bool(self.value("delta.checkpoint.writeStatsAsJson"))
+
+    @property
+    def checkpoint_stats_as_struct(self) -> bool:
+        return bool(self.value("delta.checkpoint.writeStatsAsStruct"))
+
+    @property
+    def log_retention_ms(self) -> int:
+        return cast("int", self.value("delta.logRetentionDuration"))
+
+    @property
+    def checkpoint_retention_ms(self) -> int:
+        return cast("int", self.value("delta.checkpointRetentionDuration"))
+
+    @property
+    def deleted_file_retention_ms(self) -> int:
+        return cast("int", self.value("delta.deletedFileRetentionDuration"))
+
+    @property
+    def set_transaction_retention_ms(self) -> int | None:
+        """None: application ids are kept for ever."""
+        return cast("int | None", self.value("delta.setTransactionRetentionDuration"))
+
+    @property
+    def drop_feature_retention_ms(self) -> int:
+        return cast("int", self.value("delta.dropFeatureTruncateHistory.retentionDuration"))
+
+    @property
+    def expired_log_cleanup_enabled(self) -> bool:
+        return bool(self.value("delta.enableExpiredLogCleanup"))
+
+    @property
+    def num_indexed_columns(self) -> int:
+        """Leaf columns that get statistics; -1 for all. `stats_columns` goes before."""
+        return cast("int", self.value("delta.dataSkippingNumIndexedCols"))
+
+    @property
+    def stats_columns(self) -> tuple[tuple[str, ...], ...] | None:
+        """Logical paths of the columns that get statistics, letter case of no matter; None: the first ones."""
+        return cast("tuple[tuple[str, ...], ...] | None", self.value("delta.dataSkippingStatsColumns"))
+
+    @property
+    def string_prefix_length(self) -> int:
+        """Characters of a string that statistics keep."""
+        length = self.value("delta.dataSkippingStringPrefixLength")
+        return STRING_PREFIX_LENGTH_DEFAULT if length is None else cast("int", length)
+
+    @property
+    def auto_compact_enabled(self) -> bool:
+        return bool(self.value("delta.autoOptimize")) or self.value("delta.autoOptimize.autoCompact") not in {
+            None,
+            "false",
+        }
+
+    @property
+    def optimize_write_enabled(self) -> bool | None:
+        """None: the session decides."""
+        return cast("bool | None", self.value("delta.autoOptimize.optimizeWrite"))
+
+    @property
+    def target_file_size_bytes(self) -> int | None:
+        return cast("int | None", self.value("delta.targetFileSize"))
+
+    @property
+    def randomize_file_prefixes(self) -> bool:
+        return bool(self.value("delta.randomizeFilePrefixes"))
+
+    @property
+    def random_prefix_length(self) -> int:
+        return cast("int", self.value("delta.randomPrefixLength"))
+
+    @property
+    def compression_codec(self) -> str | None:
+        """In small letters; None: the writer's own."""
+        return cast("str | None", self.value("delta.parquet.compression.codec"))
+
+    @property
+    def constraints(self) -> dict[str, str]:
+        """CHECK constraints: SQL by name."""
+        return {
+            key[len(CONSTRAINT_PREFIX) :]: sql
+            for key, sql in self.configuration.items()
+            if key.lower().startswith(CONSTRAINT_PREFIX) and sql is not None
+        }
+
+
+def parse_property(row: PropertyRow, text: str) -> Any:
+    """Raises `InvalidPropertyError`."""
+    try:
+        return row.parse(text)
+    except ValueError as error:
+        raise InvalidPropertyError(name=row.name, value=text, expected=row.expected) from error
+
+
+def canonical_name(name: str) -> str:
+    """The name as it is stored. Letter case matters only in names that are the user's own.
+
+    Names nobody knows come back unchanged.
+    """
+    lower = name.lower()
+    if lower.startswith((FEATURE_PREFIX, UNIVERSAL_FORMAT_CONFIG_PREFIX)):
+        return lower
+    if lower.startswith(CONSTRAINT_PREFIX):
+        return CONSTRAINT_PREFIX + name[len(CONSTRAINT_PREFIX) :]
+    row = PROPERTIES_BY_LOWER_NAME.get(lower)
+    return row.name if row else name
+
+
+def validated(properties: Mapping[str, str], *, current: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """What a user sets, under canonical names and with good values; protocol pseudo-properties included.
+
+    `current` is what the table has already, for rules that concern two properties.
+    Raises `UnknownPropertyError`, `ReadOnlyPropertyError`, `InvalidPropertyError`.
+    """
+    result: dict[str, str] = {}
+    for given, value in properties.items():
+        name = canonical_name(given)
+        if name in result and result[name] != value:
+            raise InvalidPropertyError(name=name, value=value, expected="given once, whatever the letter case")
+        _check(name, value)
+        result[name] = value
+    _check_retention(result, current or {})
+    return result
+
+
+def canonical_names(names: Iterable[str]) -> list[str]:
+    """For UNSET TBLPROPERTIES. Raises `UnknownPropertyError`, `ReadOnlyPropertyError`."""
+    result = []
+    for given in names:
+        name = canonical_name(given)
+        row = PROPERTIES.get(name)
+        if row is not None and not row.settable:
+            raise ReadOnlyPropertyError(name=name)
+        result.append(name)
+    return result
+
+
+def with_session_defaults(properties: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a new table: the user's own, over `spark.databricks.delta.properties.defaults.*`.
+
+    `session` is the session's whole configuration. Names there that are no property are passed over.
+    The result is validated and still holds the protocol pseudo-properties.
+    """
+    given = validated(properties)
+    defaults = validated(_session_defaults(session))
+    ignore = given.get("delta.ignoreProtocolDefaults", defaults.get("delta.ignoreProtocolDefaults", "false"))
+    if ignore.lower() == "true":
+        defaults = {name: value for name, value in defaults.items() if not is_protocol_property(name)}
+    merged = {**defaults, **given}
+    _check_retention(merged, {})
+    return merged
+
+
+def is_protocol_property(name: str) -> bool:
+    """Whether a canonical name stands for a change of the `protocol` action and is never stored."""
+    row = PROPERTIES.get(name)
+    return name.startswith(FEATURE_PREFIX) or (row is not None and not row.stored)
+
+
+def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Without the protocol pseudo-properties: what goes into `metaData.configuration`."""
+    return {name: value for name, value in properties.items() if not is_protocol_property(name)}
+
+
+def _session_defaults(session: Mapping[str, str]) -> dict[str, str]:
+    named = {
+        PREFIX + key[len(SESSION_DEFAULT_PREFIX) :]: value
+        for key, value in session.items()
+        if key.startswith(SESSION_DEFAULT_PREFIX)
+    }
+    return {name: value for name, value in named.items() if name in PROPERTIES or name.startswith(FEATURE_PREFIX)}
+
+
+def _check(name: str, value: str) -> None:
+    if not name.lower().startswith(PREFIX) or name.startswith(
+        (FEATURE_PREFIX, CONSTRAINT_PREFIX, UNIVERSAL_FORMAT_CONFIG_PREFIX)
+    ):
+        return
+    row = PROPERTIES.get(name)
+    if row is None:
+        raise UnknownPropertyError(name=name, suggestions=_near(name))
+    if not row.settable:
+        raise ReadOnlyPropertyError(name=name)
+    parse_property(row, value)
+
+
+def _check_retention(given: Mapping[str, str], current: Mapping[str, str | None]) -> None:
+    """Files must not outlive the commits that removed them, or VACUUM could no longer explain them."""
+    log, files = PROPERTIES["delta.logRetentionDuration"], PROPERTIES["delta.deletedFileRetentionDuration"]
+    if not {log.name, files.name} & given.keys():
+        return
+    view = TableProperties({**current, **given})
+    if view.log_retention_ms < view.deleted_file_retention_ms:
+        log_text = view.configuration.get(log.name) or log.default
+        raise InvalidPropertyError(
+            name=files.name,
+            value=view.configuration.get(files.name) or files.default,
+            expected=f"no longer than `{log.name}` ({log_text})",
+        )
+
+
+def _near(name: str) -> tuple[str, ...]:
+    settable = {row.name.lower(): row.name for row in PROPERTIES.values() if row.settable}
+    return tuple(settable[match] for match in difflib.get_close_matches(name.lower(), settable, n=3, cutoff=0.75))

@@ -1,0 +1,195 @@
+"""The table properties that anabranch knows, one row each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final
+
+from anabranch.protocol.intervals import parse_interval_ms
+from anabranch.protocol.property_parsing import (
+    INT_MAX,
+    LONG_MAX,
+    integer_between,
+    one_of,
+    parse_boolean,
+    parse_bytes,
+    parse_codec,
+    parse_column_list,
+    parse_formats,
+    parse_isolation_level,
+    parse_parquet_version,
+    parse_string_map,
+    parse_text,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyRow:
+    """One property."""
+
+    name: str
+    """With its prefix, in the letter case it is stored in."""
+    default: str | None
+    """What holds where the property is not set; None where its absence means something of its own."""
+    parse: Callable[[str], Any]
+    """Raises ValueError for values that it does not take."""
+    expected: str
+    """Completes "must be …"."""
+    description: str
+    settable: bool = True
+    """False where only the writer itself may set it."""
+    stored: bool = True
+    """False for what changes the protocol and never enters `metaData.configuration`."""
+    former_name: str | None = None
+    """Read where the property itself is not set."""
+
+
+_BOOLEAN: Final[tuple[Callable[[str], Any], str]] = (parse_boolean, "true or false")
+_INTERVAL: Final[tuple[Callable[[str], Any], str]] = (
+    parse_interval_ms,
+    "an interval such as '2 weeks' (months and years are not taken: write '365 days')",
+)
+_LONG: Final[tuple[Callable[[str], Any], str]] = (integer_between(0, LONG_MAX), "a whole number of at least 0")
+_TEXT: Final[tuple[Callable[[str], Any], str]] = (parse_text, "text")
+_STRING_MAP: Final[tuple[Callable[[str], Any], str]] = (parse_string_map, "a JSON object of strings")
+_NOT_SET: Final = None
+
+
+def _row(
+    name: str,
+    default: str | None,
+    kind: tuple[Callable[[str], Any], str],
+    description: str,
+    **more: Any,
+) -> PropertyRow:
+    parse, expected = kind
+    return PropertyRow(
+        name=f"delta.{name}", default=default, parse=parse, expected=expected, description=description, **more
+    )
+
+
+_ROWS: Final[tuple[PropertyRow, ...]] = (
+    # Protocol; these change the `protocol` action and are not stored.
+    _row("minReaderVersion", _NOT_SET, (integer_between(1, 3), "1, 2 or 3"), "reader version", stored=False),
+    _row("minWriterVersion", _NOT_SET, (integer_between(1, 7), "from 1 to 7"), "writer version", stored=False),
+    _row("ignoreProtocolDefaults", "false", _BOOLEAN, "pass over session defaults of the protocol", stored=False),
+    # Retention.
+    _row("logRetentionDuration", "interval 30 days", _INTERVAL, "how long commits are kept"),
+    _row("checkpointRetentionDuration", "interval 2 days", _INTERVAL, "how long old checkpoints are kept"),
+    _row("deletedFileRetentionDuration", "interval 1 week", _INTERVAL, "how long VACUUM spares removed files"),
+    _row("sampleRetentionDuration", "interval 7 days", _INTERVAL, "how long sample files are kept"),
+    _row("setTransactionRetentionDuration", _NOT_SET, _INTERVAL, "how long application ids are remembered"),
+    _row(
+        "dropFeatureTruncateHistory.retentionDuration",
+        "interval 24 hours",
+        _INTERVAL,
+        "history kept by DROP FEATURE … TRUNCATE HISTORY",
+    ),
+    _row("enableExpiredLogCleanup", "true", _BOOLEAN, "remove expired commits after a checkpoint"),
+    _row("enableFullRetentionRollback", "true", _BOOLEAN, "keep every version within the log retention readable"),
+    # Checkpoints.
+    _row("checkpointInterval", "10", (integer_between(1, INT_MAX), "a positive integer"), "commits per checkpoint"),
+    _row("checkpointPolicy", "classic", (one_of("classic", "v2"), "classic or v2"), "kind of checkpoint"),
+    _row("checkpoint.writeStatsAsJson", "true", _BOOLEAN, "statistics as JSON in checkpoints"),
+    _row("checkpoint.writeStatsAsStruct", "true", _BOOLEAN, "statistics as columns in checkpoints"),
+    _row(
+        "requireCheckpointProtectionBeforeVersion",
+        "0",
+        _LONG,
+        "version up to which history is cleaned up as a whole only",
+        settable=False,
+    ),
+    # Writing and concurrency.
+    _row("appendOnly", "false", _BOOLEAN, "rows may be added, never changed"),
+    _row(
+        "isolationLevel",
+        "WriteSerializable",
+        (parse_isolation_level, "Serializable or WriteSerializable"),
+        "how strictly concurrent writes are ordered",
+    ),
+    _row("enableChangeDataFeed", "false", _BOOLEAN, "record changed rows", former_name="delta.enableChangeDataCapture"),
+    _row("enableChangeDataCapture", "false", _BOOLEAN, "older name of enableChangeDataFeed"),
+    _row("enableDeletionVectors", "false", _BOOLEAN, "hide rows instead of rewriting files"),
+    _row("enableTypeWidening", "false", _BOOLEAN, "columns may get wider types"),
+    _row("enableInCommitTimestamps", "false", _BOOLEAN, "commits carry their own time"),
+    _row("inCommitTimestampEnablementVersion", _NOT_SET, _LONG, "first version with its own time", settable=False),
+    _row("inCommitTimestampEnablementTimestamp", _NOT_SET, _LONG, "time of that version", settable=False),
+    # Rows and columns.
+    _row("enableRowTracking", "false", _BOOLEAN, "rows keep an id"),
+    _row("rowTrackingSuspended", "false", _BOOLEAN, "assign no row ids, while the feature is dropped", settable=False),
+    _row("rowTracking.materializedRowIdColumnName", _NOT_SET, _TEXT, "column of row ids", settable=False),
+    _row(
+        "rowTracking.materializedRowCommitVersionColumnName",
+        _NOT_SET,
+        _TEXT,
+        "column of row commit versions",
+        settable=False,
+    ),
+    _row(
+        "columnMapping.mode", "none", (one_of("none", "name", "id"), "none, name or id"), "how columns are identified"
+    ),
+    _row("columnMapping.maxColumnId", "0", _LONG, "highest column id ever given", settable=False),
+    _row("enableVariantShredding", "false", _BOOLEAN, "variants may be stored shredded"),
+    _row("enableMaterializePartitionColumnsFeature", _NOT_SET, _BOOLEAN, "data files hold the partition columns"),
+    _row("writePartitionColumnsToParquet", _NOT_SET, _BOOLEAN, "data files hold the partition columns"),
+    # Statistics.
+    _row(
+        "dataSkippingNumIndexedCols",
+        "32",
+        (integer_between(-1, INT_MAX), "a whole number of at least -1"),
+        "leaf columns with statistics; -1 for all",
+    ),
+    _row(
+        "dataSkippingStatsColumns",
+        _NOT_SET,
+        (parse_column_list, "a comma-separated list of columns, with backticks around unusual names"),
+        "columns with statistics",
+    ),
+    _row(
+        "dataSkippingStringPrefixLength",
+        _NOT_SET,
+        (integer_between(0, INT_MAX), "a whole number of at least 0"),
+        "characters of a string kept in statistics",
+    ),
+    # Files.
+    _row("autoOptimize", _NOT_SET, _BOOLEAN, "older name of autoOptimize.autoCompact"),
+    _row(
+        "autoOptimize.autoCompact",
+        _NOT_SET,
+        (one_of("true", "false", "auto", "legacy"), "true or false"),
+        "compact small files after a write",
+    ),
+    _row("autoOptimize.optimizeWrite", _NOT_SET, _BOOLEAN, "write fewer, larger files"),
+    _row("targetFileSize", _NOT_SET, (parse_bytes, "a number of bytes such as 134217728 or 128mb"), "size of a file"),
+    _row("randomizeFilePrefixes", "false", _BOOLEAN, "random directories instead of partition directories"),
+    _row(
+        "randomPrefixLength", "2", (integer_between(1, INT_MAX), "greater than 0"), "length of those directories' names"
+    ),
+    _row(
+        "parquet.compression.codec",
+        _NOT_SET,
+        (parse_codec, "one of uncompressed, none, snappy, gzip, lz4, lz4_raw, zstd"),
+        "compression of new files",
+    ),
+    _row("parquet.format.version", "1.0.0", (parse_parquet_version, "1.0.0 or 2.x.x"), "page format of new files"),
+    _row("compatibility.symlinkFormatManifest.enabled", "false", _BOOLEAN, "keep manifests for other engines"),
+    # Other formats and commit coordinators.
+    _row(
+        "universalFormat.enabledFormats", "", (parse_formats, "a comma-separated list of iceberg, hudi"), "also write"
+    ),
+    _row("enableIcebergCompatV1", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
+    _row("enableIcebergCompatV2", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
+    _row("enableIcebergCompatV3", _NOT_SET, _BOOLEAN, "keep to what Iceberg can read"),
+    _row("universalFormat.iceberg.atomicConversion.supported", "false", _BOOLEAN, "convert within the commit"),
+    _row("castIcebergTimeType", "false", _BOOLEAN, "Iceberg's TIME becomes a long when converted"),
+    _row("ignoreIcebergBucketPartition", "false", _BOOLEAN, "convert bucketed Iceberg tables without partitions"),
+    _row("coordinatedCommits.commitCoordinator-preview", _NOT_SET, _TEXT, "name of the commit coordinator"),
+    _row("coordinatedCommits.commitCoordinatorConf-preview", _NOT_SET, _STRING_MAP, "its configuration"),
+    _row("coordinatedCommits.tableConf-preview", _NOT_SET, _STRING_MAP, "the table's configuration there"),
+    _row("redirectReaderWriter-preview", _NOT_SET, _TEXT, "where the table has moved to"),
+    _row("redirectWriterOnly-preview", _NOT_SET, _TEXT, "where the table has moved to, for writers"),
+)
+
+PROPERTIES: Final[dict[str, PropertyRow]] = {row.name: row for row in _ROWS}
+PROPERTIES_BY_LOWER_NAME: Final[dict[str, PropertyRow]] = {row.name.lower(): row for row in _ROWS}

@@ -1,0 +1,171 @@
+"""The statistics of a data file, as the JSON in `add.stats`. See "Per-file Statistics"."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.types import DataType
+
+from anabranch.errors.protocol import InvalidStatisticsError
+from anabranch.protocol.stats_bounds import has_bounds, lower_bound, upper_bound
+
+LeafPath = tuple[str, ...]
+"""Physical names, from the top."""
+LeafValues = tuple[Any, Any, int | None]
+"""Minimum, maximum, number of nulls; None for what is not known."""
+
+DEPTH_MAX: Final = 200
+_KNOWN: Final = frozenset({"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"})
+_DECODER: Final = msgspec.json.Decoder(float_hook=decimal.Decimal)
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatistics:
+    """What is known of the rows of one data file.
+
+    `min_values`, `max_values` and `null_count` mirror the physical schema; their leaves are as in JSON:
+    numbers (`Decimal` for those with a fraction, where they were read), strings for dates, timestamps and
+    text. A leaf that is missing is not known.
+    """
+
+    num_records: int | None
+    """Rows in the file, hidden ones included."""
+    min_values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    max_values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    null_count: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tight_bounds: bool | None = None
+    """None, which counts as True, for files of tables without deletion vectors."""
+    unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Statistics that the protocol did not name when this was written."""
+
+    @classmethod
+    def of_leaves(
+        cls,
+        num_records: int,
+        leaves: Mapping[LeafPath, LeafValues],
+        *,
+        types: Mapping[LeafPath, DataType],
+        string_prefix_length: int = 32,
+        tight_bounds: bool | None = True,
+    ) -> FileStatistics:
+        """From the exact minimum and maximum of each leaf column; leaves without a type in `types` are left out.
+
+        Timestamps may be aware datetimes or microseconds, dates also days since 1970. `types` is best what
+        `stats_columns.indexed_columns` gives. A maximum of None stands for "not known", which is what a
+        column of floats must have when NaN may be among them and was not counted as the largest value.
+        """
+        lows: dict[str, Any] = {}
+        highs: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for path, data_type in types.items():
+            low, high, null_count = leaves.get(path, (None, None, None))
+            if null_count is not None:
+                _put(nulls, path, int(null_count))
+            if not has_bounds(data_type):
+                continue
+            if low is not None:
+                _put(lows, path, lower_bound(low, data_type, prefix_length=string_prefix_length))
+            if high is not None:
+                _put(highs, path, upper_bound(high, data_type, prefix_length=string_prefix_length))
+        return cls(
+            num_records=num_records, min_values=lows, max_values=highs, null_count=nulls, tight_bounds=tight_bounds
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> FileStatistics:
+        """Raises `InvalidStatisticsError`."""
+        try:
+            found = _DECODER.decode(text)
+        except (msgspec.MsgspecError, UnicodeEncodeError, decimal.InvalidOperation, RecursionError) as error:
+            raise InvalidStatisticsError(reason=f"they are not JSON ({error})") from error
+        if not isinstance(found, dict):
+            raise InvalidStatisticsError(reason="they are not a JSON object")
+        return cls(
+            num_records=_whole_number(found.get("numRecords")),
+            min_values=_tree(found, "minValues"),
+            max_values=_tree(found, "maxValues"),
+            null_count=_tree(found, "nullCount"),
+            tight_bounds=_boolean(found.get("tightBounds")),
+            unknown={name: value for name, value in found.items() if name not in _KNOWN},
+        )
+
+    def to_json(self) -> str:
+        """What stands in `add.stats`; a floating-point number keeps the digits it was read with."""
+        found: dict[str, Any] = {} if self.num_records is None else {"numRecords": self.num_records}
+        found |= {"minValues": self.min_values, "maxValues": self.max_values, "nullCount": self.null_count}
+        if self.tight_bounds is not None:
+            found["tightBounds"] = self.tight_bounds
+        return _ENCODER.encode({**found, **self.unknown}).decode()
+
+    def with_wide_bounds(self, *, hidden_rows: int = 0) -> FileStatistics:
+        """For a file that gets a deletion vector: bounds hold for more rows than are left.
+
+        `hidden_rows` is how many rows the file's present vector hides. A tight count of nulls counts
+        visible rows; where all of them are null, all rows of the file take their place, since with wide
+        bounds only "none" and "all" mean anything.
+        """
+        if self.tight_bounds is False or self.num_records is None:
+            return dataclasses.replace(self, tight_bounds=False)
+        counts = _all_null(self.null_count, visible=self.num_records - hidden_rows, physical=self.num_records)
+        return dataclasses.replace(self, null_count=counts, tight_bounds=False)
+
+
+def _put(tree: dict[str, Any], path: LeafPath, value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _all_null(counts: Mapping[str, Any], *, visible: int, physical: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, value in counts.items():
+        if isinstance(value, Mapping):
+            result[name] = _all_null(value, visible=visible, physical=physical)
+        else:
+            result[name] = physical if value == visible else value
+    return result
+
+
+def _tree(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = found.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidStatisticsError(reason=f"`{name}` is not a JSON object")
+    return _without_nulls(value, depth=0)
+
+
+def _without_nulls(tree: Mapping[str, Any], *, depth: int) -> dict[str, Any]:
+    if depth > DEPTH_MAX:
+        raise InvalidStatisticsError(reason="they are nested too deeply")
+    return {
+        name: _without_nulls(value, depth=depth + 1) if isinstance(value, dict) else value
+        for name, value in tree.items()
+        if value is not None
+    }
+
+
+def _whole_number(value: Any) -> int | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            pass
+        case int() if 0 <= value < 2**63:
+            return value
+        case decimal.Decimal() if value == value.to_integral_value() and 0 <= value < 2**63:
+            return int(value)
+    raise InvalidStatisticsError(reason=f"`numRecords` is {value!r}")
+
+
+def _boolean(value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise InvalidStatisticsError(reason=f"`tightBounds` is {value!r}")

@@ -1,0 +1,101 @@
+"""Which columns get statistics: `delta.dataSkippingNumIndexedCols` and `delta.dataSkippingStatsColumns`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from anabranch.errors.protocol import InvalidPropertyError
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.stats_bounds import has_bounds
+
+PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+"""See "Column Mapping"; among the metadata of a field."""
+
+Path = tuple[str, ...]
+
+
+def indexed_columns(
+    schema: StructType, properties: TableProperties, *, partition_columns: Collection[str] = ()
+) -> dict[Path, DataType]:
+    """Physical paths and types of the leaf columns that get statistics, in the order of the schema.
+
+    `schema` and `partition_columns` have logical names, as the properties do. Arrays and maps are leaves
+    of which only nulls are counted.
+    """
+    mapped = properties.column_mapping_mode != "none"
+    partitions = {name.lower() for name in partition_columns}
+    leaves = (
+        leaf
+        for field in schema.fields
+        if field.name.lower() not in partitions
+        for leaf in _leaves(field, (), (), mapped)
+    )
+    if (named := properties.stats_columns) is not None:
+        prefixes = {tuple(part.lower() for part in path) for path in named}
+        return {physical: kind for logical, physical, kind in leaves if _is_named(logical, prefixes)}
+    count = properties.num_indexed_columns
+    return {physical: kind for _, physical, kind in (leaves if count < 0 else itertools.islice(leaves, count))}
+
+
+def check_stats_columns(
+    schema: StructType, properties: TableProperties, *, partition_columns: Collection[str] = ()
+) -> None:
+    """Whether `delta.dataSkippingStatsColumns` makes sense for the table.
+
+    Raises `InvalidPropertyError` where it names a column that is not there, partitions the table, stands
+    twice or has no minimum and maximum.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    seen: set[Path] = set()
+    for path in properties.stats_columns or ():
+        lower = tuple(part.lower() for part in path)
+        found = _find(schema, lower)
+        if found is None:
+            raise _refused(properties, f"a list of existing columns; there is no {'.'.join(path)}")
+        if len(path) == 1 and lower[0] in partitions:
+            raise _refused(properties, f"a list of columns that do not partition the table, as {path[0]} does")
+        if lower in seen:
+            raise _refused(properties, f"a list without repetitions; {'.'.join(path)} stands twice")
+        if len(path) == 1 and not isinstance(found, StructType) and not has_bounds(found):
+            raise _refused(properties, f"a list of columns that have an order; {path[0]} is {found.simpleString()}")
+        seen.add(lower)
+
+
+def _leaves(
+    field: StructField,
+    logical: Path,
+    physical: Path,
+    mapped: bool,
+) -> Iterator[tuple[Path, Path, DataType]]:
+    logical = (*logical, field.name)
+    physical = (*physical, (field.metadata or {}).get(PHYSICAL_NAME_KEY, field.name) if mapped else field.name)
+    if isinstance(field.dataType, StructType):
+        for child in field.dataType.fields:
+            yield from _leaves(child, logical, physical, mapped)
+    else:
+        yield logical, physical, field.dataType
+
+
+def _is_named(logical: Path, prefixes: set[Path]) -> bool:
+    lower = tuple(part.lower() for part in logical)
+    return any(lower[:length] in prefixes for length in range(1, len(lower) + 1))
+
+
+def _find(schema: StructType, path: Path) -> DataType | None:
+    found: DataType = schema
+    for name in path:
+        if not isinstance(found, StructType):
+            return None
+        match = next((field for field in found.fields if field.name.lower() == name), None)
+        if match is None:
+            return None
+        found = match.dataType
+    return found
+
+
+def _refused(properties: TableProperties, expected: str) -> InvalidPropertyError:
+    name = "delta.dataSkippingStatsColumns"
+    return InvalidPropertyError(name=name, value=properties.configuration.get(name), expected=expected)

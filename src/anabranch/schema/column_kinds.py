@@ -1,0 +1,28 @@
+"""Columns whose values the table makes. See "Generated Columns" and "Identity Columns"."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import LongType, StructField
+
+from anabranch.errors.tables import InvalidIdentityColumnError
+from anabranch.schema.visibility import (
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
+
+
+def generated_column(field: StructField, expression: str) -> StructField:
+    """`field`, computed by a SQL expression over other columns."""
+    return StructField(
+        field.name, field.dataType, field.nullable, {**field.metadata, GENERATION_EXPRESSION: expression}
+    )
+
+
+def identity_column(field: StructField, *, start: int, step: int, allow_explicit: bool) -> StructField:
+    """`field`, numbered by the table. Raises `InvalidIdentityColumnError` unless it is a BIGINT."""
+    if not isinstance(field.dataType, LongType):
+        raise InvalidIdentityColumnError(column=field.name, column_type=field.dataType.simpleString())
+    identity = {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_ALLOW_EXPLICIT: allow_explicit}
+    return StructField(field.name, field.dataType, False, {**field.metadata, **identity})

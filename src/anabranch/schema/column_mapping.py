@@ -1,0 +1,202 @@
+"""What columns are called in data files, and how they are told apart.
+
+Implements "Column Mapping" of PROTOCOL.md. Logical names are what users see; physical names and ids are
+what files, statistics and partition values use, and never change once given.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.errors.schema import (
+    ColumnMappingChangeError,
+    ColumnNotFoundError,
+    InvalidColumnMappingError,
+    UnknownColumnMappingModeError,
+)
+from anabranch.schema.paths import FieldPath, find, fold, quoted, transform, walk
+
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+NESTED_IDS = "delta.columnMapping.nested.ids"
+PARQUET_ID = "parquet.field.id"
+PARQUET_NESTED_IDS = "parquet.field.nested.ids"
+MAPPING_KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS, PARQUET_ID, PARQUET_NESTED_IDS})
+
+ID_MAX = 2**31 - 1
+
+
+class ColumnMappingMode(enum.Enum):
+    """The value of `delta.columnMapping.mode`."""
+
+    NONE = "none"
+    NAME = "name"
+    ID = "id"
+
+    @classmethod
+    def parse(cls, text: str | None) -> ColumnMappingMode:
+        """The mode that a property value names, in any case; `None` is `NONE`."""
+        try:
+            return cls((text or "none").lower())
+        except ValueError:
+            raise UnknownColumnMappingModeError(mode=str(text)) from None
+
+    @property
+    def maps(self) -> bool:
+        """Whether files use physical names."""
+        return self is not ColumnMappingMode.NONE
+
+
+def check_mode_change(old: ColumnMappingMode, new: ColumnMappingMode) -> None:
+    """Refuse a change of an existing table's mode, except `none` to `name` and away from mapping.
+
+    Going back to `none` is the business of the command that rewrites the files for it.
+    """
+    if old is not new and (old, new) != (ColumnMappingMode.NONE, ColumnMappingMode.NAME):
+        raise ColumnMappingChangeError(old_mode=old.value, new_mode=new.value)
+
+
+def field_id(field: StructField) -> int | None:
+    """The column id of `field`, or None where none was assigned."""
+    value = field.metadata.get(ID)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= ID_MAX:
+        raise InvalidColumnMappingError(
+            table="the table", column=field.name, reason=f"the id {value!r} is not a 32-bit integer"
+        )
+    return value
+
+
+def nested_ids(field: StructField) -> Mapping[str, int]:
+    """Ids of the `element`, `key` and `value` fields below `field`, by physical path; IcebergCompatV2 needs them."""
+    value = field.metadata.get(NESTED_IDS, {})
+    if not isinstance(value, dict) or not all(
+        type(number) is int and 0 <= number <= ID_MAX for number in value.values()
+    ):
+        raise InvalidColumnMappingError(
+            table="the table", column=field.name, reason=f"{NESTED_IDS} is not an object of 32-bit integers"
+        )
+    return value
+
+
+def physical_name(field: StructField, mode: ColumnMappingMode) -> str:
+    """What data files call `field`."""
+    if not mode.maps:
+        return field.name
+    value = field.metadata.get(PHYSICAL_NAME)
+    if not isinstance(value, str) or not value:
+        raise InvalidColumnMappingError(
+            table="the table", column=field.name, reason=f"mode {mode.value} needs a physical name, and it has none"
+        )
+    return value
+
+
+def to_physical(
+    schema: StructType,
+    mode: ColumnMappingMode,
+    *,
+    reference: StructType | None = None,
+    unmapped: Iterable[str] = (),
+) -> StructType:
+    """`schema` as data files spell it: physical names at every level, metadata kept.
+
+    With `reference`, the table's schema, `schema` may lack metadata (a DataFrame's): columns are looked up
+    in it without regard to case and take its metadata. Top-level columns in `unmapped` keep their names
+    (`_change_type`, materialised row ids, which the table's schema does not list).
+    """
+    if not mode.maps:
+        return schema
+    kept = {fold(name) for name in unmapped}
+    table = schema if reference is None else reference
+    fields = {tuple(map(fold, path)): field for path, field in walk(table)}
+
+    def rename(path: FieldPath, field: StructField) -> StructField:
+        known = fields.get(tuple(map(fold, path)))
+        if known is None:
+            if len(path) == 1 and fold(field.name) in kept:
+                return field
+            raise ColumnNotFoundError(table="the table", column=quoted(path), available=tuple(table.fieldNames()))
+        metadata = field.metadata if reference is None else dict(known.metadata)
+        return StructField(physical_name(known, mode), field.dataType, field.nullable, metadata)
+
+    return transform(schema, rename)
+
+
+def to_logical(physical: StructType, reference: StructType, mode: ColumnMappingMode) -> StructType:
+    """The inverse of `to_physical`: names of `reference`, the table's schema, in place of physical ones."""
+    if not mode.maps:
+        return physical
+    names = {path: logical[-1] for logical, path in physical_paths(reference, mode).items()}
+
+    def rename(path: FieldPath, field: StructField) -> StructField:
+        return StructField(names.get(path, field.name), field.dataType, field.nullable, field.metadata)
+
+    return transform(physical, rename)
+
+
+def physical_paths(schema: StructType, mode: ColumnMappingMode) -> dict[FieldPath, FieldPath]:
+    """The physical path of every field, by its logical path, both with `element`, `key` and `value`."""
+    physical: dict[FieldPath, FieldPath] = {(): ()}
+    fields: dict[FieldPath, FieldPath] = {}
+    for path, field in walk(schema):
+        parent = next(path[:length] for length in range(len(path) - 1, -1, -1) if path[:length] in physical)
+        physical[path] = (*physical[parent], *path[len(parent) : -1], physical_name(field, mode))
+        fields[path] = physical[path]
+    return fields
+
+
+def physical_path(
+    schema: StructType, path: FieldPath, mode: ColumnMappingMode, *, case_sensitive: bool = False
+) -> FieldPath:
+    """Where files keep the field at the logical `path`. Raises ColumnNotFoundError."""
+    steps: list[str] = []
+    for length in range(1, len(path) + 1):
+        parent, field = find(schema, path[: length - 1]), find(schema, path[:length], case_sensitive=case_sensitive)
+        if field is None:
+            raise ColumnNotFoundError(table="the table", column=quoted(path), available=tuple(schema.fieldNames()))
+        # Behind an array or a map, `find` answers with the field that holds it: the step has no name.
+        steps.append(path[length - 1] if field is parent else physical_name(field, mode))
+    return tuple(steps)
+
+
+def logical_path(schema: StructType, path: FieldPath, mode: ColumnMappingMode) -> FieldPath | None:
+    """The logical path of the field that files keep at the physical `path`; None if the table has none there."""
+    if not path:
+        return ()
+    inverse = {physical: logical for logical, physical in physical_paths(schema, mode).items()}
+    return inverse.get(path)
+
+
+def with_field_ids(schema: StructType) -> StructType:
+    """`schema` with the ids where Spark's Parquet writer and reader look for them."""
+
+    def add(_path: FieldPath, field: StructField) -> StructField:
+        metadata: dict[str, Any] = dict(field.metadata)
+        number = field_id(field)
+        if number is not None:
+            metadata[PARQUET_ID] = number
+        if nested := nested_ids(field):
+            metadata[PARQUET_NESTED_IDS] = dict(nested)
+        return StructField(field.name, field.dataType, field.nullable, metadata)
+
+    return transform(schema, add)
+
+
+def strip_mapping(schema: StructType) -> StructType:
+    """`schema` as users see it: no ids, no physical names."""
+
+    def strip(_path: FieldPath, field: StructField) -> StructField:
+        metadata = {key: value for key, value in field.metadata.items() if key not in MAPPING_KEYS}
+        return StructField(field.name, field.dataType, field.nullable, metadata)
+
+    return transform(schema, strip)
+
+
+def has_mapping(schema: StructType) -> bool:
+    """Whether any field carries metadata reserved for column mapping."""
+    return any(MAPPING_KEYS & field.metadata.keys() for _, field in walk(schema))

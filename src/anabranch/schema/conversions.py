@@ -1,0 +1,164 @@
+"""How values of one type become values of another, as data that the Spark layer turns into expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+
+from anabranch.errors.schema import ColumnCountError
+from anabranch.schema.comparison import as_nullable, contains_type
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, fold, positions, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The values fit as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """One cast does it. Nested types match field by field, in order, so Spark's positional cast is right."""
+
+    to: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSource:
+    """Where the values of one field of a struct come from."""
+
+    target: StructField
+    source: str | None
+    """The field's own name in the source; None for one that the source lacks, which is null."""
+    source_index: int | None
+    """Its position in the source."""
+    conversion: Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildStruct:
+    """A new struct from these fields; a null struct stays null."""
+
+    fields: tuple[FieldSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildArray:
+    """The same array with each element converted."""
+
+    element: Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildMap:
+    """The same map with each key and value converted."""
+
+    key: Conversion
+    value: Conversion
+
+
+Conversion: TypeAlias = Keep | Cast | RebuildStruct | RebuildArray | RebuildMap
+
+
+def conversion(source: DataType, target: DataType, *, named: DataType | None = None) -> Conversion:
+    """How `source` becomes `target`, fields matched by name without regard to case.
+
+    `named` is `source` with the names to match by, where they are not its own. Whether each cast is allowed
+    was decided before. Void fields of `target` are left out: files never hold them.
+    """
+    names = source if named is None else named
+    if not contains_type(target, NullType) and _lines_up(names, target):
+        return Keep() if _spelled_alike(source, target) else Cast(_as_nullable(target))
+    if isinstance(source, StructType) and isinstance(names, StructType) and isinstance(target, StructType):
+        return RebuildStruct(tuple(_field_sources(source, names, target)))
+    if isinstance(source, ArrayType) and isinstance(names, ArrayType) and isinstance(target, ArrayType):
+        return RebuildArray(conversion(source.elementType, target.elementType, named=names.elementType))
+    if isinstance(source, MapType) and isinstance(names, MapType) and isinstance(target, MapType):
+        key = conversion(source.keyType, target.keyType, named=names.keyType)
+        return RebuildMap(key, conversion(source.valueType, target.valueType, named=names.valueType))
+    return Cast(_as_nullable(target))
+
+
+def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:
+    """`source` with the names that its fields have in `target`, position by position.
+
+    Fields beyond those of `target` keep their names. Inside structs, names win where both sides have the
+    same ones: then the order is an accident. Raises ColumnCountError where `source` has too few fields.
+    """
+    known = positions(target)
+    if path and positions(source).keys() == known.keys():
+        pairs = [(field, target.fields[known[fold(field.name)]]) for field in source.fields]
+    elif len(source.fields) < len(target.fields):
+        raise ColumnCountError(table=table, column=quoted(path), expected=len(target.fields), given=len(source.fields))
+    else:
+        pairs = list(zip(source.fields, target.fields, strict=False))
+    beyond = source.fields[len(pairs) :]
+    return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + beyond)
+
+
+def _renamed(field: StructField, target: StructField, table: str, path: FieldPath) -> StructField:
+    inner = _renamed_type(field.dataType, target.dataType, table, (*path, target.name))
+    return StructField(target.name, inner, field.nullable, field.metadata)
+
+
+def _renamed_type(source: DataType, target: DataType, table: str, path: FieldPath) -> DataType:
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return named_by_position(source, target, table=table, path=path)
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        element = _renamed_type(source.elementType, target.elementType, table, (*path, ELEMENT))
+        return ArrayType(element, source.containsNull)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        key = _renamed_type(source.keyType, target.keyType, table, (*path, KEY))
+        value = _renamed_type(source.valueType, target.valueType, table, (*path, VALUE))
+        return MapType(key, value, source.valueContainsNull)
+    return source
+
+
+def _field_sources(source: StructType, names: StructType, target: StructType) -> Iterator[FieldSource]:
+    known = positions(names)
+    for field in target.fields:
+        if isinstance(field.dataType, NullType):
+            continue
+        index = known.get(fold(field.name))
+        if index is None:
+            yield FieldSource(target=field, source=None, source_index=None, conversion=Keep())
+            continue
+        found = source.fields[index]
+        how = conversion(found.dataType, field.dataType, named=names.fields[index].dataType)
+        yield FieldSource(target=field, source=found.name, source_index=index, conversion=how)
+
+
+def _lines_up(source: DataType, target: DataType) -> bool:
+    """Whether both nest alike and fields have the same names, but for case, in the same order."""
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return [fold(name) for name in source.names] == [fold(name) for name in target.names] and all(
+            _lines_up(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True)
+        )
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return _lines_up(source.elementType, target.elementType)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return _lines_up(source.keyType, target.keyType) and _lines_up(source.valueType, target.valueType)
+    return not isinstance(source, _NESTED) and not isinstance(target, _NESTED)
+
+
+def _spelled_alike(source: DataType, target: DataType) -> bool:
+    """For types that line up: whether names and types are the very same, too."""
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return source.names == target.names and all(
+            _spelled_alike(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True)
+        )
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return _spelled_alike(source.elementType, target.elementType)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return _spelled_alike(source.keyType, target.keyType) and _spelled_alike(source.valueType, target.valueType)
+    return source == target
+
+
+def _as_nullable(data_type: DataType) -> DataType:
+    """Spark refuses casts that forbid nulls; those are checked row by row instead."""
+    return as_nullable(StructType([StructField("", data_type)])).fields[0].dataType
+
+
+_NESTED = (StructType, ArrayType, MapType)

@@ -1,0 +1,265 @@
+"""Whether a DataFrame fits a table, and how to make it fit."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import NullType, StructField, StructType
+
+from anabranch.errors.schema import (
+    ColumnNotFoundError,
+    IdentityInsertError,
+    IncompatibleTypesError,
+    MissingColumnsError,
+    MissingNotNullColumnsError,
+    MissingPartitionColumnsError,
+    SchemaMismatchError,
+)
+from anabranch.schema.casts import Casting
+from anabranch.schema.char_varchar import LengthLimit, length_limits
+from anabranch.schema.comparison import as_nullable
+from anabranch.schema.conversions import Conversion, Keep, conversion, named_by_position
+from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.names import check_duplicates
+from anabranch.schema.partitioning import check_partitioning, partition_columns_of
+from anabranch.schema.paths import FieldPath, child, find, fold, positions, quoted
+from anabranch.schema.serialization import check_types
+from anabranch.schema.visibility import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT,
+    IDENTITY_START,
+    visible_schema,
+)
+from anabranch.schema.void import check_writable
+from anabranch.schema.widening import record_type_changes
+from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
+
+__all__ = [
+    "ColumnPlan",
+    "Fill",
+    "WriteApi",
+    "WritePlan",
+    "WriteRules",
+    "fill_of",
+    "not_null_paths",
+    "plan_new_schema",
+    "plan_write",
+    "rules_for",
+]
+
+
+class Fill(enum.Enum):
+    """What stands in for a column that the data lacks."""
+
+    NULL = "null"
+    DEFAULT = "default"
+    GENERATED = "generated"
+    IDENTITY = "identity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPlan:
+    """Where the values of one column of the table come from."""
+
+    target: StructField
+    """As in the table's schema after the write; a logical name."""
+    source: str | None
+    """The DataFrame's column; None if it has none."""
+    source_index: int | None
+    """Its position, which is unique also where names are not."""
+    conversion: Conversion
+    fill: Fill | None = None
+    """Set exactly if `source` is None."""
+    expression: str | None = None
+    """SQL: of the default or the generated value to fill in, or which a given value must equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """How the rows of a DataFrame become rows of the table.
+
+    1. `columns` follows `schema`, without the void columns, which files never hold.
+    2. `schema` equals the table's unless `schema_changed`; new columns then carry no ids yet.
+    """
+
+    schema: StructType
+    schema_changed: bool
+    columns: tuple[ColumnPlan, ...]
+    casting: Casting
+    """How casts treat values that do not fit: LEGACY nulls them, else the write fails."""
+    not_null_paths: tuple[FieldPath, ...]
+    """Fields of structs included; a null parent violates them, too."""
+    length_limits: tuple[LengthLimit, ...]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether rows can be written just as they come."""
+        return all(
+            plan.source_index == position and plan.source == plan.target.name and isinstance(plan.conversion, Keep)
+            for position, plan in enumerate(self.columns)
+        )
+
+
+def plan_write(
+    data: StructType,
+    table_schema: StructType,
+    rules: WriteRules,
+    *,
+    table: str,
+    partition_columns: Sequence[str] = (),
+    given_partitioning: Sequence[str] = (),
+) -> WritePlan:
+    """How to write a DataFrame of schema `data` into an existing table.
+
+    Raises SchemaMismatchError and its kin, all of them naming the columns at fault.
+    """
+    check_types(data, table)
+    if rules.overwrite_schema:
+        return plan_new_schema(data, table=table, partition_columns=given_partitioning)
+    check_partitioning(given_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
+    named = _named_for(data, table_schema, rules, table)
+    schema = _grown(table_schema, named, rules, table)
+    check_writable(schema, table=table)
+    columns = tuple(_columns(data, named, schema))
+    _check_filled(columns, partition_columns, rules, table)
+    _check_nested_filled(named, schema, table)
+    _check_identity(columns, table)
+    return _plan(schema, columns, rules.casting, changed=schema != table_schema)
+
+
+def plan_new_schema(data: StructType, *, table: str, partition_columns: Sequence[str] = ()) -> WritePlan:
+    """How to write a DataFrame into a table that takes its schema from it: a new one, or `overwriteSchema`.
+
+    Nulls are allowed everywhere, as a DataFrame's word on nulls is no promise.
+    """
+    check_types(data, table)
+    check_duplicates(data, where="the data", table=table)
+    schema = as_nullable(visible_schema(data))
+    partition_columns_of(schema, partition_columns, table=table)
+    check_writable(schema, table=table)
+    return _plan(schema, tuple(_columns(data, data, schema)), Casting.NONE, changed=True)
+
+
+def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
+    """The fields that allow no nulls, through structs only: inside arrays and maps nothing enforces it."""
+    return tuple(_not_null(schema, ()))
+
+
+def fill_of(field: StructField) -> tuple[Fill, str | None]:
+    """What stands in for a top-level column that data lacks, with the SQL expression if there is one."""
+    metadata = field.metadata
+    if isinstance(metadata.get(GENERATION_EXPRESSION), str):
+        return Fill.GENERATED, metadata[GENERATION_EXPRESSION]
+    if IDENTITY_START in metadata:
+        return Fill.IDENTITY, None
+    if isinstance(metadata.get(CURRENT_DEFAULT), str):
+        return Fill.DEFAULT, metadata[CURRENT_DEFAULT]
+    return Fill.NULL, None
+
+
+def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, table: str) -> StructType:
+    """`data` with names that can be looked up in the table."""
+    if rules.by_position:
+        return named_by_position(data, table_schema, table=table)
+    for name in data.fieldNames() if rules.exact_case else ():
+        loose = child(table_schema, name)
+        if loose is not None and loose.name != name:
+            raise ColumnNotFoundError(table=table, column=quoted([name]), available=tuple(table_schema.fieldNames()))
+    return data
+
+
+def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table: str) -> StructType:
+    """The table's schema after the write."""
+    check_duplicates(named, where="the data", table=table)
+    merge_rules = MergeRules(widening=rules.widening, iceberg=rules.iceberg, casting=rules.casting)
+    merged = merge(table_schema, as_nullable(visible_schema(named)), merge_rules)
+    refused = {} if rules.merge_schema else merged.added
+    if merged.conflicts:
+        retyped = {} if rules.merge_schema else merged.retyped
+        raise IncompatibleTypesError(
+            table=table, extra=refused, mismatched={**merged.conflicts, **retyped}, overwriting=rules.overwriting
+        )
+    if not rules.merge_schema and (merged.added or merged.retyped):
+        raise SchemaMismatchError(table=table, extra=refused, mismatched=merged.retyped, overwriting=rules.overwriting)
+    if rules.records_type_changes and merged.retyped:
+        return record_type_changes(merged.schema, table_schema)
+    return merged.schema
+
+
+def _columns(data: StructType, named: StructType, schema: StructType) -> Iterator[ColumnPlan]:
+    """`named` is `data` with the table's names, position by position."""
+    known = positions(named)
+    for target in schema.fields:
+        if isinstance(target.dataType, NullType):
+            continue
+        fill, expression = fill_of(target)
+        index = known.get(fold(target.name))
+        if index is None:
+            yield ColumnPlan(
+                target=target, source=None, source_index=None, conversion=Keep(), fill=fill, expression=expression
+            )
+            continue
+        yield ColumnPlan(
+            target=target,
+            source=data.fields[index].name,
+            source_index=index,
+            conversion=conversion(data.fields[index].dataType, target.dataType, named=named.fields[index].dataType),
+            expression=expression if fill is Fill.GENERATED else None,
+        )
+
+
+def _check_filled(
+    columns: Sequence[ColumnPlan], partition_columns: Sequence[str], rules: WriteRules, table: str
+) -> None:
+    missing = [plan.target for plan in columns if plan.fill is Fill.NULL]
+    required = tuple(field.name for field in missing if not field.nullable)
+    if required:
+        raise MissingNotNullColumnsError(table=table, columns=required, reason="no nulls are allowed there")
+    if not rules.nulls_for_missing and missing:
+        names = tuple(field.name for field in missing)
+        raise MissingColumnsError(table=table, columns=names, reason="there is no default to use")
+    partitions = {fold(name) for name in partition_columns}
+    keys = tuple(field.name for field in missing if fold(field.name) in partitions)
+    if keys and not rules.fills_partitions:
+        raise MissingPartitionColumnsError(table=table, columns=keys, reason="the table is partitioned by it")
+
+
+def _check_nested_filled(named: StructType, schema: StructType, table: str) -> None:
+    """A field of a struct that allows no nulls has nothing to be filled with."""
+    missing = tuple(
+        quoted(path)
+        for path in not_null_paths(schema)
+        if len(path) > 1 and find(named, path[:1]) is not None and find(named, path) is None
+    )
+    if missing:
+        raise MissingNotNullColumnsError(table=table, columns=missing, reason="no nulls are allowed there")
+
+
+def _check_identity(columns: Sequence[ColumnPlan], table: str) -> None:
+    for plan in columns:
+        metadata = plan.target.metadata
+        if plan.source is not None and IDENTITY_START in metadata and not metadata.get(IDENTITY_ALLOW_EXPLICIT):
+            raise IdentityInsertError(table=table, column=plan.target.name)
+
+
+def _plan(schema: StructType, columns: tuple[ColumnPlan, ...], casting: Casting, *, changed: bool) -> WritePlan:
+    return WritePlan(
+        schema=schema,
+        schema_changed=changed,
+        columns=columns,
+        casting=casting,
+        not_null_paths=not_null_paths(schema),
+        length_limits=tuple(length_limits(schema)),
+    )
+
+
+def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
+    for field in struct.fields:
+        here = (*path, field.name)
+        if not field.nullable:
+            yield here
+        if isinstance(field.dataType, StructType):
+            yield from _not_null(field.dataType, here)

@@ -1,0 +1,130 @@
+"""The schema of a table after data with new or wider columns came in: `mergeSchema`.
+
+Columns match without regard to case. The table's order, names, nullability and metadata stay; new fields
+go to the end of their struct.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    MapType,
+    NullType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+from anabranch.errors.schema import IncompatibleTypesError
+from anabranch.schema.casts import Casting
+from anabranch.schema.names import check_duplicates
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, fold, positions, quoted
+from anabranch.schema.widening import Widening
+
+# Parquet stores all three as INT32, so files of each can be read as the widest without any table feature.
+_INT32 = (ByteType, ShortType, IntegerType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRules:
+    """What may happen to the type of an existing column."""
+
+    widening: Widening = Widening.NONE
+    iceberg: bool = False
+    """Widen only as Iceberg can follow."""
+    casting: Casting = Casting.NONE
+    """Types that can be cast to the table's leave the table as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A merge and what it took, each by quoted column path."""
+
+    schema: StructType
+    added: Mapping[str, str]
+    """New columns with their types."""
+    retyped: Mapping[str, tuple[str, str]]
+    """Columns that took the data's type: the old and the new."""
+    conflicts: Mapping[str, tuple[str, str]]
+    """Columns whose types cannot be brought together: the table's and the data's. They kept the table's."""
+
+
+def merge_schemas(
+    table_schema: StructType, data_schema: StructType, rules: MergeRules | None = None, *, table: str = "the table"
+) -> StructType:
+    """`table_schema` grown so that data of `data_schema` fits.
+
+    Raises IncompatibleTypesError, naming every column whose types cannot be brought together, and
+    DuplicateColumnsError for data whose columns differ only by case.
+    """
+    check_duplicates(data_schema, where="the data", table=table)
+    merged = merge(table_schema, data_schema, rules or MergeRules())
+    if merged.conflicts:
+        raise IncompatibleTypesError(table=table, extra={}, mismatched=merged.conflicts, overwriting=False)
+    return merged.schema
+
+
+def merge(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
+    """Merge as `merge_schemas` does, for a caller who decides on the outcome."""
+    state = _Merge(rules=rules)
+    schema = state.structs(table_schema, data_schema, ())
+    return Merged(schema=schema, added=state.added, retyped=state.retyped, conflicts=state.conflicts)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Merge:
+    """One merge; collects what happens, so that one error can name it all."""
+
+    rules: MergeRules
+    added: dict[str, str] = dataclasses.field(default_factory=dict)
+    retyped: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    conflicts: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+
+    def structs(self, ours: StructType, theirs: StructType, path: FieldPath) -> StructType:
+        known, given = positions(ours), positions(theirs)
+        fields = []
+        for known_field in ours.fields:
+            index = given.get(fold(known_field.name))
+            fields.append(known_field if index is None else self.field(known_field, theirs.fields[index], path))
+        new = [added for added in theirs.fields if fold(added.name) not in known]
+        self.added.update({quoted((*path, added.name)): added.dataType.simpleString() for added in new})
+        return StructType(fields + new)
+
+    def field(self, ours: StructField, theirs: StructField, path: FieldPath) -> StructField:
+        merged = self.types(ours.dataType, theirs.dataType, (*path, ours.name))
+        return StructField(ours.name, merged, ours.nullable, ours.metadata)
+
+    def types(self, ours: DataType, theirs: DataType, path: FieldPath) -> DataType:
+        if isinstance(ours, StructType) and isinstance(theirs, StructType):
+            return self.structs(ours, theirs, path)
+        if isinstance(ours, ArrayType) and isinstance(theirs, ArrayType):
+            return ArrayType(self.types(ours.elementType, theirs.elementType, (*path, ELEMENT)), ours.containsNull)
+        if isinstance(ours, MapType) and isinstance(theirs, MapType):
+            key = self.types(ours.keyType, theirs.keyType, (*path, KEY))
+            return MapType(key, self.types(ours.valueType, theirs.valueType, (*path, VALUE)), ours.valueContainsNull)
+        return self.leaves(ours, theirs, path)
+
+    def leaves(self, ours: DataType, theirs: DataType, path: FieldPath) -> DataType:
+        merged = self.leaf(ours, theirs)
+        outcome = self.conflicts if merged is None else self.retyped
+        if merged != ours:
+            outcome[quoted(path)] = (ours.simpleString(), theirs.simpleString())
+        return ours if merged is None else merged
+
+    def leaf(self, ours: DataType, theirs: DataType) -> DataType | None:
+        if ours == theirs or isinstance(theirs, NullType):
+            return ours
+        if isinstance(ours, NullType) or self.rules.widening.allows(ours, theirs, iceberg=self.rules.iceberg):
+            return theirs
+        if self.rules.casting is not Casting.NONE and self.rules.casting.allows(theirs, ours):
+            return ours
+        if type(ours) in _INT32 and type(theirs) in _INT32:
+            return max(ours, theirs, key=lambda kind: _INT32.index(type(kind)))
+        return None

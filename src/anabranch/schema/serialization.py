@@ -1,0 +1,286 @@
+"""The schema of a table, from and to the JSON of `metaData.schemaString`.
+
+Implements "Schema Serialization Format" of PROTOCOL.md. PySpark's own `StructType.fromJson` is not used:
+it differs between releases, drops what it does not know, recurses without a bound, and imports the
+Python class that a `udt` entry names, which a table's log must never be able to ask for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+    VariantType,
+)
+
+from anabranch.errors.schema import MalformedSchemaError, UnsupportedTypeError
+from anabranch.schema.char_varchar import without_char_varchar
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quoted
+
+DEPTH_MAX = 100
+"""How deep types may nest. Spark itself plans nothing near it, and PySpark's types recurse."""
+
+COLLATIONS = "__COLLATIONS"
+BINARY_COLLATION = "UTF8_BINARY"
+
+_PRIMITIVES: Mapping[str, type[DataType]] = {
+    "string": StringType,
+    "long": LongType,
+    "integer": IntegerType,
+    "short": ShortType,
+    "byte": ByteType,
+    "float": FloatType,
+    "double": DoubleType,
+    "boolean": BooleanType,
+    "binary": BinaryType,
+    "date": DateType,
+    "timestamp": TimestampType,
+    "timestamp_ntz": TimestampNTZType,
+    "void": NullType,
+    "variant": VariantType,
+}
+_OLD_SPELLINGS: Mapping[str, type[DataType]] = {"null": NullType, "timestamp_ltz": TimestampType}
+"""What older writers used and Spark still reads."""
+_NAMES: Mapping[type[DataType], str] = {kind: name for name, kind in _PRIMITIVES.items()}
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*\)")
+_LENGTH = re.compile(r"(char|varchar)\(\s*(\d{1,9})\s*\)")
+_COLLATED = re.compile(r"string\s+collate\s+(\w+)", re.IGNORECASE)
+_KNOWN_BUT_REFUSED = re.compile(r"(interval\b|time\b|geometry\b|geography\b|calendar_?interval)", re.IGNORECASE)
+
+
+def parse_schema(schema_string: str, table: str = "the table") -> StructType:
+    """The schema that `metaData.schemaString` of `table` describes.
+
+    Char and varchar come back as strings that carry `__CHAR_VARCHAR_TYPE_STRING`, as in Spark; collated
+    strings as `StringType` of that collation. Raises MalformedSchemaError, and UnsupportedTypeError
+    for a type that no Delta table can hold.
+    """
+    return _Parser(table).schema(schema_string)
+
+
+def parse_type(type_json: str | Mapping[str, Any], table: str = "the table") -> DataType:
+    """The type that a `type` entry of a schema describes: a name or an object, already decoded."""
+    return _Parser(table).type(type_json, (), {})
+
+
+def schema_string(schema: StructType, table: str = "the table") -> str:
+    """`schema` as Spark writes it into the log: one line, keys in Spark's order, not ASCII-escaped.
+
+    Raises UnsupportedTypeError, naming every column with a type that no Delta table can hold.
+    """
+    check_types(schema, table)
+    value = _struct_json(without_char_varchar(schema))
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def check_types(schema: StructType, table: str) -> None:
+    """Refuse a schema, a DataFrame's say, with types that no Delta table can hold."""
+    refused = dict(_refused(without_char_varchar(schema), ()))
+    if refused:
+        raise UnsupportedTypeError(table=table, columns=refused)
+
+
+def type_json(data_type: DataType) -> str | dict[str, Any]:
+    """A `type` entry of a schema, ready for encoding."""
+    if isinstance(data_type, StructType):
+        return _struct_json(data_type)
+    if isinstance(data_type, ArrayType):
+        element = type_json(data_type.elementType)
+        return {"type": "array", "elementType": element, "containsNull": data_type.containsNull}
+    if isinstance(data_type, MapType):
+        return {
+            "type": "map",
+            "keyType": type_json(data_type.keyType),
+            "valueType": type_json(data_type.valueType),
+            "valueContainsNull": data_type.valueContainsNull,
+        }
+    return type_name(data_type)
+
+
+def type_name(data_type: DataType) -> str:
+    """The name of a primitive type in a schema, such as `decimal(10,2)`."""
+    if isinstance(data_type, DecimalType):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    name = _NAMES.get(type(data_type))
+    if name is None:
+        raise UnsupportedTypeError(table="the table", columns={"": data_type.simpleString()})
+    return name
+
+
+class _Parser:
+    """Builds types from decoded JSON and says where it stopped."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+    def schema(self, text: str) -> StructType:
+        try:
+            value = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self.malformed((), f"it is not JSON ({error})") from error
+        if not isinstance(value, dict) or value.get("type") != "struct":
+            raise self.malformed((), "the top level is not an object of type struct")
+        return without_char_varchar(self.struct(value, ()))
+
+    def struct(self, value: Mapping[str, Any], path: FieldPath) -> StructType:
+        fields = value.get("fields")
+        if not isinstance(fields, list):
+            raise self.malformed(path, "a struct has no list of fields")
+        return StructType([self.field(field, path, position) for position, field in enumerate(fields)])
+
+    def field(self, value: Any, path: FieldPath, position: int) -> StructField:
+        if not isinstance(value, dict):
+            raise self.malformed(path, f"field {position} is not an object")
+        name = value.get("name")
+        if not isinstance(name, str):
+            raise self.malformed(path, f"field {position} has no name")
+        here = (*path, name)
+        if "type" not in value:
+            raise self.malformed(here, "it has no type")
+        metadata = self.metadata(value.get("metadata"), here)
+        collations = self.collations(metadata.pop(COLLATIONS, None), here)
+        data_type = self.type(value["type"], here, collations, within=name)
+        return StructField(name, data_type, self.flag(value, "nullable", here), metadata)
+
+    def type(self, value: Any, path: FieldPath, collations: Mapping[str, str], within: str = "") -> DataType:
+        """`within` is the path that `__COLLATIONS` uses: from the nearest field, not from the root."""
+        if len(path) > DEPTH_MAX:
+            raise self.malformed(path[:3], f"types nest more than {DEPTH_MAX} levels deep below it")
+        if isinstance(value, str):
+            return self.primitive(value, path, collations.get(within))
+        if not isinstance(value, Mapping):
+            raise self.malformed(path, "its type is neither a name nor an object")
+        kind = value.get("type")
+        if kind == "struct":
+            return self.struct(value, path)
+        if kind == "array":
+            element = self.type(
+                self.part(value, "elementType", path), (*path, ELEMENT), collations, f"{within}.{ELEMENT}"
+            )
+            return ArrayType(element, self.flag(value, "containsNull", path))
+        if kind == "map":
+            key = self.type(self.part(value, "keyType", path), (*path, KEY), collations, f"{within}.{KEY}")
+            inner = self.type(self.part(value, "valueType", path), (*path, VALUE), collations, f"{within}.{VALUE}")
+            return MapType(key, inner, self.flag(value, "valueContainsNull", path))
+        if kind == "udt":
+            named = value.get("class") or value.get("pyClass") or "unnamed"
+            raise UnsupportedTypeError(table=self.table, columns={".".join(path): f"user-defined type {named}"})
+        if isinstance(kind, str) and kind == "variant":
+            return VariantType()
+        raise self.malformed(path, f"it has the unknown type {kind!r}")
+
+    def part(self, value: Mapping[str, Any], key: str, path: FieldPath) -> Any:
+        if key not in value:
+            raise self.malformed(path, f"its type lacks {key}")
+        return value[key]
+
+    def primitive(self, name: str, path: FieldPath, collation: str | None) -> DataType:
+        if name == "string" and collation is not None:
+            return StringType(collation)
+        if kind := _PRIMITIVES.get(name) or _OLD_SPELLINGS.get(name):
+            return kind()
+        if name == "decimal":
+            return DecimalType(10, 0)
+        if match := _DECIMAL.fullmatch(name):
+            return self.decimal(int(match[1]), int(match[2]), path)
+        if match := _LENGTH.fullmatch(name):
+            return (CharType if match[1] == "char" else VarcharType)(int(match[2]))
+        if match := _COLLATED.fullmatch(name):
+            return StringType(match[1])
+        if _KNOWN_BUT_REFUSED.match(name):
+            raise UnsupportedTypeError(table=self.table, columns={".".join(path): name[:100]})
+        raise self.malformed(path, f"it has the unknown type {name[:100]!r}")
+
+    def decimal(self, precision: int, scale: int, path: FieldPath) -> DecimalType:
+        if not (1 <= precision <= 38 and 0 <= scale <= precision):
+            raise self.malformed(path, f"decimal({precision},{scale}) is out of range")
+        return DecimalType(precision, scale)
+
+    def flag(self, value: Mapping[str, Any], key: str, path: FieldPath) -> bool:
+        flag = value.get(key, True)
+        if not isinstance(flag, bool):
+            raise self.malformed(path, f"its {key} is neither true nor false")
+        return flag
+
+    def metadata(self, value: Any, path: FieldPath) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.malformed(path, "its metadata is not an object")
+        return dict(value)
+
+    def collations(self, value: Any, path: FieldPath) -> dict[str, str]:
+        """Path within the field to collation name; the log writes `provider.name`."""
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+            raise self.malformed(path, f"its {COLLATIONS} is not an object of names")
+        return {key: name.split(".", 1)[-1] for key, name in value.items()}
+
+    def malformed(self, path: FieldPath, reason: str) -> MalformedSchemaError:
+        return MalformedSchemaError(table=self.table, field=".".join(path), reason=reason)
+
+
+def _refused(data_type: DataType, path: FieldPath) -> Iterator[tuple[str, str]]:
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from _refused(field.dataType, (*path, field.name))
+    elif isinstance(data_type, ArrayType):
+        yield from _refused(data_type.elementType, (*path, ELEMENT))
+    elif isinstance(data_type, MapType):
+        yield from _refused(data_type.keyType, (*path, KEY))
+        yield from _refused(data_type.valueType, (*path, VALUE))
+    elif not isinstance(data_type, DecimalType) and type(data_type) not in _NAMES:
+        yield quoted(path), data_type.simpleString()
+
+
+def _struct_json(struct: StructType) -> dict[str, Any]:
+    return {"type": "struct", "fields": [_field_json(field) for field in struct.fields]}
+
+
+def _field_json(field: StructField) -> dict[str, Any]:
+    metadata = {key: value for key, value in field.metadata.items() if key != COLLATIONS}
+    collations = dict(_collations(field.dataType, field.name))
+    if collations:
+        metadata[COLLATIONS] = collations
+    return {"name": field.name, "type": type_json(field.dataType), "nullable": field.nullable, "metadata": metadata}
+
+
+def _collations(data_type: DataType, path: str) -> list[tuple[str, str]]:
+    """Every collated string of a field outside nested structs, whose fields keep their own."""
+    if isinstance(data_type, StringType):
+        name = data_type.collation
+        provider = "spark" if name.startswith("UTF8") else "icu"
+        return [] if name == BINARY_COLLATION else [(path, f"{provider}.{name}")]
+    if isinstance(data_type, ArrayType):
+        return _collations(data_type.elementType, f"{path}.{ELEMENT}")
+    if isinstance(data_type, MapType):
+        return [
+            *_collations(data_type.keyType, f"{path}.{KEY}"),
+            *_collations(data_type.valueType, f"{path}.{VALUE}"),
+        ]
+    return []

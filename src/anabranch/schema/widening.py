@@ -1,0 +1,214 @@
+"""Types of columns that became wider, and the record of it.
+
+Implements "Type Widening" and "Type Change Metadata" of PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    VarcharType,
+)
+
+from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
+from anabranch.schema.casts import is_wider_decimal
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, find, quoted, transform, walk
+from anabranch.schema.serialization import parse_type, type_name
+
+TYPE_CHANGES = "delta.typeChanges"
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+# Parquet keeps the three narrow integers as INT32 and LONG as INT64; readers turn those into decimals this wide.
+_AS_DECIMAL: dict[type[DataType], DecimalType] = {
+    ByteType: DecimalType(10, 0),
+    ShortType: DecimalType(10, 0),
+    IntegerType: DecimalType(10, 0),
+    LongType: DecimalType(20, 0),
+}
+# What `fromType` and `toType` may say besides the names of the schema format: they are read as SQL.
+_SQL_NAMES = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
+
+
+class Widening(enum.Enum):
+    """Which type changes a write may make to the table on its own."""
+
+    NONE = "never"
+    SAME_FAMILY = "same_family_type"
+    """Integers to integers, decimals to decimals, float to double, date to timestamp without time zone."""
+    ALL = "always"
+
+    def allows(self, old: DataType, new: DataType, *, iceberg: bool = False) -> bool:
+        """Whether `old` may become `new`; `iceberg` keeps to what Iceberg can follow."""
+        if self is Widening.NONE or old == new or not is_supported_change(old, new):
+            return False
+        if iceberg and not is_iceberg_change(old, new):
+            return False
+        return self is Widening.ALL or _is_same_family(old, new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeChange:
+    """One entry of `delta.typeChanges`."""
+
+    old: DataType
+    new: DataType
+    field_path: FieldPath = ()
+    """From the field that holds the entry to the element, key or value that changed."""
+    table_version: int | None = None
+    """Only in tables of the feature's preview."""
+
+
+def is_supported_change(old: DataType, new: DataType) -> bool:
+    """Whether the protocol lists the change of a primitive type; no change at all counts as one."""
+    if old == new:
+        return True
+    if type(old) in _INTEGERS and type(new) in _INTEGERS:
+        return _INTEGERS.index(type(old)) < _INTEGERS.index(type(new))
+    if isinstance(new, DecimalType):
+        held = old if isinstance(old, DecimalType) else _AS_DECIMAL.get(type(old))
+        return held is not None and is_wider_decimal(new, held)
+    if isinstance(new, DoubleType):
+        return isinstance(old, FloatType | ByteType | ShortType | IntegerType)
+    return isinstance(old, DateType) and isinstance(new, TimestampNTZType)
+
+
+def is_iceberg_change(old: DataType, new: DataType) -> bool:
+    """Whether Iceberg V2 can follow the change, as the Iceberg compatibility features demand."""
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    integers = type(old) in _INTEGERS and type(new) in _INTEGERS
+    return is_supported_change(old, new) and (old == new or integers or isinstance(old, FloatType))
+
+
+def read_type_changes(field: StructField, table: str = "the table") -> list[TypeChange]:
+    """The changes recorded at `field`, oldest first. Raises MalformedSchemaError."""
+    entries = field.metadata.get(TYPE_CHANGES, [])
+    if not isinstance(entries, list):
+        raise MalformedSchemaError(table=table, field=field.name, reason=f"{TYPE_CHANGES} is not a list")
+    return [_read_change(entry, field.name, table) for entry in entries]
+
+
+def all_type_changes(schema: StructType, table: str = "the table") -> list[tuple[FieldPath, TypeChange]]:
+    """Every recorded change with the path of the field, element, key or value that changed."""
+    return [
+        ((*path, *change.field_path), change)
+        for path, field in walk(schema)
+        if TYPE_CHANGES in field.metadata
+        for change in read_type_changes(field, table)
+    ]
+
+
+def check_type_changes(schema: StructType, table: str) -> None:
+    """Refuse a table whose history holds a change that readers could not follow.
+
+    Implements "Reader Requirements for Type Widening".
+    """
+    for path, change in all_type_changes(schema, table):
+        if not is_supported_change(change.old, change.new) and not _are_strings(change.old, change.new):
+            raise InvalidTypeChangeError(
+                table=table, column=quoted(path), old=change.old.simpleString(), new=change.new.simpleString()
+            )
+
+
+def record_type_changes(schema: StructType, old_schema: StructType, *, table_version: int | None = None) -> StructType:
+    """`schema` with an entry for each type that is wider than in `old_schema`; earlier entries stay.
+
+    `table_version` is for tables of the feature's preview, whose readers need it.
+    """
+
+    def record(path: FieldPath, field: StructField) -> StructField:
+        before = find(old_schema, path, case_sensitive=True)
+        changes = [] if before is None else _changes(before.dataType, field.dataType, ())
+        if not changes:
+            return field
+        entries = [_write_change(change, table_version) for change in changes]
+        metadata = {**field.metadata, TYPE_CHANGES: [*field.metadata.get(TYPE_CHANGES, []), *entries]}
+        return StructField(field.name, field.dataType, field.nullable, metadata)
+
+    return transform(schema, record)
+
+
+def without_type_changes(schema: StructType) -> StructType:
+    """`schema` without the record, for dropping the feature once no file has an old type."""
+
+    def drop(_path: FieldPath, field: StructField) -> StructField:
+        metadata = {key: value for key, value in field.metadata.items() if key != TYPE_CHANGES}
+        return StructField(field.name, field.dataType, field.nullable, metadata)
+
+    return transform(schema, drop)
+
+
+def _changes(old: DataType, new: DataType, path: FieldPath) -> list[TypeChange]:
+    """Down to the next structs, whose fields keep their own record."""
+    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        return _changes(old.elementType, new.elementType, (*path, ELEMENT))
+    if isinstance(old, MapType) and isinstance(new, MapType):
+        keys = _changes(old.keyType, new.keyType, (*path, KEY))
+        return keys + _changes(old.valueType, new.valueType, (*path, VALUE))
+    if isinstance(old, NullType | StructType) or old == new or not is_supported_change(old, new):
+        return []
+    return [TypeChange(old=old, new=new, field_path=path)]
+
+
+def _write_change(change: TypeChange, table_version: int | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {} if table_version is None else {"tableVersion": table_version}
+    entry |= {"fromType": type_name(change.old), "toType": type_name(change.new)}
+    if change.field_path:
+        entry["fieldPath"] = ".".join(change.field_path)
+    return entry
+
+
+def _read_change(entry: Any, name: str, table: str) -> TypeChange:
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("fromType"), str)
+        or not isinstance(entry.get("toType"), str)
+    ):
+        reason = f"an entry of {TYPE_CHANGES} does not say fromType and toType"
+        raise MalformedSchemaError(table=table, field=name, reason=reason)
+    path, version = entry.get("fieldPath", ""), entry.get("tableVersion")
+    if not isinstance(path, str):
+        raise MalformedSchemaError(table=table, field=name, reason=f"a fieldPath of {TYPE_CHANGES} is not text")
+    return TypeChange(
+        old=_read_type(entry["fromType"], table),
+        new=_read_type(entry["toType"], table),
+        field_path=tuple(path.split(".")) if path else (),
+        table_version=version if type(version) is int else None,
+    )
+
+
+def _read_type(name: str, table: str) -> DataType:
+    lower = name.strip().lower()
+    return parse_type(_SQL_NAMES.get(lower, lower), table)
+
+
+def _is_same_family(old: DataType, new: DataType) -> bool:
+    if isinstance(new, DecimalType):
+        return isinstance(old, DecimalType)
+    return not (isinstance(new, DoubleType) and type(old) in _INTEGERS)
+
+
+def _are_strings(old: DataType, new: DataType) -> bool:
+    """Such changes need no record and do no harm; some writers recorded them."""
+    kinds = (StringType, CharType, VarcharType)
+    return isinstance(old, kinds) and isinstance(new, kinds)

@@ -1,0 +1,84 @@
+"""What each way of writing into a table allows.
+
+The rules follow Delta, API by API: `df.write.save()` needs types that agree, `insertInto` and SQL match by
+position and cast, `saveAsTable` and `writeTo` match by name and cast.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from anabranch.schema.casts import Casting
+from anabranch.schema.widening import Widening
+
+
+class WriteApi(enum.Enum):
+    """The call through which data comes in; each has its own habits."""
+
+    SAVE = "save"
+    SAVE_AS_TABLE = "saveAsTable"
+    INSERT_INTO = "insertInto"
+    WRITE_TO = "writeTo"
+    STREAM = "writeStream"
+    SQL_BY_POSITION = "INSERT INTO"
+    SQL_BY_NAME = "INSERT INTO BY NAME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRules:
+    """How one write matches columns and what it may change."""
+
+    by_position: bool
+    casting: Casting
+    nulls_for_missing: bool
+    """Columns that the data lacks become null, as far as they may."""
+    overwriting: bool
+    """The write replaces data, so messages may offer `overwriteSchema`."""
+    merge_schema: bool
+    overwrite_schema: bool
+    fills_partitions: bool
+    """SQL fills partition columns that the data lacks as any other; a DataFrame has to bring them."""
+    exact_case: bool = False
+    """A column whose name differs from the table's by case is a mistake, not a match."""
+    widening: Widening = Widening.NONE
+    records_type_changes: bool = False
+    iceberg: bool = False
+
+
+def rules_for(
+    api: WriteApi,
+    *,
+    overwriting: bool,
+    merge_schema: bool,
+    overwrite_schema: bool,
+    policy: Casting = Casting.ANSI,
+    case_sensitive: bool = False,
+    nulls_for_missing: bool = True,
+    widening: Widening = Widening.NONE,
+    records_type_changes: bool | None = None,
+    iceberg: bool = False,
+) -> WriteRules:
+    """The rules of `api` under the settings of a session and a table.
+
+    `policy` is `spark.sql.storeAssignmentPolicy` and `case_sensitive` is `spark.sql.caseSensitive`;
+    `nulls_for_missing` is `spark.sql.defaultColumn.useNullsForMissingDefaultValues`. The last two count for
+    `INSERT INTO … BY NAME` alone: everywhere else Delta ignores case and lets columns be left out.
+    `widening` says how far a write with `merge_schema` may widen columns of a table with `delta.enableTypeWidening`;
+    pass `records_type_changes` where such a table never widens on its own, as other changes must be recorded, too.
+    """
+    exact = api is WriteApi.SAVE or (api is WriteApi.SAVE_AS_TABLE and overwriting)
+    by_name_in_sql = api is WriteApi.SQL_BY_NAME
+    return WriteRules(
+        by_position=api in {WriteApi.INSERT_INTO, WriteApi.SQL_BY_POSITION},
+        casting=Casting.NONE if exact else policy,
+        nulls_for_missing=nulls_for_missing or not by_name_in_sql,
+        fills_partitions=by_name_in_sql,
+        overwriting=overwriting,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema and overwriting,
+        exact_case=case_sensitive and by_name_in_sql,
+        widening=widening if merge_schema else Widening.NONE,
+        records_type_changes=widening is not Widening.NONE if records_type_changes is None else records_type_changes,
+        iceberg=iceberg,
+    )

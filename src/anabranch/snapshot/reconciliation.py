@@ -1,0 +1,113 @@
+"""The newest action per logical file wins. See "Action Reconciliation"."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.log.file_columns import (
+    LIVE_FILE_SCHEMA,
+    TOMBSTONE_SCHEMA,
+    logical_keys,
+    table_of_adds,
+    table_of_removes,
+)
+from anabranch.protocol.actions import AddFile, RemoveFile
+
+PENDING_MAX = 50_000
+"""File actions held as objects before they become columns; a commit may hold millions."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """What a run of consecutive commits did to the files of a table, each logical file at most once."""
+
+    adds: pa.Table
+    """Live after the last of the commits. Columns of `LIVE_FILE_SCHEMA`."""
+    removes: pa.Table
+    """Removed and not added again. Columns of `TOMBSTONE_SCHEMA`."""
+
+    @property
+    def count(self) -> int:
+        return int(self.adds.num_rows + self.removes.num_rows)
+
+
+class FileReconciler:
+    """Takes the file actions of consecutive commits in order and keeps the newest of each logical file.
+
+    At most `PENDING_MAX` actions are objects at a time, so that the memory needed is that of the columns.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[str, str | None], AddFile | RemoveFile] = {}
+        self._flushed: list[FileChanges] = []
+
+    def take(self, action: AddFile | RemoveFile) -> None:
+        key = action.key
+        self._pending.pop(key, None)
+        self._pending[key] = action
+        if len(self._pending) >= PENDING_MAX:
+            self._flush()
+
+    def changes(self) -> FileChanges:
+        """What all actions taken so far amount to."""
+        if self._pending or not self._flushed:
+            self._flush()
+        if len(self._flushed) > 1:
+            self._flushed = [_newest_of(self._flushed)]
+        return self._flushed[0]
+
+    def _flush(self) -> None:
+        actions = self._pending.values()
+        self._flushed.append(
+            FileChanges(
+                adds=table_of_adds([action for action in actions if isinstance(action, AddFile)]),
+                removes=table_of_removes([action for action in actions if isinstance(action, RemoveFile)]),
+            )
+        )
+        self._pending = {}
+
+
+def _newest_of(batches: list[FileChanges]) -> FileChanges:
+    """One from many, oldest first, each of which names a logical file once."""
+    adds = pa.concat_tables([batch.adds for batch in batches])
+    removes = pa.concat_tables([batch.removes for batch in batches])
+    generations = np.concatenate(
+        [np.full(batch.adds.num_rows, number) for number, batch in enumerate(batches)]
+        + [np.full(batch.removes.num_rows, number) for number, batch in enumerate(batches)]
+    )
+    keys = pa.chunked_array([*_chunks(logical_keys(adds)), *_chunks(logical_keys(removes))], pa.string())
+    # Within a batch a key is there once, so that (key, generation) tells all rows apart and the
+    # newest is where the generation is the largest of its key.
+    codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    newest = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
+    np.maximum.at(newest, codes, generations)
+    kept = newest[codes] == generations
+    return FileChanges(
+        adds=adds.filter(pa.array(kept[: adds.num_rows])), removes=removes.filter(pa.array(kept[adds.num_rows :]))
+    )
+
+
+def _chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def no_adds() -> pa.Table:
+    """An empty table of live files."""
+    return LIVE_FILE_SCHEMA.empty_table()
+
+
+def no_tombstones() -> pa.Table:
+    """An empty table of tombstones."""
+    return TOMBSTONE_SCHEMA.empty_table()
+
+
+def subtract(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """The rows whose logical key is none of `keys`."""
+    if len(keys) == 0 or table.num_rows == 0:
+        return table
+    gone = pc.is_in(logical_keys(table), value_set=pa.array(keys) if isinstance(keys, list) else keys)
+    return table.filter(pc.invert(gone))

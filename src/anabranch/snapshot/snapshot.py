@@ -1,0 +1,87 @@
+"""One version of one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from anabranch.log.segment import LogSegment
+from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
+from anabranch.schema.serialization import parse_schema
+from anabranch.snapshot.live_files import LiveFiles
+from anabranch.snapshot.skipping_columns import SkippingColumns
+from anabranch.snapshot.tombstones import Tombstones
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """One version of one table. We can read it: its protocol was checked.
+
+    What is derived from `metadata` is parsed when first asked for.
+    """
+
+    table_root: str
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    files: LiveFiles
+    set_transactions: Mapping[str, SetTransaction]
+    """By application id, those within `delta.setTransactionRetentionDuration`."""
+    domain_metadata: Mapping[str, DomainMetadata]
+    """By domain, without tombstones."""
+    timestamp_ms: int
+    """When the version was committed: the in-commit timestamp where the table has them, else the file's time."""
+    info: CommitInfo | None = None
+    """Provenance of this version; None where the commit has none, or a checkpoint spared reading it."""
+    segment: LogSegment
+    all_tombstones: Tombstones = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def properties(self) -> TableProperties:
+        return TableProperties(self.metadata.configuration)
+
+    @functools.cached_property
+    def schema(self) -> StructType:
+        """With logical names. Raises an error of `errors.schema` where nothing can be made of it."""
+        return parse_schema(self.metadata.schema_string, self.table_root)
+
+    @functools.cached_property
+    def column_mapping_mode(self) -> ColumnMappingMode:
+        return ColumnMappingMode(self.properties.column_mapping_mode)
+
+    @functools.cached_property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names."""
+        return tuple(self.metadata.partition_columns)
+
+    @functools.cached_property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        """The names under which `partition_values` has them, in the order of `partition_columns`."""
+        physical = {field.name: physical_name(field, self.column_mapping_mode) for field in self.schema.fields}
+        return tuple(physical.get(name, name) for name in self.partition_columns)
+
+    @functools.cached_property
+    def physical_schema(self) -> StructType:
+        """`schema` under the names that files and statistics use."""
+        return to_physical(self.schema, self.column_mapping_mode)
+
+    @functools.cached_property
+    def skipping_columns(self) -> SkippingColumns:
+        """What partition values and statistics say of the files, rows as in `files.table`; parsed column by column."""
+        return SkippingColumns(
+            self.files.table, physical_schema=self.physical_schema, partition_columns=self.physical_partition_columns
+        )
+
+    def tombstones(self, *, after_ms: int | None = None) -> pa.Table:
+        """Removed files, `TOMBSTONE_SCHEMA`; with `after_ms` only those removed later. Read when asked for."""
+        return self.all_tombstones.table if after_ms is None else self.all_tombstones.retained(after_ms=after_ms)
+
+    def tombstone_retention_start_ms(self, *, now_ms: int) -> int:
+        """Tombstones up to this time are of no use any more. See `delta.deletedFileRetentionDuration`."""
+        return now_ms - self.properties.deleted_file_retention_ms

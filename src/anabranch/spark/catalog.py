@@ -1,0 +1,71 @@
+"""The session's catalog, as far as Delta tables need it: which name stands for which folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from anabranch.errors.tables import InvalidIdentifierError, UnsupportedCatalogError
+from anabranch.spark.table_identifiers import NameIdentifier
+
+SESSION_CATALOG = "spark_catalog"
+PROVIDER = "delta"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """A table or view as the catalog has it."""
+
+    name: NameIdentifier
+    """With its schema, without the catalog."""
+    provider: str | None
+    """Lower case; None for views."""
+    location: str | None
+    is_managed: bool
+    """The folder goes when the table is dropped."""
+
+    @property
+    def is_delta(self) -> bool:
+        return self.provider == PROVIDER and self.location is not None
+
+
+class SessionCatalog(Protocol):
+    """Names of the session catalog. Two bindings: JVM classes, and public API alone."""
+
+    def find(self, name: NameIdentifier) -> CatalogEntry | None:
+        """The table or view of that name; None where there is none."""
+
+    def is_temporary_view(self, name: NameIdentifier) -> bool:
+        """Whether the session resolves the name to a temporary view, which goes before tables."""
+
+    def default_location(self, name: NameIdentifier) -> str:
+        """Where a managed table of that name keeps its files."""
+
+    def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+        """Make the name known; an entry of that name is replaced by this one."""
+
+
+def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
+    """The name as schema and table; None where it belongs to another catalog than the session's own."""
+    parts = name.parts
+    if len(parts) == 3:
+        return NameIdentifier(parts[1:]) if parts[0].lower() == SESSION_CATALOG else None
+    if spark.catalog.currentCatalog().lower() != SESSION_CATALOG:
+        return None
+    if len(parts) == 2:
+        return name
+    return NameIdentifier((spark.catalog.currentDatabase(), parts[0]))
+
+
+def require_session_catalog(spark: SparkSession, name: NameIdentifier) -> NameIdentifier:
+    """The name as schema and table. Raises `UnsupportedCatalogError` for another catalog."""
+    if not name.parts[-1]:
+        raise InvalidIdentifierError(identifier=str(name), problem="the table's name is empty")
+    qualified = qualify(spark, name)
+    if qualified is None:
+        catalog = name.parts[0] if len(name.parts) == 3 else spark.catalog.currentCatalog()
+        raise UnsupportedCatalogError(table=str(name), catalog=catalog)
+    return qualified

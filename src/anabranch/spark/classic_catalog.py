@@ -1,0 +1,104 @@
+"""The session catalog through the JVM classes of a classic session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from anabranch.spark.catalog import PROVIDER, CatalogEntry, qualify
+from anabranch.spark.table_identifiers import NameIdentifier
+
+_CATALOG = "org.apache.spark.sql.catalyst.catalog"
+
+
+class ClassicCatalog:
+    """`SessionCatalog` over Spark's own catalog object.
+
+    `CREATE TABLE` in SQL would refuse a folder that holds files; a Delta commit comes first and the
+    name second, so entries are made here without that check.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark.sparkContext._jvm
+        self._session: Any = spark._jsparkSession  # type: ignore[attr-defined]
+
+    def find(self, name: NameIdentifier) -> CatalogEntry | None:
+        qualified = qualify(self._spark, name)
+        if qualified is None:
+            return None
+        identifier = self._identifier(qualified)
+        catalog = self._catalog()
+        if not catalog.databaseExists(qualified.parts[0]) or not catalog.tableExists(identifier):
+            return None
+        table = catalog.getTableMetadata(identifier)
+        provider, location = table.provider(), table.storage().locationUri()
+        return CatalogEntry(
+            name=qualified,
+            provider=provider.get().lower() if provider.isDefined() else None,
+            location=self._plain_path(location.get()) if location.isDefined() else None,
+            is_managed=table.tableType().name() == "MANAGED",
+        )
+
+    def is_temporary_view(self, name: NameIdentifier) -> bool:
+        parts = self._jvm.java.util.ArrayList()
+        for part in name.parts:
+            parts.append(part)
+        names = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq()
+        return bool(self._catalog().isTempView(names))
+
+    def default_location(self, name: NameIdentifier) -> str:
+        return self._plain_path(self._catalog().defaultTablePath(self._identifier(name)))
+
+    def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+        identifier = self._identifier(entry.name)
+        catalog = self._catalog()
+        table = self._table(identifier, entry, schema, partition_columns)
+        if catalog.tableExists(identifier):
+            catalog.alterTable(table)
+        else:
+            catalog.createTable(table, True, False)
+
+    def _table(
+        self, identifier: Any, entry: CatalogEntry, schema: StructType, partition_columns: tuple[str, ...]
+    ) -> Any:
+        none = self._jvm.scala.Option.empty()
+        location = self._jvm.scala.Option.apply(self._jvm.org.apache.hadoop.fs.Path(entry.location).toUri())
+        storage = self._build(
+            "CatalogStorageFormat",
+            [location, none, none, none, False, self._companion("CatalogStorageFormat").empty().properties()],
+        )
+        kinds = self._companion("CatalogTableType")
+        kind = kinds.MANAGED() if entry.is_managed else kinds.EXTERNAL()
+        # Partition columns stay in the log alone: in the catalog they would have to come last in the schema.
+        del partition_columns
+        columns = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        return self._build("CatalogTable", [identifier, kind, storage, columns, self._jvm.scala.Option.apply(PROVIDER)])
+
+    def _build(self, class_name: str, leading: list[Any]) -> Any:
+        """A case class from its first arguments; later ones, whose number differs by Spark version, by default."""
+        companion = self._companion(class_name)
+        constructor = self._jvm.java.lang.Class.forName(f"{_CATALOG}.{class_name}").getConstructors()[0]
+        arguments = list(leading)
+        for position in range(len(leading) + 1, constructor.getParameterCount() + 1):
+            default = f"apply$default${position}"
+            arguments.append(
+                getattr(companion, default)() if class_name == "CatalogTable" else self._jvm.scala.Option.empty()
+            )
+        return getattr(getattr(self._jvm, _CATALOG), class_name)(*arguments)
+
+    def _companion(self, class_name: str) -> Any:
+        return self._jvm.java.lang.Class.forName(f"{_CATALOG}.{class_name}$").getField("MODULE$").get(None)
+
+    def _catalog(self) -> Any:
+        return self._session.sessionState().catalog()
+
+    def _identifier(self, name: NameIdentifier) -> Any:
+        schema, table = name.parts
+        return self._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, self._jvm.scala.Option.apply(schema))
+
+    def _plain_path(self, uri: Any) -> str:
+        """A catalog's URI, decoded, as Hadoop writes paths."""
+        return str(self._jvm.org.apache.hadoop.fs.Path(uri).toString())

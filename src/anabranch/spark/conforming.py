@@ -1,0 +1,160 @@
+"""A DataFrame's rows in the shape of a table: what `anabranch.schema.enforcement` planned, as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
+from anabranch.schema.casts import Casting, can_up_cast
+from anabranch.schema.char_varchar import LengthLimit
+from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
+from anabranch.schema.enforcement import ColumnPlan, WritePlan
+from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.spark.row_checks import refuse_when
+from anabranch.spark.table_identifiers import quote
+
+_NESTED = (StructType, ArrayType, MapType)
+
+
+def conform(frame: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them."""
+    names = frame.columns
+    unique = len({name.lower() for name in names}) == len(names)
+    source = frame if unique else frame.toDF(*(f"c{position}" for position in range(len(names))))
+    given = source.columns
+    columns = []
+    for column in plan.columns:
+        value = _value(column, source, given, plan.casting, table)
+        value = _within_limits(value, column, plan.length_limits, table)
+        value = _without_nulls(value, column, plan.not_null_paths, table)
+        columns.append(value.alias(column.target.name))
+    return source.select(*columns)
+
+
+def _value(plan: ColumnPlan, source: DataFrame, given: list[str], casting: Casting, table: str) -> Column:
+    if plan.source_index is None:
+        return F.lit(None).cast(plan.target.dataType)
+    column = F.col(quote(given[plan.source_index]))
+    source_type = source.schema.fields[plan.source_index].dataType
+    return _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
+
+
+def _converted(
+    column: Column, conversion: Conversion, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    if isinstance(conversion, Keep):
+        return column
+    if isinstance(conversion, Cast):
+        return _cast(column, conversion.to, source, casting, path, table)
+    if isinstance(conversion, RebuildStruct):
+        return _rebuilt_struct(column, conversion.fields, source, casting, path, table)
+    if isinstance(conversion, RebuildArray):
+        element = source.elementType if isinstance(source, ArrayType) else None
+        inner = conversion.element
+        return F.transform(column, lambda item: _converted(item, inner, element, casting, (*path, ELEMENT), table))
+    assert isinstance(conversion, RebuildMap)
+    return _rebuilt_map(column, conversion, source, casting, path, table)
+
+
+def _cast(
+    column: Column, to: DataType, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
+        return column.cast(to)
+    # Whatever spark.sql.ansi.enabled says: try_cast gives NULL for what does not fit, and never wraps around.
+    tried = column.try_cast(to)
+    if casting is Casting.LEGACY:
+        return tried
+    facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
+    return refuse_when(column.isNotNull() & tried.isNull(), tried, CastOverflowError, facts, shown=("value", column))
+
+
+def _rebuilt_struct(
+    column: Column,
+    fields: tuple[FieldSource, ...],
+    source: DataType | None,
+    casting: Casting,
+    path: FieldPath,
+    table: str,
+) -> Column:
+    values = []
+    for field in fields:
+        if field.source_index is None or not isinstance(source, StructType):
+            value = F.lit(None).cast(field.target.dataType)
+        else:
+            of = source.fields[field.source_index]
+            inner = column.getField(of.name)
+            value = _converted(inner, field.conversion, of.dataType, casting, (*path, field.target.name), table)
+        values.append(value.alias(field.target.name))
+    return F.when(column.isNotNull(), F.struct(*values))
+
+
+def _rebuilt_map(
+    column: Column, conversion: RebuildMap, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    key = source.keyType if isinstance(source, MapType) else None
+    value = source.valueType if isinstance(source, MapType) else None
+
+    def entry(pair: Column) -> Column:
+        return F.struct(
+            _converted(pair.getField("key"), conversion.key, key, casting, (*path, "key"), table).alias("key"),
+            _converted(pair.getField("value"), conversion.value, value, casting, (*path, "value"), table).alias(
+                "value"
+            ),
+        )
+
+    return F.map_from_entries(F.transform(F.map_entries(column), entry))
+
+
+def _without_nulls(value: Column, plan: ColumnPlan, paths: tuple[FieldPath, ...], table: str) -> Column:
+    for path in paths:
+        if path[0] != plan.target.name:
+            continue
+        field = value
+        for name in path[1:]:
+            field = field.getField(name)
+        facts = {"table": table, "column": quoted(path)}
+        value = refuse_when(field.isNull(), value, NotNullViolationError, facts)
+    return value
+
+
+def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], table: str) -> Column:
+    for limit in limits:
+        if limit.path[0] == plan.target.name:
+            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, table))
+    return value
+
+
+def _limiter(limit: LengthLimit, table: str) -> Callable[[Column], Column]:
+    """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
+    facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
+
+    def limited(text: Column) -> Column:
+        cut = F.when(F.char_length(text) > limit.length, F.substring(text, 1, limit.length)).otherwise(text)
+        fitted = F.rpad(cut, limit.length, " ") if limit.padded else cut
+        too_long = F.char_length(F.rtrim(text)) > limit.length
+        return refuse_when(too_long, fitted, LengthLimitError, facts, shown=("value", text))
+
+    return limited
+
+
+def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column], Column]) -> Column:
+    """`value` with `change` made to what lies at `path` below it."""
+    if not path:
+        return change(value)
+    if isinstance(kind, StructType):
+        step = path[0]
+        changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
+        return F.when(value.isNotNull(), value.withField(quote(step), changed))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(value, lambda item: _at(item, element, path[1:], change))
+    assert isinstance(kind, MapType)
+    of = kind
+    if path[0] == "key":
+        return F.transform_keys(value, lambda key, _: _at(key, of.keyType, path[1:], change))
+    return F.transform_values(value, lambda _, item: _at(item, of.valueType, path[1:], change))

@@ -1,0 +1,123 @@
+"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.clock import Clock, SystemClock
+from anabranch.spark.catalog import SessionCatalog
+from anabranch.spark.classic_catalog import ClassicCatalog
+from anabranch.spark.engine import Engine
+from anabranch.spark.native.engine import NativeEngine
+from anabranch.spark.portable.engine import PortableEngine
+from anabranch.spark.public_catalog import PublicCatalog
+from anabranch.storage.hadoop import HadoopSession
+from anabranch.storage.opening import open_store
+from anabranch.transaction.table import Table
+
+ENGINE_SETTING = "spark.anabranch.engine"
+"""`native` or `portable`; by default what the session allows."""
+TABLES_KEPT_MAX = 64
+_HADOOP = "spark.hadoop."
+
+_sessions: weakref.WeakKeyDictionary[SparkSession, DeltaSession] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class DeltaSession:
+    """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = weakref.ref(spark)
+        self.clock: Clock = SystemClock()
+        self.random: random.Random = random.SystemRandom()
+        self.is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+        self.engine: Engine = self._choose_engine()
+        self.catalog: SessionCatalog = PublicCatalog(spark) if self.is_connect else ClassicCatalog(spark)
+        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
+        self._guard = threading.Lock()
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> DeltaSession:
+        """The one that belongs to `spark`, made at first use."""
+        with _lock:
+            found = _sessions.get(spark)
+            if found is None:
+                found = _sessions[spark] = cls(spark)
+            return found
+
+    @property
+    def spark(self) -> SparkSession:
+        spark = self._spark()
+        assert spark is not None, "the Spark session is gone"
+        return spark
+
+    def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table at `path`, with whatever of it is cached; there need not be a table yet.
+
+        `options` are `fs.*` settings for this table alone; they go before the session's.
+        """
+        root = self.qualified_path(path)
+        extra = tuple(sorted((options or {}).items()))
+        with self._guard:
+            table = self._tables.get((root, extra))
+            if table is None:
+                table = self._open(root, dict(extra))
+                self._tables[root, extra] = table
+                while len(self._tables) > TABLES_KEPT_MAX:
+                    self._tables.popitem(last=False)
+            self._tables.move_to_end((root, extra))
+            return table
+
+    def forget(self, path: str) -> None:
+        """Drop what is cached of the table at `path`."""
+        root = self.qualified_path(path)
+        with self._guard:
+            for key in [key for key in self._tables if key[0] == root]:
+                del self._tables[key]
+
+    def qualified_path(self, path: str) -> str:
+        """`path` with the session's default file system, as Hadoop writes it."""
+        if self.is_connect:
+            return path.rstrip("/") or path
+        jvm: Any = self.spark.sparkContext._jvm
+        hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+        file_system = hadoop_path.getFileSystem(self._hadoop_configuration())
+        qualified = str(file_system.makeQualified(hadoop_path).toString())
+        return qualified.removeprefix("file:") if qualified.startswith("file:/") else qualified
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """A runtime setting of the session, or `default` where it is not set."""
+        return self.spark.conf.get(key, default)
+
+    def settings_below(self, prefix: str) -> dict[str, str]:
+        """The settings whose key starts with `prefix`, under what follows it."""
+        return {key.removeprefix(prefix): value for key, value in self.all_settings().items() if key.startswith(prefix)}
+
+    def all_settings(self) -> dict[str, str]:
+        """Every setting of the session."""
+        return dict(self.spark.conf.getAll)
+
+    def _open(self, root: str, options: dict[str, str]) -> Table:
+        if self.is_connect:
+            store = open_store(root, {**self.settings_below(_HADOOP), **options})
+        else:
+            hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
+            store = open_store(root, options, hadoop=hadoop)
+        return Table(store, clock=self.clock, random=self.random)
+
+    def _choose_engine(self) -> Engine:
+        chosen = self.spark.conf.get(ENGINE_SETTING, "")
+        if self.is_connect or chosen == "portable":
+            return PortableEngine(self.spark)
+        return NativeEngine(self.spark)
+
+    def _hadoop_configuration(self) -> Any:
+        return self.spark._jsparkSession.sessionState().newHadoopConf()  # type: ignore[attr-defined]

@@ -1,0 +1,238 @@
+"""Reading data files as rows of the table, by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.paths import walk
+from anabranch.schema.void import without_void
+from anabranch.schema.visibility import visible_schema
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
+from anabranch.spark.file_listing import FileListing, file_root, listing_of
+from anabranch.spark.file_schema import stored_schema
+from anabranch.spark.hidden_rows import descriptors_at, load_all
+from anabranch.spark.native.driver_classes import DriverClasses
+from anabranch.spark.native.handed_over import HandedOver
+from anabranch.spark.native.hidden_filter import is_live, without_hidden_rows
+from anabranch.spark.native.jvm_values import JvmValues
+from anabranch.spark.native.plan_reading import description_of
+from anabranch.spark.native.python_file_index import PythonFileIndex
+from anabranch.spark.native.scan_reader import ScanReader
+from anabranch.spark.physical_columns import renamed
+from anabranch.spark.physical_predicates import PhysicalNames
+from anabranch.spark.void_columns import column_with_void, quoted_name
+
+HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
+_FIELD_ID_READ = "spark.sql.parquet.fieldId.read.enabled"
+_UUID_NAME = "col-"
+_STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""A live file that is missing or damaged is an error, whatever the session does for other data."""
+_identities = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How one scan reads its files."""
+
+    read_schema: StructType
+    """The table's, without what files never hold."""
+    partition_fields: StructType
+    has_vectors: bool
+    columnar: bool
+    """Whether Spark reads the whole table batch by batch."""
+    with_positions: bool
+
+    @property
+    def hides_by_constant(self) -> bool:
+        return self.has_vectors and self.columnar
+
+    @property
+    def with_file_id(self) -> bool:
+        return self.with_positions or (self.has_vectors and not self.columnar)
+
+    @property
+    def partition_schema(self) -> StructType:
+        """With the columns of ours, which no user sees."""
+        fields = list(self.partition_fields.fields)
+        if self.with_file_id:
+            fields.append(StructField(FILE_ID_COLUMN, IntegerType()))
+        if self.hides_by_constant:
+            fields.append(StructField(HIDDEN_ROWS_COLUMN, BinaryType()))
+        return StructType(fields)
+
+
+class NativeScan:
+    """Scans of one session."""
+
+    def __init__(self, spark: SparkSession, values: JvmValues, driver: DriverClasses | None) -> None:
+        self._spark = spark
+        self._values = values
+        self._driver = driver
+        self._handed_over = HandedOver(values, driver) if driver is not None else None
+
+    def frame(self, request: ScanRequest) -> DataFrame:
+        """The rows of the files; see `Engine.scan`."""
+        layout = self._layout(request)
+        index = self._file_index(request, layout)
+        frame = self._values.frame(self._relation(request, layout, index))
+        return _finished(self._live_rows(frame, request, layout), request, layout)
+
+    def _layout(self, request: ScanRequest) -> _Layout:
+        read_schema = without_void(request.schema)
+        partition_fields = StructType([read_schema[name] for name in request.partition_columns])
+        vectors = request.files["deletion_vector"]
+        layout = _Layout(
+            read_schema=read_schema,
+            partition_fields=visible_schema(partition_fields),
+            has_vectors=vectors.null_count < len(vectors),
+            columnar=True,
+            with_positions=request.with_positions,
+        )
+        if not layout.has_vectors:
+            return layout
+        whole = StructType([*read_schema.fields, *layout.partition_schema.fields, StructField(ROW_INDEX_COLUMN, IntegerType())])
+        columnar = self._values.classes.ParquetFileFormat().supportBatch(self._values.session, self._values.type(whole))
+        return dataclasses.replace(layout, columnar=bool(columnar))
+
+    def _file_index(self, request: ScanRequest, layout: _Layout) -> Any:
+        reader = ScanReader(
+            deletion_vectors=request.files["deletion_vector"],
+            names=PhysicalNames(request.schema, request.column_mapping, given_physical=self._driver is None),
+            prune=request.prune,
+            load_vector=request.load_vector,
+            load_vectors=request.load_vectors,
+        )
+        partition_schema = layout.partition_schema
+        if self._driver is None or self._handed_over is None:
+            return PythonFileIndex(
+                self._spark,
+                self._values,
+                self._listing(request),
+                reader,
+                root=file_root(request.table_root),
+                description=description_of(request.version, request.table_root),
+                partition_schema=_physical_partitions(partition_schema, request),
+                hidden_rows_column=HIDDEN_ROWS_COLUMN if layout.hides_by_constant else None,
+            )
+        index = self._driver.new(
+            "ListedFiles",
+            self._files(request, layout),
+            _identity(request),
+            description_of(request.version, request.table_root),
+            self._values.type(partition_schema),
+            layout.with_file_id,
+            layout.hides_by_constant,
+        )
+        return index.readBy(reader)
+
+    def _files(self, request: ScanRequest, layout: _Layout) -> Any:
+        assert self._handed_over is not None
+        time_zone = self._values.setting("spark.sql.session.timeZone")
+        variant = "\n".join((request.table_root, layout.partition_fields.json(), time_zone, *request.allowed_prefixes))
+        known = self._handed_over.known(request.files, variant)
+        if known is not None:
+            return known
+        return self._handed_over.hand_over(
+            request.files,
+            variant,
+            self._listing(request),
+            root=file_root(request.table_root),
+            group_schema=layout.partition_fields,
+            time_zone=time_zone,
+        )
+
+    def _listing(self, request: ScanRequest) -> FileListing:
+        return listing_of(
+            request.files,
+            table_root=request.table_root,
+            physical_partition_columns=[
+                physical_name(request.schema[name], request.column_mapping) for name in request.partition_columns
+            ],
+            allowed_prefixes=request.allowed_prefixes,
+        )
+
+    def _relation(self, request: ScanRequest, layout: _Layout, index: Any) -> Any:
+        data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
+        options = {**dict(request.options), **_STRICT}
+        format_ = self._values.classes.ParquetFileFormat()
+        if request.column_mapping.maps:
+            if self._driver is not None:
+                by_id = request.column_mapping is ColumnMappingMode.ID
+                format_ = self._driver.new(
+                    "MappedParquet", self._values.type(layout.read_schema), by_id, not by_id or _has_unique_names(request)
+                )
+            else:
+                data_schema = stored_schema(layout.read_schema, request.column_mapping)
+                partition_schema = _physical_partitions(partition_schema, request)
+                options[_FIELD_ID_READ] = str(request.column_mapping is ColumnMappingMode.ID).lower()
+        return self._values.classes.HadoopFsRelation(
+            index,
+            self._values.type(partition_schema),
+            self._values.type(data_schema),
+            self._values.none(),
+            format_,
+            self._values.string_map(options),
+            self._values.session,
+        )
+
+    def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
+        """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
+        if layout.hides_by_constant:
+            live = is_live(self._values, frame[HIDDEN_ROWS_COLUMN], _row_index(frame))
+            frame = frame.where(live)
+        elif layout.has_vectors:
+            # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
+            vectors = request.files["deletion_vector"]
+            rows = np.flatnonzero(vectors.is_valid().to_numpy())
+            loaded = load_all(descriptors_at(vectors, rows), request.load_vector, request.load_vectors)
+            numbered = list(zip(rows.tolist(), loaded, strict=True))
+            frame = without_hidden_rows(self._spark, frame, numbered, frame[FILE_ID_COLUMN], _row_index(frame))
+        if self._driver is None and request.column_mapping.maps:
+            kept = [FILE_ID_COLUMN] if layout.with_file_id else []
+            frame = renamed(frame, layout.read_schema, request.column_mapping, kept=kept)
+        return frame
+
+
+def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
+    """The columns of the table in their order, those of ours left out or put last."""
+    columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
+    if layout.with_positions:
+        columns += [frame[FILE_ID_COLUMN], _row_index(frame).alias(ROW_INDEX_COLUMN)]
+    elif not layout.has_vectors and frame.columns == request.schema.names:
+        return frame
+    return frame.select(*columns)
+
+
+def _row_index(frame: DataFrame) -> Column:
+    return frame.metadataColumn("_metadata").getField("row_index")
+
+
+def _identity(request: ScanRequest) -> str:
+    """Scans of one identity may stand in for each other, unless somebody counts on being asked."""
+    if request.tracked:
+        return f"\n{next(_identities)}"
+    return "\n" + request.schema.json() + request.column_mapping.value
+
+
+def _physical_partitions(partition_schema: StructType, request: ScanRequest) -> StructType:
+    table = {field.name: field for field in request.schema}
+    return StructType(
+        [
+            StructField(physical_name(table[field.name], request.column_mapping), field.dataType) if field.name in table else field
+            for field in partition_schema
+        ]
+    )
+
+
+def _has_unique_names(request: ScanRequest) -> bool:
+    """Whether a physical name can stand for no other column in any file, as names drawn at random cannot."""
+    return all(
+        physical_name(field, request.column_mapping).startswith(_UUID_NAME) for _, field in walk(request.schema)
+    )

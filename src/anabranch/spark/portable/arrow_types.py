@@ -1,0 +1,136 @@
+"""The table's types as Arrow has them: in rows that travel, and in data files.
+
+See "Primitive Types", "Column Mapping" and "Variant Data Type" of PROTOCOL.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+    VariantType,
+)
+
+from anabranch.errors.portable import DataTypeNotPortableError
+from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
+
+FIELD_ID: Final = b"PARQUET:field_id"
+"""Where pyarrow keeps the `field_id` of a Parquet column."""
+
+_PLAIN: Final[dict[type[DataType], pa.DataType]] = {
+    BooleanType: pa.bool_(),
+    ByteType: pa.int8(),
+    ShortType: pa.int16(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    StringType: pa.string(),
+    CharType: pa.string(),
+    VarcharType: pa.string(),
+    BinaryType: pa.binary(),
+    DateType: pa.date32(),
+    TimestampType: pa.timestamp("us", tz="UTC"),
+    TimestampNTZType: pa.timestamp("us"),
+    NullType: pa.null(),
+}
+_VARIANT: Final = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        # Spark takes a struct for a variant only if it finds this mark.
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+
+
+def row_schema(schema: StructType) -> pa.Schema:
+    """Rows of `schema` between Spark and Python: logical names, everything nullable."""
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType, _Names())) for field in schema.fields])
+
+
+def file_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
+    """What data files hold of `schema`: physical names and field ids, everything nullable."""
+    names = _Names(mode)
+    return pa.schema([names.field(field) for field in schema.fields])
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The type of values between Spark and Python. Raises `DataTypeNotPortableError`."""
+    return _arrow_type(data_type, _Names())
+
+
+def is_variant(arrow: pa.DataType) -> bool:
+    """Whether the type is ours for `VariantType`."""
+    if not pa.types.is_struct(arrow) or arrow.num_fields != 2:
+        return False
+    return {b"variant": b"true"}.items() <= (arrow.field(1).metadata or {}).items()
+
+
+class _Names:
+    """Names and ids of the fields of Arrow types; without a mode, as users see them."""
+
+    def __init__(self, mode: ColumnMappingMode | None = None) -> None:
+        self._mode = mode
+
+    def field(self, field: StructField) -> pa.Field:
+        if self._mode is None:
+            return pa.field(field.name, _arrow_type(field.dataType, self))
+        name = physical_name(field, self._mode)
+        inner = nested_ids(field) if self._mode.maps else {}
+        arrow = _arrow_type(field.dataType, self, ids=inner, path=name)
+        return pa.field(name, arrow, metadata=_id_metadata(field_id(field) if self._mode.maps else None))
+
+
+def _arrow_type(
+    data_type: DataType, names: _Names, *, ids: Mapping[str, int] | None = None, path: str = ""
+) -> pa.DataType:
+    """`ids` are those of `element`, `key` and `value` below the field at `path`."""
+    ids = ids or {}
+
+    def inner(step: str, of: DataType) -> pa.Field:
+        below = f"{path}.{step}"
+        arrow = _arrow_type(of, names, ids=ids, path=below)
+        return pa.field(step, arrow, nullable=step != "key", metadata=_id_metadata(ids.get(below)))
+
+    match data_type:
+        case StructType():
+            return pa.struct([names.field(field) for field in data_type.fields])
+        case ArrayType():
+            return pa.list_(inner("element", data_type.elementType))
+        case MapType():
+            return pa.map_(inner("key", data_type.keyType), inner("value", data_type.valueType))
+        case DecimalType():
+            return pa.decimal128(data_type.precision, data_type.scale)
+        case VariantType():
+            return _VARIANT
+    for kind, arrow in _PLAIN.items():
+        if isinstance(data_type, kind):
+            return arrow
+    raise DataTypeNotPortableError(data_type=data_type.simpleString())
+
+
+def _id_metadata(number: int | None) -> dict[bytes, bytes] | None:
+    return None if number is None else {FIELD_ID: str(number).encode()}

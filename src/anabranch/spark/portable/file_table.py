@@ -1,0 +1,92 @@
+"""What is known of each file, as frames small enough to broadcast: its number, partition values, hidden rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import DataType
+
+from anabranch.protocol.partition_values import parse_column
+from anabranch.spark.file_listing import FileListing
+from anabranch.spark.hidden_rows import CHUNK_BITS, CHUNK_ROWS, chunk_table
+from anabranch.spark.portable.spark_paths import are_simple, spelled_by_spark, tail_length, tails
+
+NAME = "__anabranch_file_name"
+NUMBER = "__anabranch_file_number"
+ROW_INDEX = "__anabranch_row_index"
+_CHUNK = "__anabranch_chunk"
+_WORDS = "__anabranch_words"
+_WORD_BITS = 6
+
+
+def partition_name(position: int) -> str:
+    """What the value of that partition column is called beside the columns of files."""
+    return f"__anabranch_partition_{position}"
+
+
+def numbered(
+    spark: SparkSession,
+    frame: DataFrame,
+    listing: FileListing,
+    file_ids: npt.NDArray[np.int64],
+    *,
+    partition_types: Sequence[DataType],
+    time_zone: str,
+    table: str,
+) -> DataFrame:
+    """`frame`, fresh from `spark.read`, with the row's position, its file's number and its partition values.
+
+    A row whose file is not among `file_ids` fails the query: the join must neither lose it nor invent its values.
+    """
+    names = listing.names.take(pa.array(file_ids))
+    length = tail_length(names)
+    if not are_simple(tails(names, length)):
+        names = pa.array(spelled_by_spark(names.to_pylist(), frame.inputFiles(), table=table), pa.string())
+    columns: dict[str, pa.Array] = {NAME: tails(names, length), NUMBER: pa.array(file_ids, pa.int32())}
+    columns |= _partition_values(listing, file_ids, partition_types, time_zone)
+    files = spark.createDataFrame(pa.table(columns))
+    casts = [F.col(partition_name(i)).cast(kind).alias(partition_name(i)) for i, kind in enumerate(partition_types)]
+    files = files.select(F.col(NAME), F.col(NUMBER), *casts)
+    # By this method rather than by name, since the table may have a column called `_metadata`.
+    facts = frame.metadataColumn("_metadata")
+    name = F.substring_index(facts["file_path"], "/", -length) if length > 1 else facts["file_name"]
+    rows = frame.select("*", facts["row_index"].alias(ROW_INDEX), name.alias(NAME))
+    joined = rows.join(F.broadcast(files), NAME, "left")
+    unknown = F.raise_error(F.concat(F.lit(f"Spark names a file of {table} in a way not foreseen: "), F.col(NAME)))
+    number = F.when(F.col(NUMBER).isNull(), unknown.cast("int")).otherwise(F.col(NUMBER))
+    return joined.withColumn(NUMBER, number).drop(NAME)
+
+
+def without_hidden_rows(spark: SparkSession, frame: DataFrame, vectors: Mapping[int, BitMap64]) -> DataFrame:
+    """`frame`, which `numbered` made, less the rows that the vectors hide, by number of their file."""
+    row_index = F.col(ROW_INDEX)
+    chunks = spark.createDataFrame(_packed(chunk_table(list(vectors.items()))))
+    chunk = F.shiftleft(F.col(NUMBER).cast("long"), 32) + F.shiftright(row_index, CHUNK_BITS)
+    within = row_index.bitwiseAND(F.lit(CHUNK_ROWS - 1))
+    word = F.get(F.col(_WORDS), F.shiftright(within, _WORD_BITS).cast("int"))
+    bit = F.call_function("shiftright", word, within.bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1))
+    joined = frame.withColumn(_CHUNK, chunk).join(F.broadcast(chunks), _CHUNK, "left")
+    return joined.where(F.col(_WORDS).isNull() | (bit == 0)).drop(_CHUNK, _WORDS)
+
+
+def _packed(chunks: pa.Table) -> pa.Table:
+    """File number and chunk as one long, which Spark joins faster than two columns."""
+    numbers = pc.shift_left(chunks["file_id"].cast(pa.int64()), 32)
+    return pa.table({_CHUNK: pc.add(numbers, chunks["chunk"].cast(pa.int64())), _WORDS: chunks["words"]})
+
+
+def _partition_values(
+    listing: FileListing, file_ids: npt.NDArray[np.int64], types: Sequence[DataType], time_zone: str
+) -> dict[str, pa.Array]:
+    groups = pa.array(listing.group_of[file_ids])
+    return {
+        partition_name(i): parse_column(listing.groups[i], kind, zone=time_zone).take(groups)
+        for i, kind in enumerate(types)
+    }

@@ -1,0 +1,241 @@
+"""What a Python worker does with its share of the rows: writes data files and says which.
+
+Files of an attempt that fails, or that Spark runs twice, are never told of; VACUUM removes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import string
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql.types import DataType
+
+from anabranch.protocol.data_paths import encode_path
+from anabranch.protocol.hive_paths import partition_path
+from anabranch.protocol.partition_values import serialize
+from anabranch.protocol.statistics import LeafPath
+from anabranch.spark.portable.column_bounds import ColumnBounds
+from anabranch.spark.portable.data_output import DataOutput
+from anabranch.spark.portable.fitting import by_position, fit
+from anabranch.storage.opening import open_store
+
+ROW_GROUP_BYTES = 128 << 20
+ROW_GROUP_ROWS_MAX = 1 << 20
+WRITTEN_FILES = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partition_values", pa.map_(pa.string(), pa.string())),
+        pa.field("size", pa.int64()),
+        pa.field("modification_time", pa.int64()),
+        pa.field("num_rows", pa.int64()),
+        pa.field("stats", pa.string()),
+    ]
+)
+_PREFIX_CHARACTERS = string.ascii_letters + string.digits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WriteTask:
+    """Runs as `mapInArrow`; rows come sorted by partition values."""
+
+    table_root: str
+    storage_options: Mapping[str, str]
+    file_schema: pa.Schema
+    """Physical, without partition columns."""
+    data_columns: Sequence[int]
+    """Where the columns of `file_schema` stand among the columns of the rows."""
+    partition_columns: Mapping[str, tuple[int, DataType]]
+    """By physical name: where it stands among the columns of the rows, and its type."""
+    stats_types: Mapping[LeafPath, DataType]
+    string_prefix_length: int
+    compression: str
+    random_prefix_length: int | None
+    """None for partition directories."""
+    max_records_per_file: int | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = _TaskWriter(self)
+        with writer.abandoning_on_failure():
+            for batch in batches:
+                for values, rows in self._by_partition(batch):
+                    writer.write(values, rows)
+            writer.finish_file()
+        if writer.written:
+            yield pa.RecordBatch.from_pylist(writer.written, schema=WRITTEN_FILES)
+
+    def _by_partition(self, batch: pa.RecordBatch) -> Iterator[tuple[dict[str, str | None], pa.RecordBatch]]:
+        """Runs of rows with the same partition values, with these as strings."""
+        arrays = [
+            fit(batch.column(index), field.type, by_position)
+            for index, field in zip(self.data_columns, self.file_schema, strict=True)
+        ]
+        stored = pa.RecordBatch.from_arrays(arrays, schema=self.file_schema)
+        edges = _run_starts([batch.column(index) for index, _ in self.partition_columns.values()], batch.num_rows)
+        for start, end in zip(edges, [*edges[1:], batch.num_rows], strict=True):
+            values = {
+                name: _text(batch.column(index)[start], kind) for name, (index, kind) in self.partition_columns.items()
+            }
+            yield values, stored.slice(start, end - start)
+
+
+class _TaskWriter:
+    """The one file that is open, and those that are done."""
+
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
+        self._store = open_store(task.table_root, task.storage_options)
+        context = TaskContext.get()
+        self._stem = f"part-{context.partitionId() if context else 0:05d}-{uuid.uuid4()}"
+        self._file: _OpenFile | None = None
+        self.written: list[dict[str, object]] = []
+
+    def write(self, values: dict[str, str | None], rows: pa.RecordBatch) -> None:
+        """Append the rows to the files of that partition."""
+        limit = self._task.max_records_per_file
+        while rows.num_rows:
+            if self._file is not None and (self._file.values != values or self._file.num_rows == limit):
+                self.finish_file()
+            if self._file is None:
+                self._file = self._open(values)
+            room = rows.num_rows if limit is None else limit - self._file.num_rows
+            self._file.write(rows.slice(0, room))
+            rows = rows.slice(room)
+
+    def finish_file(self) -> None:
+        """Complete the open file, if there is one."""
+        if self._file is not None:
+            self.written.append(self._file.finish())
+            self._file = None
+
+    @contextlib.contextmanager
+    def abandoning_on_failure(self) -> Iterator[None]:
+        """Leave no half file behind."""
+        try:
+            yield
+        except BaseException:
+            if self._file is not None:
+                self._file.output.abandon()
+            raise
+
+    def _open(self, values: dict[str, str | None]) -> _OpenFile:
+        name = f"{self._stem}-c{len(self.written):03d}{_suffix(self._task.compression)}.parquet"
+        directory = self._directory(values)
+        path = f"{directory}/{name}" if directory else name
+        return _OpenFile(self._task, DataOutput(self._store, path), path, values)
+
+    def _directory(self, values: dict[str, str | None]) -> str:
+        length = self._task.random_prefix_length
+        if length is None:
+            return partition_path(values)
+        return "".join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))
+
+
+class _OpenFile:
+    """A Parquet file that is being written."""
+
+    def __init__(self, task: WriteTask, output: DataOutput, path: str, values: dict[str, str | None]) -> None:
+        self.values = values
+        self.output = output
+        self.num_rows = 0
+        self._task = task
+        self._path = path
+        self._bounds = ColumnBounds(task.stats_types)
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = self._pending_rows = 0
+        self._parquet = pq.ParquetWriter(
+            output.sink,
+            task.file_schema,
+            compression=task.compression,
+            # Parquet leaves NaN out of the bounds of a column, and Spark would then skip rows that hold it.
+            write_statistics=_columns_with_statistics(task.file_schema),
+            store_schema=False,
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.num_rows += rows.num_rows
+        self._bounds.add(rows)
+        self._pending.append(rows)
+        self._pending_rows += rows.num_rows
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= ROW_GROUP_BYTES or self._pending_rows >= ROW_GROUP_ROWS_MAX:
+            self._flush()
+
+    def finish(self) -> dict[str, object]:
+        """A row of `WRITTEN_FILES`."""
+        self._flush()
+        self._parquet.close()
+        size, modified_ms = self.output.finish()
+        # Wide bounds are for files with hidden rows, and a new file has none.
+        statistics = self._bounds.statistics(string_prefix_length=self._task.string_prefix_length, tight_bounds=True)
+        return {
+            "path": encode_path(self._path),
+            "partition_values": list(self.values.items()),
+            "size": size,
+            "modification_time": modified_ms,
+            "num_rows": self.num_rows,
+            "stats": statistics.to_json(),
+        }
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = pa.Table.from_batches(self._pending, schema=self._task.file_schema)
+            self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS_MAX)
+        self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+
+
+def _run_starts(columns: Sequence[pa.Array], count: int) -> list[int]:
+    """Where the values of any column differ from the row before; the first row always does."""
+    if not count:
+        return []
+    differs = np.zeros(count, dtype=np.bool_)
+    differs[0] = True
+    for column in columns:
+        differs[1:] |= _differs_from_previous(column)
+    starts: list[int] = np.flatnonzero(differs).tolist()
+    return starts
+
+
+def _differs_from_previous(column: pa.Array) -> npt.NDArray[np.bool_]:
+    # Dictionary codes compare null and NaN as values like any other.
+    codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+    return np.asarray(codes[1:] != codes[:-1], dtype=np.bool_)
+
+
+def _text(value: pa.Scalar, data_type: DataType) -> str | None:
+    if value.is_valid and (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
+        return serialize(value.value, data_type)
+    return serialize(value.as_py(), data_type)
+
+
+def _columns_with_statistics(schema: pa.Schema) -> list[str] | bool:
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    if not any(is_float for _, is_float in leaves):
+        return True
+    return [path for path, is_float in leaves if not is_float]
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, bool]]:
+    """Parquet's paths of the columns below a field, and whether they hold floats."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path, pa.types.is_floating(kind)
+
+
+def _suffix(compression: str) -> str:
+    return {"none": "", "gzip": ".gz"}.get(compression, f".{compression}")

@@ -1,0 +1,69 @@
+"""The session catalog through public API and SQL alone, as on Spark Connect."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from anabranch.spark.catalog import PROVIDER, SESSION_CATALOG, CatalogEntry, qualify
+from anabranch.spark.table_identifiers import NameIdentifier, quote
+
+_GLOB = re.compile(r"([*|\[\]])")
+
+
+class PublicCatalog:
+    """`SessionCatalog` by `SHOW TABLE EXTENDED` and `spark.catalog`. Needs the `delta` source registered."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def find(self, name: NameIdentifier) -> CatalogEntry | None:
+        qualified = qualify(self._spark, name)
+        if qualified is None:
+            return None
+        information = self._information(qualified)
+        if information is None:
+            return None
+        location = information.get("Location")
+        return CatalogEntry(
+            name=qualified,
+            provider=information.get("Provider", "").lower() or None,
+            location=unquote(location) if location else None,
+            is_managed=information.get("Type") == "MANAGED",
+        )
+
+    def is_temporary_view(self, name: NameIdentifier) -> bool:
+        if len(name.parts) > 1:
+            return name.parts[0].lower() == "global_temp"
+        wanted = name.parts[0].lower()
+        return any(table.isTemporary and table.name.lower() == wanted for table in self._spark.catalog.listTables())
+
+    def default_location(self, name: NameIdentifier) -> str:
+        schema, table = name.parts
+        folder = self._spark.catalog.getDatabase(schema).locationUri
+        return f"{unquote(folder)}/{table.lower()}"
+
+    def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+        del partition_columns  # they stand in the log
+        if self.find(entry.name) is not None:
+            return
+        self._spark.catalog.createTable(
+            f"{SESSION_CATALOG}.{entry.name.quoted}", path=entry.location, source=PROVIDER, schema=schema
+        )
+
+    def _information(self, name: NameIdentifier) -> dict[str, str] | None:
+        schema, table = name.parts
+        pattern = _GLOB.sub(r"\\\1", table).replace("'", "\\'")
+        try:
+            rows = self._spark.sql(f"SHOW TABLE EXTENDED IN {quote(schema)} LIKE '{pattern}'").collect()
+        except AnalysisException:
+            return None
+        for row in rows:
+            if row.tableName.lower() == table.lower() and not row.isTemporary:
+                lines = row.information.split("\n")
+                return dict(line.split(": ", 1) for line in lines if ": " in line and not line.startswith(" "))
+        return None

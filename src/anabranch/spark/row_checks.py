@@ -1,0 +1,84 @@
+"""Checks that run inside a Spark job and come back as typed errors.
+
+A check is a column that calls `raise_error` with a text only we write; when the job fails, the text is
+found in Spark's message again and becomes the error it stands for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.constraints import (
+    CastOverflowError,
+    LengthLimitError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+)
+
+_CHECKS: dict[str, type[DeltaError]] = {
+    error.__name__: error
+    for error in (CastOverflowError, LengthLimitError, NotNullViolationError, ReplaceWhereMismatchError)
+}
+_MARK = re.compile(r"anabranch-check:(\w+):(\{.*?\}):(.*?):anabranch-end", re.DOTALL)
+VALUE_LENGTH_MAX = 200
+
+
+def refuse_when(
+    violated: Column,
+    value: Column,
+    error: type[DeltaError],
+    facts: Mapping[str, str],
+    *,
+    shown: tuple[str, Column] | None = None,
+) -> Column:
+    """`value`, unless `violated` is true in a row: then the job fails with `error` of these facts.
+
+    `shown` is a further fact, which takes its value from the row.
+    """
+    assert error.__name__ in _CHECKS
+    name, sample = shown if shown is not None else ("", F.lit(""))
+    head = f"anabranch-check:{error.__name__}:{json.dumps({**facts, '': name})}:"
+    text = F.coalesce(F.substring(sample.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
+    message = F.concat(F.lit(head), text, F.lit(":anabranch-end"))
+    return F.when(violated, F.raise_error(message)).otherwise(value)
+
+
+@contextlib.contextmanager
+def typed_violations() -> Iterator[None]:
+    """Turn a job's failure by `refuse_when` into the error it stands for."""
+    try:
+        yield
+    except DeltaError:
+        raise
+    except (PySparkException, Exception) as failure:
+        found = _violation(failure)
+        if found is None:
+            raise
+        raise found from failure
+
+
+def _violation(failure: BaseException) -> DeltaError | None:
+    match = _MARK.search(_text_of(failure))
+    if match is None:
+        return None
+    name, facts, sample = match.groups()
+    fields: dict[str, Any] = json.loads(facts)
+    shown = fields.pop("")
+    if shown:
+        fields[shown] = sample
+    return _CHECKS[name](**fields)
+
+
+def _text_of(failure: BaseException) -> str:
+    java = getattr(failure, "java_exception", None)
+    # Spark wraps a task's failure; the innermost message is in the whole text alone.
+    return f"{failure}\n{java.toString() if java is not None else ''}"

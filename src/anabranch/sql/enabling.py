@@ -1,0 +1,42 @@
+"""`spark.sql` learns Delta tables."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.sql.queries import rewrite_query, run_query
+
+_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+_wrapped: set[type] = set()
+_lock = threading.Lock()
+
+
+def enable_sql(spark: SparkSession) -> None:
+    """Let `spark.sql` read Delta tables. Calling it again changes nothing."""
+    with _lock:
+        session = type(spark)
+        if session not in _wrapped:
+            _wrap(session)
+            _wrapped.add(session)
+        _enabled.add(spark)
+
+
+def _wrap(session: type[SparkSession]) -> None:
+    original = session.sql
+
+    @functools.wraps(original)
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803 - PySpark's name
+        if self not in _enabled or not isinstance(sqlQuery, str):
+            return original(self, sqlQuery, args, **kwargs)
+        rewritten = rewrite_query(DeltaSession.of(self), sqlQuery, has_fields=bool(kwargs))
+        if rewritten is None:
+            return original(self, sqlQuery, args, **kwargs)
+        return run_query(original, self, rewritten, args, kwargs)
+
+    session.sql = sql  # type: ignore[method-assign]

@@ -1,0 +1,119 @@
+"""The one loop that advances a table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from anabranch.errors.commits import LogMovedOnError
+from anabranch.errors.conflicts import ConcurrentWriteException, ConflictReason, MetadataChangedException
+from anabranch.log.commits import read_commits
+from anabranch.log.listing import list_log
+from anabranch.transaction.commit_draft import CommitDraft, draft_commit
+from anabranch.transaction.commit_place import CommitPlace
+from anabranch.transaction.conflict_checks import rebase, without_repetition
+from anabranch.transaction.fate import Fate, settle
+from anabranch.transaction.head import Head
+from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.race import Conflict, Race
+from anabranch.transaction.winners import Winner
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """A commit that is in the log."""
+
+    draft: CommitDraft
+    head: Head
+    """The table right before it."""
+    attempts: int
+    """Versions tried, the last one included."""
+    interrupt: KeyboardInterrupt | None = None
+    """The user asked to stop while it landed; to be raised when that cannot hurt any more."""
+
+
+def land(proposal: ProposedCommit, *, read: Head, place: CommitPlace) -> Landed:
+    """Add `proposal`, which was made from `read`, to the log.
+
+    Raises the exceptions of `errors.conflicts` and `errors.commits`, `UnsupportedFeatureError`,
+    `CorruptCommitError` and `StorageError`; after any of them but `CommitFateUnknownError` nothing of the
+    proposal is in the log.
+    """
+    head, ours = read, without_repetition(proposal, read)
+    for attempt in range(1, place.bounds.attempts_max + 1):
+        _check_still_there(read, head, place)
+        draft = draft_commit(ours, head, now_ms=place.clock.now_ms(), engine_info=place.engine_info)
+        fate = settle(draft, place)
+        if fate.theirs is None:
+            return Landed(draft=draft, head=head, attempts=attempt, interrupt=fate.interrupt)
+        _obey(fate, draft)
+        place.wait_after_race(attempt)
+        head = head.after(_winners(fate, place))
+        ours = _rebased(proposal, read, head, place)
+    raise _too_many_winners(proposal, head, place)
+
+
+def _rebased(proposal: ProposedCommit, read: Head, head: Head, place: CommitPlace) -> ProposedCommit:
+    """The proposal as first made, rebased over all winners at once."""
+    outcome = rebase(Race(ours=proposal, read=read, head=head, can_match=place.can_match))
+    if isinstance(outcome, Conflict):
+        raise outcome.as_error(table=head.table, read_version=read.version)
+    return outcome
+
+
+def _winners(fate: Fate, place: CommitPlace) -> list[Winner]:
+    """The commit that took our version, and those behind it. A listing that lags only costs another attempt."""
+    assert fate.theirs is not None
+    later = read_commits(place.store, after=fate.theirs.version)
+    return [Winner(commit=commit) for commit in (fate.theirs, *later)]
+
+
+def _obey(fate: Fate, draft: CommitDraft) -> None:
+    """Stop where the user asked to; by now it is known that nothing landed."""
+    if fate.interrupt is not None:
+        fate.interrupt.add_note(f"anabranch: nothing landed; version {draft.version} is another writer's.")
+        raise fate.interrupt
+
+
+def _check_still_there(read: Head, head: Head, place: CommitPlace) -> None:
+    """Refuse to write behind a gap: the commits that we would follow must be in the log.
+
+    While we worked, clean-up may have removed the version we read and many that followed it, or the table
+    may have been dropped and made anew. Our next version is then free without being next.
+    """
+    if read.base is None:
+        return
+    segment = read.base.segment
+    witness = segment.version_file
+    if witness is None and segment.checkpoint is not None:
+        witness = segment.checkpoint.files[0]
+    if witness is None or place.store.head(witness.path) == witness:
+        return
+    # Some storages round times differently in a listing, which is where the witness comes from.
+    directory, _, name = witness.path.rpartition("/")
+    if witness in place.store.list_from(directory, start_after=name[:-1]):
+        return
+    listing = list_log(place.store, first=0, upto=None)
+    if listing.latest_version is not None and listing.latest_version > head.version:
+        earliest = listing.earliest_recreatable_version()
+        raise LogMovedOnError(table=head.table, read_version=read.version, earliest=earliest)
+    raise MetadataChangedException(
+        table=head.table,
+        version=None,
+        operation="another program",
+        read_version=read.version,
+        reason=ConflictReason.TABLE_REPLACED,
+        where=f"{witness.path} is gone, or is another file",
+        advice="The table was dropped, or made anew. Check what is there now.",
+    )
+
+
+def _too_many_winners(proposal: ProposedCommit, head: Head, place: CommitPlace) -> ConcurrentWriteException:
+    return ConcurrentWriteException(
+        table=head.table,
+        version=head.version,
+        operation=head.winners[-1].operation,
+        read_version=proposal.read_version,
+        reason=ConflictReason.TOO_MANY_WINNERS,
+        where=f"{place.bounds.attempts_max} attempts",
+        advice="Nothing is in conflict: run the operation again when fewer writers are at work.",
+    )

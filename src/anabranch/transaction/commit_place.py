@@ -1,0 +1,47 @@
+"""What the commit loop works with, and the bounds it keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from anabranch.clock import Clock
+from anabranch.storage.log_store import LogStore
+from anabranch.transaction.race import CanMatch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CommitBounds:
+    """How long the loop goes on."""
+
+    attempts_max: int = 10_000
+    """Versions tried. Every lost attempt is somebody else's commit, so the table moves on."""
+    doubts_max: int = 12
+    """Times one version is tried while the storage does not say what became of it."""
+    race_wait_ms_max: float = 100
+    """Longest pause after a lost race. It grows no further, or those who lost most would lose on."""
+    doubt_wait_ms_max: float = 5_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPlace:
+    """Where commits land."""
+
+    store: LogStore
+    clock: Clock
+    random: random.Random
+    can_match: CanMatch
+    engine_info: str
+    bounds: CommitBounds = CommitBounds()
+
+    def wait_after_race(self, attempt: int) -> None:
+        """Let rivals drift apart."""
+        self._wait(attempt, limit_ms=self.bounds.race_wait_ms_max)
+
+    def wait_in_doubt(self, attempt: int) -> None:
+        """Give a storage in trouble time to recover."""
+        self._wait(attempt + 5, limit_ms=self.bounds.doubt_wait_ms_max)
+
+    def _wait(self, attempt: int, *, limit_ms: float) -> None:
+        ceiling_ms = min(limit_ms, 2.0 ** min(attempt, 20))
+        self.clock.sleep_ms(self.random.uniform(0, ceiling_ms))

@@ -1,0 +1,186 @@
+"""Whether a proposal may stand behind the commits that landed first. No I/O, nothing is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anabranch.errors.conflicts import (
+    ConcurrentTransactionException,
+    ConflictReason,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from anabranch.protocol.actions import Action, Protocol
+from anabranch.protocol.column_rules import IDENTITY_PREFIX
+from anabranch.protocol.features import supported_features
+from anabranch.transaction.description_changes import harmful_features, harmful_properties, same_schema_and_layout
+from anabranch.transaction.file_rules import files_gone, rows_added
+from anabranch.transaction.head import Head
+from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.race import Conflict, Race
+from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+from anabranch.transaction.winners import Winner
+
+RUN_AGAIN = "Run the operation again on the new version."
+
+
+def rebase(race: Race) -> ProposedCommit | Conflict:
+    """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
+    return first_conflict(race) or without_repetition(race.ours, race.head)
+
+
+def first_conflict(race: Race) -> Conflict | None:
+    """Cheap checks before dear ones."""
+    return (
+        table_created(race)
+        or table_replaced(race)
+        or protocol_changed(race)
+        or metadata_changed(race)
+        or identity_columns(race)
+        or metadata_domains(race)
+        or application_ids(race)
+        or files_gone(race)
+        or rows_added(race)
+    )
+
+
+def without_repetition(ours: ProposedCommit, head: Head) -> ProposedCommit:
+    """Leave out what the table says already: metadata, protocol and domains equal to those at `head`.
+
+    So two writers that ask for the same change both succeed.
+    """
+    repeated: list[Action | None] = []
+    if ours.metadata is not None and ours.metadata == head.metadata:
+        repeated.append(ours.metadata)
+    if ours.protocol is not None and head.protocol is not None and _same_protocol(ours.protocol, head.protocol):
+        repeated.append(ours.protocol)
+    repeated += [domain for name, domain in ours.domain_metadata.items() if head.domain_metadata.get(name) == domain]
+    return ours.without(*repeated)
+
+
+def table_created(race: Race) -> Conflict | None:
+    """We began when there was no table, and now there is one."""
+    if race.read.version >= 0:
+        return None
+    return Conflict(
+        error=ProtocolChangedException,
+        winner=race.winners[0],
+        reason=ConflictReason.TABLE_CREATED,
+        advice="Run the operation again to work on the table that is there now.",
+    )
+
+
+def table_replaced(race: Race) -> Conflict | None:
+    """Another table has taken the place of the one we read."""
+    before, after = race.read.metadata, race.head.metadata
+    if before is None or after is None or before.id == after.id:
+        return None
+    return Conflict(
+        error=MetadataChangedException,
+        winner=_last(race, lambda winner: winner.metadata is not None),
+        reason=ConflictReason.TABLE_REPLACED,
+        where=f"table id {after.id} in the place of {before.id}",
+        advice="Check that the new table is the one you mean, then run the operation again.",
+    )
+
+
+def protocol_changed(race: Race) -> Conflict | None:
+    """Features were dropped that ours may use, or added that ours may not keep to."""
+    before, after = race.read.protocol, race.head.protocol
+    if before is None or after is None or _same_protocol(before, after):
+        return None
+    dropped, added = harmful_features(supported_features(before), supported_features(after))
+    ours = race.ours.protocol
+    if ours is not None and not _same_protocol(ours, after):
+        reason, where = ConflictReason.BOTH_CHANGE_PROTOCOL, None
+    elif dropped:
+        reason, where = ConflictReason.FEATURES_DROPPED, f"dropped {', '.join(dropped)}"
+    elif added:
+        reason, where = ConflictReason.FEATURES_ADDED, f"added {', '.join(added)}"
+    else:
+        return None
+    winner = _last(race, lambda winner: winner.protocol is not None)
+    return Conflict(error=ProtocolChangedException, winner=winner, reason=reason, where=where, advice=RUN_AGAIN)
+
+
+def metadata_changed(race: Race) -> Conflict | None:
+    """Schema, partitioning or a property changed in a way that ours does not know of."""
+    before, after, ours = race.read.metadata, race.head.metadata, race.ours.metadata
+    if before is None or after is None or before == after:
+        return None
+    if ours is not None and ours != after:
+        reason, where = ConflictReason.BOTH_CHANGE_METADATA, None
+    elif ours is not None:
+        return None
+    elif not same_schema_and_layout(before, after):
+        reason, where = ConflictReason.SCHEMA_OR_PARTITIONING, None
+    elif harmful := harmful_properties(before.configuration, after.configuration):
+        reason, where = ConflictReason.TABLE_PROPERTIES, ", ".join(harmful)
+    else:
+        return None
+    winner = _last(race, lambda winner: winner.metadata is not None)
+    return Conflict(error=MetadataChangedException, winner=winner, reason=reason, where=where, advice=RUN_AGAIN)
+
+
+def identity_columns(race: Race) -> Conflict | None:
+    """Tables with identity columns admit no concurrent writes: the next value is part of their schema."""
+    metadata = race.read.metadata
+    if metadata is None or IDENTITY_PREFIX not in metadata.schema_string or not race.ours.changes_data:
+        return None
+    winner = next((winner for winner in race.winners if winner.changes_data), None)
+    if winner is None:
+        return None
+    return Conflict(
+        error=MetadataChangedException,
+        winner=winner,
+        reason=ConflictReason.IDENTITY_COLUMNS,
+        advice="The table has identity columns, so its writers must take turns. " + RUN_AGAIN,
+    )
+
+
+def metadata_domains(race: Race) -> Conflict | None:
+    """Both change one domain, such as the clustering columns. See "Domain Metadata"."""
+    for winner in race.winners:
+        for name, domain in race.ours.domain_metadata.items():
+            theirs = winner.domain_metadata.get(name)
+            if theirs is not None and theirs != domain and name != ROW_TRACKING_DOMAIN:
+                return Conflict(
+                    error=MetadataChangedException,
+                    winner=winner,
+                    reason=ConflictReason.METADATA_DOMAIN,
+                    where=f"metadata domain {name}",
+                    advice=RUN_AGAIN,
+                )
+    return None
+
+
+def application_ids(race: Race) -> Conflict | None:
+    """A winner carries progress of an application whose progress ours carries or has looked up."""
+    ours = race.ours.set_transactions
+    watched = race.ours.reads.application_ids | ours.keys()
+    for winner in race.winners:
+        for app_id in sorted(watched & winner.set_transactions.keys()):
+            theirs = winner.set_transactions[app_id]
+            written = app_id in ours and theirs.version >= ours[app_id].version
+            return Conflict(
+                error=ConcurrentTransactionException,
+                winner=winner,
+                reason=ConflictReason.ALREADY_WRITTEN if written else ConflictReason.APPLICATION_ID,
+                where=f"application id {app_id}, version {theirs.version}",
+                advice=(
+                    "The table has this write already: skip it. If the id is a stream's, two runs share one checkpoint."
+                    if written
+                    else "Two runs share one application id or checkpoint: stop one of them."
+                ),
+            )
+    return None
+
+
+def _last(race: Race, is_meant: Callable[[Winner], bool]) -> Winner:
+    """The newest winner that is meant; there is one."""
+    return next(winner for winner in reversed(race.winners) if is_meant(winner))
+
+
+def _same_protocol(one: Protocol, other: Protocol) -> bool:
+    versions = one.min_reader_version == other.min_reader_version and one.min_writer_version == other.min_writer_version
+    return versions and supported_features(one) == supported_features(other)

@@ -1,0 +1,170 @@
+"""Conflicts over data, told by whole files: what holds where rows cannot be told apart.
+
+A file that a winner removed may have held any row of ours; a file that it added may hold rows that ours
+should have read. Only what partition values and statistics rule out is ruled out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from anabranch.errors.conflicts import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConflictReason,
+)
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.isolation import IsolationLevel
+from anabranch.transaction.invariants import physical_partition_columns
+from anabranch.transaction.race import Conflict, Race
+from anabranch.transaction.read_set import FileKey, Scan
+from anabranch.transaction.rearrangements import only_rearranges
+from anabranch.transaction.winners import Winner
+
+NARROWER = (
+    "Run the operation again, or keep the two apart: a condition on a partition column, or on a column by which "
+    "the files differ, tells that they touch other rows."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AddedFile:
+    """A file that came since we read, holding rows we have not seen."""
+
+    add: AddFile
+    winner: Winner
+
+
+def files_gone(race: Race) -> Conflict | None:
+    """A winner removed a file that ours removes or adds again, or that ours only read."""
+    gone = race.head.removed_from_base
+    for file in race.ours.files:
+        if file.key in gone:
+            return _gone(race, ConcurrentDeleteDeleteException, file.key)
+    if race.ours.isolation is None:
+        return None
+    for scan in race.ours.reads.scans:
+        for key in _read_among(race, scan, gone):
+            return _gone(race, ConcurrentDeleteReadException, key)
+    return None
+
+
+def rows_added(race: Race) -> Conflict | None:
+    """A winner added rows that ours should have read.
+
+    `WriteSerializable` lets ours stand before blind appends, and so ignore them, unless it changes the
+    metadata that they were written by, or another winner may have read what was ignored (Rule R).
+    """
+    if race.ours.isolation is None or not race.ours.reads.reads_rows:
+        return None
+    ignored: AddedFile | None = None
+    for found in _unseen_matches(race):
+        if not _may_stand_before(race, found.winner):
+            return _added(race, found, _reason_of(race, found))
+        if ignored is None or found.winner.version < ignored.winner.version:
+            ignored = found
+    return _reordered(race, ignored) if ignored is not None else None
+
+
+def unseen_files(race: Race) -> list[AddedFile]:
+    """Files with rows that we have not read, oldest first.
+
+    Left out: those whose rows another winner has deleted or changed since, whatever is left of them being
+    in that winner's own files; those that hold only rows moved there from elsewhere, which are judged
+    where they came from; and those that are in our snapshot as they are.
+    """
+    unseen: dict[FileKey, AddedFile] = {}
+    added_before: dict[FileKey, AddFile] = {}
+    known = race.read.live_keys({add.path for winner in race.winners for add in winner.adds})
+    for winner in race.winners:
+        moved = only_rearranges(winner, race.read, added_before=added_before)
+        added_before |= {add.key: add for add in winner.adds}
+        if moved:
+            continue
+        for remove in winner.removes:
+            unseen.pop(remove.key, None)
+        for add in winner.adds:
+            if add.key not in known:
+                unseen[add.key] = AddedFile(add=add, winner=winner)
+    return list(unseen.values())
+
+
+def _unseen_matches(race: Race) -> list[AddedFile]:
+    """Those unseen files that one of our scans might have found rows in."""
+    unseen = unseen_files(race)
+    if not unseen:
+        return []
+    matching = np.zeros(len(unseen), dtype=np.bool_)
+    for scan in race.ours.reads.scans:
+        if scan.reads_everything or race.read.base is None:
+            return unseen
+        matching |= race.can_match(race.read.base, scan.predicate, [found.add for found in unseen])
+    return [found for found, matches in zip(unseen, matching, strict=True) if matches]
+
+
+def _may_stand_before(race: Race, winner: Winner) -> bool:
+    relaxed = race.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
+    return relaxed and winner.is_blind_append and race.ours.metadata is None
+
+
+def _reordered(race: Race, ignored: AddedFile) -> Conflict | None:
+    """Rule R: we stand before the ignored append, so nobody who stands before us may have read it."""
+    appended = ignored.winner.version
+    for winner in race.winners:
+        later = winner.version > appended and winner.changes_data and not winner.is_blind_append
+        if later and (winner.read_version is None or winner.read_version >= appended):
+            return _added(race, ignored, ConflictReason.REORDER_CYCLE)
+    return None
+
+
+def _reason_of(race: Race, found: AddedFile) -> ConflictReason:
+    if any(scan.reads_everything for scan in race.ours.reads.scans):
+        return ConflictReason.WHOLE_TABLE_READ
+    return _hint(found.add.partition_values)
+
+
+def _added(race: Race, found: AddedFile, reason: ConflictReason) -> Conflict:
+    return Conflict(
+        error=ConcurrentAppendException,
+        winner=found.winner,
+        reason=reason,
+        where=_place(race, found.add.path, found.add.partition_values),
+        advice=NARROWER,
+    )
+
+
+def _gone(
+    race: Race, error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException], key: FileKey
+) -> Conflict:
+    winner, remove = next((winner, remove) for winner in race.winners for remove in winner.removes if remove.key == key)
+    values = remove.partition_values or {}
+    reason = _hint(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
+    return Conflict(error=error, winner=winner, reason=reason, where=_place(race, key[0], values), advice=NARROWER)
+
+
+def _read_among(race: Race, scan: Scan, gone: frozenset[FileKey]) -> Iterable[FileKey]:
+    """Which of the removed files the scan had opened."""
+    if scan.files is None or scan.reads_everything:
+        return sorted(gone, key=str)
+    if isinstance(scan.files, frozenset):
+        return sorted(scan.files & gone, key=str)
+    rows = race.read.base_files.find(path for path, _ in gone)
+    return sorted((key for key, row in rows.items() if key in gone and scan.files[row]), key=str)
+
+
+def _hint(partition_values: dict[str, str | None]) -> ConflictReason:
+    return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
+
+
+def _place(race: Race, path: str, partition_values: dict[str, str | None]) -> str:
+    """The partition in the names that users know, or the file where there are no partitions."""
+    metadata = race.head.metadata
+    if metadata is None or not metadata.partition_columns or not partition_values:
+        return f"file {path}"
+    columns = physical_partition_columns(metadata, table=race.head.table)
+    named = (f"{logical}={partition_values.get(physical or logical)}" for logical, physical in columns.items())
+    return f"partition {', '.join(named)}"

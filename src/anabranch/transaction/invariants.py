@@ -1,0 +1,123 @@
+"""What must hold of a commit at its place in the log, checked before every attempt, in production too.
+
+A mistake found here costs one operation; found by a reader it costs the table. See "Delta Log Entries",
+"Consistency Between Table Metadata and Data Files" and "Append-only Tables".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+
+from anabranch.errors.commits import AppendOnlyTableError, InvalidCommitError
+from anabranch.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.protocol.features import check_writable, supported
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.serialization import parse_schema
+from anabranch.transaction.head import Head
+from anabranch.transaction.proposed_commit import ProposedCommit
+
+
+def check_invariants(ours: ProposedCommit, head: Head) -> tuple[Protocol, Metadata]:
+    """The protocol and the metadata that hold once `ours` stands right after `head`.
+
+    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`.
+    """
+    protocol, metadata = ours.protocol or head.protocol, ours.metadata or head.metadata
+    if protocol is None or metadata is None:
+        raise _invalid(head, "the first commit of a table needs `protocol` and `metaData`")
+    for needed in (head.protocol, ours.protocol):
+        if needed is not None:
+            check_writable(needed, table=head.table)
+    _check_append_only(ours, head)
+    violation = next(_violations(ours, head, protocol, metadata), None)
+    if violation is not None:
+        raise _invalid(head, violation)
+    return protocol, metadata
+
+
+def _violations(ours: ProposedCommit, head: Head, protocol: Protocol, metadata: Metadata) -> Iterator[str]:
+    yield from _kinds_given_twice(ours)
+    yield from _files_given_twice(ours)
+    yield from _files_that_do_not_fit(ours, head)
+    yield from _missing_features(ours, protocol)
+    yield from _partition_columns(ours, head, metadata)
+
+
+def _kinds_given_twice(ours: ProposedCommit) -> Iterator[str]:
+    for kind in (Metadata, Protocol):
+        if sum(isinstance(action, kind) for action in ours.actions) > 1:
+            yield f"it has more than one {kind.__name__} action"
+    for app_id in _twice(action.app_id for action in ours.actions if isinstance(action, SetTransaction)):
+        yield f"it names the application {app_id!r} twice"
+    for domain in _twice(action.domain for action in ours.actions if isinstance(action, DomainMetadata)):
+        yield f"it names the metadata domain {domain!r} twice"
+
+
+def _files_given_twice(ours: ProposedCommit) -> Iterator[str]:
+    for path in _twice(add.path for add in ours.adds):
+        yield f"it adds {path} twice"
+    for path in _twice(remove.path for remove in ours.removes):
+        yield f"it removes {path} twice"
+    removed = {remove.key for remove in ours.removes}
+    for add in ours.adds:
+        if add.key in removed:
+            yield f"it both adds and removes {add.path} with the same deletion vector"
+
+
+def _files_that_do_not_fit(ours: ProposedCommit, head: Head) -> Iterator[str]:
+    """A remove names what is there; an add brings no path to life twice."""
+    if not ours.removes and not ours.adds:
+        return
+    live = head.live_keys({file.path for file in ours.files})
+    removed = {remove.key for remove in ours.removes}
+    for path, vector in sorted(removed - live, key=str):
+        yield f"it removes {path} (deletion vector: {vector or 'none'}), which is not in version {head.version}"
+    staying = dict(live - removed)
+    for add in ours.adds:
+        # The same logical file again is no second one: tags or row ids are being added to it.
+        if add.path in staying and staying[add.path] != add.key[1]:
+            yield f"it adds {add.path}, which is in version {head.version} with another deletion vector"
+
+
+def _missing_features(ours: ProposedCommit, protocol: Protocol) -> Iterator[str]:
+    if any(add.deletion_vector is not None for add in ours.adds) and not supported(protocol, "deletionVectors"):
+        yield "it adds a deletion vector, and the table does not support the feature `deletionVectors`"
+    if ours.domain_metadata and not supported(protocol, "domainMetadata"):
+        yield "it has a metadata domain, and the table does not support the feature `domainMetadata`"
+
+
+def _partition_columns(ours: ProposedCommit, head: Head, metadata: Metadata) -> Iterator[str]:
+    if not metadata.partition_columns and ours.metadata is None:
+        return
+    columns = physical_partition_columns(metadata, table=head.table)
+    for logical, physical in columns.items():
+        if physical is None:
+            yield f"it is partitioned by {logical!r}, which is no column of its schema"
+    wanted = {physical for physical in columns.values() if physical is not None}
+    for action in ours.actions:
+        if isinstance(action, AddFile | AddCDCFile) and (missing := wanted - action.partition_values.keys()):
+            yield f"{action.path} has no value for the partition columns {', '.join(sorted(missing))}"
+
+
+def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, str | None]:
+    """The name each partition column has in `partitionValues`; None for one that is not in the schema."""
+    mode = ColumnMappingMode(TableProperties(metadata.configuration).column_mapping_mode)
+    fields = {field.name: field for field in parse_schema(metadata.schema_string, table).fields}
+    return {name: physical_name(fields[name], mode) if name in fields else None for name in metadata.partition_columns}
+
+
+def _check_append_only(ours: ProposedCommit, head: Head) -> None:
+    if head.protocol is None or not supported(head.protocol, "appendOnly") or not head.properties.append_only:
+        return
+    if any(remove.data_change for remove in ours.removes):
+        raise AppendOnlyTableError(table=head.table, operation=ours.operation.name)
+
+
+def _twice(values: Iterable[Hashable]) -> Iterator[Hashable]:
+    return (value for value, count in Counter(values).items() if count > 1)
+
+
+def _invalid(head: Head, violation: str) -> InvalidCommitError:
+    return InvalidCommitError(table=head.table, version=head.version + 1, violation=violation)

@@ -1,0 +1,96 @@
+"""What a transaction wants to add to the log, before it is known where it will stand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cached_property
+
+from anabranch.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from anabranch.protocol.isolation import IsolationLevel
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.read_set import ReadSet
+from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ProposedCommit:
+    """The actions of a commit, and what they depend on.
+
+    What follows from the version is not in it: `commitInfo`, ids of new rows, timestamps. They are worked
+    out for each attempt, so that a proposal stays true wherever it lands. Rebasing makes a new proposal.
+    """
+
+    txn_id: str
+    """In the log once, whatever storage does: by it we know our own commit again."""
+    operation: Operation
+    metrics: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    read_version: int
+    """-1 where there was no table."""
+    isolation: IsolationLevel | None
+    """None for a commit that changes no row."""
+    reads: ReadSet
+    actions: tuple[Action, ...]
+
+    def __post_init__(self) -> None:
+        assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
+
+    @cached_property
+    def adds(self) -> tuple[AddFile, ...]:
+        return tuple(action for action in self.actions if isinstance(action, AddFile))
+
+    @cached_property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        return tuple(action for action in self.actions if isinstance(action, RemoveFile))
+
+    @property
+    def files(self) -> list[AddFile | RemoveFile]:
+        return [*self.adds, *self.removes]
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        return next((action for action in self.actions if isinstance(action, Metadata)), None)
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        return next((action for action in self.actions if isinstance(action, Protocol)), None)
+
+    @cached_property
+    def set_transactions(self) -> dict[str, SetTransaction]:
+        """By application id."""
+        return {action.app_id: action for action in self.actions if isinstance(action, SetTransaction)}
+
+    @cached_property
+    def domain_metadata(self) -> dict[str, DomainMetadata]:
+        """By domain, but for the row ids, which every attempt works out anew."""
+        found = (action for action in self.actions if isinstance(action, DomainMetadata))
+        return {action.domain: action for action in found if action.domain != ROW_TRACKING_DOMAIN}
+
+    @cached_property
+    def changes_data(self) -> bool:
+        """Whether rows may change."""
+        return any(file.data_change for file in self.files)
+
+    @cached_property
+    def is_blind_append(self) -> bool:
+        """Whether it only adds rows and read none to make them. True also for a commit without files."""
+        only_adds = not self.removes and not any(isinstance(action, AddCDCFile) for action in self.actions)
+        return only_adds and not self.reads.reads_rows and all(add.data_change for add in self.adds)
+
+    def without(self, *dropped: Action | None) -> ProposedCommit:
+        """The same commit less some of its actions."""
+        gone = {id(action) for action in dropped if action is not None}
+        if not gone:
+            return self
+        return dataclasses.replace(self, actions=tuple(action for action in self.actions if id(action) not in gone))

@@ -1,0 +1,60 @@
+"""A proposal, and the commits that landed since its table was read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException
+from anabranch.predicates.expressions import Predicate
+from anabranch.protocol.actions import AddFile
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.head import Head
+from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.read_set import FileMask
+from anabranch.transaction.winners import Winner
+
+CanMatch = Callable[[Snapshot, Predicate, Sequence[AddFile]], FileMask]
+"""Which of these files may hold a row of which the predicate is true, as far as partition values and statistics
+tell. Schema and partitioning are those of the snapshot. In doubt, True."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """Everything that decides whether a proposal may stand behind those that landed first."""
+
+    ours: ProposedCommit
+    read: Head
+    """The table as ours knew it."""
+    head: Head
+    """The table as it is; its `winners` are all commits since `read`."""
+    can_match: CanMatch
+
+    @property
+    def winners(self) -> tuple[Winner, ...]:
+        return self.head.winners
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Why a proposal cannot stand."""
+
+    error: type[DeltaConcurrentModificationException]
+    winner: Winner
+    reason: ConflictReason
+    where: str | None = None
+    advice: str
+    example_keys: tuple[str, ...] = ()
+
+    def as_error(self, *, table: str, read_version: int) -> DeltaConcurrentModificationException:
+        """What to raise."""
+        return self.error(
+            table=table,
+            version=self.winner.version,
+            operation=self.winner.operation,
+            read_version=read_version,
+            reason=self.reason,
+            where=self.where,
+            example_keys=self.example_keys,
+            advice=self.advice,
+        )

@@ -1,0 +1,170 @@
+"""A log in memory, written action by action, and the plainest possible reader to compare with."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterable
+
+from anabranch.protocol.actions import (
+    PARQUET,
+    Action,
+    AddFile,
+    CommitInfo,
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from anabranch.protocol.actions_json import encode_actions, parse_actions
+from anabranch.protocol.log_paths import commit_path
+from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.memory import MemoryStore
+
+SCHEMA = (
+    '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
+    '{"name":"day","type":"string","nullable":true,"metadata":{}}]}'
+)
+START_MS = 1_700_000_000_000
+VECTORS = ["deletionVectors", "v2Checkpoint", "domainMetadata", "inCommitTimestamp"]
+PROTOCOL = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=VECTORS[:2], writer_features=list(VECTORS)
+)
+
+
+class StillClock:
+    """Stands still until it is moved."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        self.time_ms += int(duration_ms)
+
+
+def metadata(**configuration: str) -> Metadata:
+    return Metadata(
+        id="b5a1b2f4-6d2e-4a4e-9b1d-3f0d5e7c9a10",
+        format=PARQUET,
+        schema_string=SCHEMA,
+        partition_columns=["day"],
+        configuration={key.replace("__", "."): value for key, value in configuration.items()},
+    )
+
+
+def add(path: str, *, vector: str | None = None, size: int = 100, stats: str | None = '{"numRecords":9}') -> AddFile:
+    return AddFile(
+        path=path,
+        partition_values={"day": "monday"},
+        size=size,
+        modification_time=1,
+        data_change=True,
+        stats=stats,
+        deletion_vector=None if vector is None else descriptor(vector),
+    )
+
+
+def remove(path: str, *, vector: str | None = None, at_ms: int | None = START_MS) -> RemoveFile:
+    return RemoveFile(
+        path=path,
+        deletion_timestamp=at_ms,
+        data_change=True,
+        deletion_vector=None if vector is None else descriptor(vector),
+    )
+
+
+def descriptor(name: str) -> DeletionVectorDescriptor:
+    return DeletionVectorDescriptor(
+        storage_type="u", path_or_inline_dv=f"ab^-aqEH.-t@S}}K{name}", offset=1, size_in_bytes=34, cardinality=2
+    )
+
+
+@dataclasses.dataclass
+class LogInMemory:
+    """A table's log under construction; each commit a second after the one before."""
+
+    store: MemoryStore
+    clock: StillClock
+    next_version: int = 0
+
+    @classmethod
+    def empty(cls) -> LogInMemory:
+        clock = StillClock()
+        return cls(store=MemoryStore(clock=clock), clock=clock)
+
+    @classmethod
+    def created(cls, **configuration: str) -> LogInMemory:
+        """With version 0: protocol and metadata."""
+        log = cls.empty()
+        log.commit(PROTOCOL, metadata(**configuration))
+        return log
+
+    def commit(self, *actions: Action, info: CommitInfo | None = None) -> int:
+        version = self.next_version
+        told = info or CommitInfo(operation="WRITE", timestamp=self.clock.time_ms, txn_id=str(version))
+        self.clock.time_ms += 1000
+        self.store.put(commit_path(version), encode_actions([told, *actions]))
+        self.next_version += 1
+        return version
+
+    def snapshots(self) -> Snapshots:
+        """A reader that knows nothing yet."""
+        return Snapshots(self.store, self.clock)
+
+    def delete(self, *paths: str) -> None:
+        for path in paths:
+            self.store.delete(path)
+
+    def names(self) -> list[str]:
+        return [file.path.rpartition("/")[2] for file in self.store.list_from("_delta_log")]
+
+
+@dataclasses.dataclass
+class NaiveState:
+    """The replay of the protocol, as a loop over dictionaries."""
+
+    adds: dict[tuple[str, str | None], AddFile] = dataclasses.field(default_factory=dict)
+    removes: dict[tuple[str, str | None], RemoveFile] = dataclasses.field(default_factory=dict)
+    transactions: dict[str, int] = dataclasses.field(default_factory=dict)
+    domains: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def replay(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case AddFile():
+                    self.removes.pop(action.key, None)
+                    self.adds[action.key] = action
+                case RemoveFile():
+                    self.adds.pop(action.key, None)
+                    self.removes[action.key] = action
+                case SetTransaction():
+                    self.transactions[action.app_id] = action.version
+                case DomainMetadata(removed=True):
+                    self.domains.pop(action.domain, None)
+                case DomainMetadata():
+                    self.domains[action.domain] = action.configuration
+                case _:
+                    pass
+
+
+def naive_replay(commits: list[bytes]) -> NaiveState:
+    state = NaiveState()
+    for data in commits:
+        state.replay(parse_actions(data))
+    return state
+
+
+class CountedUuids:
+    """The same UUIDs in every run."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self) -> str:
+        self.number += 1
+        return str(uuid.UUID(int=self.number, version=4))

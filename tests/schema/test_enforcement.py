@@ -1,0 +1,340 @@
+"""Which DataFrames fit a table, how they are made to, and what is said when they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pyspark.sql.types import ArrayType, DecimalType, MapType, StringType, StructField, StructType, TimestampType
+from schema_samples import (
+    BYTE,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    VARIANT,
+    VOID,
+    noted,
+    required,
+    schemas,
+    struct,
+)
+
+from anabranch.errors.schema import (
+    ColumnCountError,
+    ColumnNotFoundError,
+    DuplicateColumnsError,
+    IdentityInsertError,
+    IncompatibleTypesError,
+    InvalidPartitioningError,
+    MissingColumnsError,
+    MissingNotNullColumnsError,
+    MissingPartitionColumnsError,
+    PartitionColumnMismatchError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+    VoidWriteError,
+)
+from anabranch.schema.casts import Casting
+from anabranch.schema.char_varchar import DECLARED_TYPE, LengthLimit
+from anabranch.schema.comparison import as_nullable
+from anabranch.schema.conversions import Cast, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
+from anabranch.schema.enforcement import Fill, WritePlan, plan_new_schema, plan_write
+from anabranch.schema.visibility import visible_schema
+from anabranch.schema.widening import TYPE_CHANGES, Widening
+from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
+
+SAVE, SAVE_AS_TABLE, INSERT_INTO = WriteApi.SAVE, WriteApi.SAVE_AS_TABLE, WriteApi.INSERT_INTO
+SQL_BY_NAME = WriteApi.SQL_BY_NAME
+
+
+def rules(api: WriteApi = SAVE, **settings: Any) -> WriteRules:
+    return rules_for(api, **{"overwriting": False, "merge_schema": False, "overwrite_schema": False, **settings})
+
+
+def plan(data: StructType, table: StructType, how: WriteRules | None = None, **more: Any) -> WritePlan:
+    return plan_write(data, table, how or rules(), table="sales", **more)
+
+
+def sources(found: WritePlan) -> list[tuple[str, str | None]]:
+    return [(column.target.name, column.source) for column in found.columns]
+
+
+@given(schemas)
+def test_data_read_from_a_table_goes_back_as_it_is(schema: StructType) -> None:
+    if not schema.fields:
+        return
+    found = plan(visible_schema(schema), as_nullable(schema))
+    assert found.is_identity
+    assert not found.schema_changed
+    assert found.schema == as_nullable(schema)
+
+
+def test_columns_match_by_name_in_any_case_and_order() -> None:
+    found = plan(struct(B=STRING, a=INT), struct(a=INT, b=STRING))
+    assert sources(found) == [("a", "a"), ("b", "B")]
+    assert [column.source_index for column in found.columns] == [1, 0]
+    assert not found.is_identity
+
+
+def test_missing_columns_become_null() -> None:
+    found = plan(struct(a=INT), struct(a=INT, b=STRING))
+    assert sources(found) == [("a", "a"), ("b", None)]
+    assert found.columns[1].fill is Fill.NULL
+
+
+def test_what_the_table_fills_in_by_itself() -> None:
+    table = struct(
+        a=INT,
+        g=noted(INT, delta__generationExpression="a + 1"),
+        d=noted(INT, CURRENT_DEFAULT="42"),
+        i=noted(LONG, delta__identity__start=1, delta__identity__step=1, delta__identity__allowExplicitInsert=False),
+    )
+    filled = plan(struct(a=INT), table).columns
+    assert [(column.fill, column.expression) for column in filled[1:]] == [
+        (Fill.GENERATED, "a + 1"),
+        (Fill.DEFAULT, "42"),
+        (Fill.IDENTITY, None),
+    ]
+    given_value = plan(struct(a=INT, g=INT), table).columns[1]
+    assert (given_value.fill, given_value.expression) == (None, "a + 1")
+    with pytest.raises(IdentityInsertError, match="leave it out"):
+        plan(struct(a=INT, i=LONG), table)
+
+
+def test_an_extra_column_needs_merge_schema() -> None:
+    table, data = struct(a=INT), struct(a=INT, b=struct(c=STRING))
+    with pytest.raises(SchemaMismatchError) as caught:
+        plan(data, table)
+    assert caught.value.extra == {"b": "struct<c:string>"}
+    assert "sales" in str(caught.value)
+    assert "mergeSchema" in str(caught.value)
+    assert "overwriteSchema" not in str(caught.value)
+    with pytest.raises(SchemaMismatchError, match="overwriteSchema"):
+        plan(data, table, rules(overwriting=True))
+    grown = plan(data, table, rules(merge_schema=True))
+    assert grown.schema_changed
+    assert grown.schema == data
+
+
+def test_one_error_names_every_fault() -> None:
+    table = struct(a=INT, s=struct(x=SHORT), l=ArrayType(struct(y=INT)))
+    data = struct(a=STRING, s=struct(x=INT, z=INT), l=ArrayType(struct(y=INT, w=INT)), b=INT)
+    with pytest.raises(IncompatibleTypesError) as caught:
+        plan(data, table)
+    assert caught.value.extra == {"s.z": "int", "l.element.w": "int", "b": "int"}
+    assert caught.value.mismatched == {"a": ("int", "string"), "s.x": ("smallint", "int")}
+    with pytest.raises(IncompatibleTypesError) as caught:
+        plan(data, table, rules(merge_schema=True))
+    assert (caught.value.extra, caught.value.mismatched) == ({}, {"a": ("int", "string")})
+
+
+def test_save_needs_types_that_agree_and_the_others_cast() -> None:
+    table, data = struct(a=LONG, b=INT), struct(a=INT, b=LONG)
+    for exact in (rules(SAVE), rules(SAVE, overwriting=True), rules(SAVE_AS_TABLE, overwriting=True)):
+        with pytest.raises(IncompatibleTypesError):
+            plan(data, table, exact)
+    for api in (SAVE_AS_TABLE, INSERT_INTO, WriteApi.WRITE_TO, WriteApi.STREAM, WriteApi.SQL_BY_POSITION, SQL_BY_NAME):
+        found = plan(data, table, rules(api))
+        assert [column.conversion for column in found.columns] == [Cast(LONG), Cast(INT)]
+        assert found.casting is Casting.ANSI
+        assert not found.schema_changed
+
+
+def test_the_sessions_policy_decides_on_casts() -> None:
+    table = struct(a=INT)
+    assert plan(struct(a=STRING), table, rules(INSERT_INTO)).columns[0].conversion == Cast(INT)
+    with pytest.raises(IncompatibleTypesError):
+        plan(struct(a=STRING), table, rules(INSERT_INTO, policy=Casting.parse("STRICT")))
+    with pytest.raises(IncompatibleTypesError):
+        plan(struct(a=ArrayType(INT)), table, rules(INSERT_INTO))
+    assert plan(struct(a=VARIANT), table, rules(INSERT_INTO)).columns[0].conversion == Cast(INT)
+
+
+def test_narrow_integers_fit_wider_columns_of_one_parquet_type() -> None:
+    assert plan(struct(a=BYTE), struct(a=INT)).columns[0].conversion == Cast(INT)
+    with pytest.raises(SchemaMismatchError) as caught:
+        plan(struct(a=INT), struct(a=BYTE))
+    assert not isinstance(caught.value, IncompatibleTypesError)
+    assert plan(struct(a=INT), struct(a=BYTE), rules(merge_schema=True)).schema == struct(a=INT)
+
+
+def test_type_widening_widens_and_takes_note() -> None:
+    table, data = struct(a=INT, d=DecimalType(4, 2)), struct(a=LONG, d=DecimalType(4, 2))
+    widening = rules(WriteApi.WRITE_TO, merge_schema=True, widening=Widening.SAME_FAMILY)
+    found = plan(data, table, widening)
+    assert found.schema["a"].dataType == LONG
+    assert found.schema["a"].metadata == {TYPE_CHANGES: [{"fromType": "integer", "toType": "long"}]}
+    assert found.columns[0].conversion == Keep()
+    for off in (
+        rules(WriteApi.WRITE_TO, widening=Widening.ALL),
+        rules(WriteApi.WRITE_TO, merge_schema=True),
+    ):
+        assert plan(data, table, off).columns[0].conversion == Cast(INT)
+
+
+def test_a_change_of_type_is_noted_only_in_tables_that_widen() -> None:
+    table, data = struct(a=BYTE), struct(a=INT)
+    assert plan(data, table, rules(merge_schema=True)).schema["a"].metadata == {}
+    noting = plan(data, table, rules(merge_schema=True, records_type_changes=True)).schema["a"].metadata
+    assert noting == {TYPE_CHANGES: [{"fromType": "byte", "toType": "integer"}]}
+
+
+def test_nested_fields_match_by_name() -> None:
+    table = struct(
+        s=struct(x=INT, y=STRING), l=ArrayType(struct(x=INT, y=INT)), m=MapType(STRING, struct(x=INT, y=INT))
+    )
+    data = struct(s=struct(Y=STRING), l=ArrayType(struct(y=INT, x=INT)), m=MapType(STRING, struct(x=INT)))
+    in_struct, in_array, in_map = [column.conversion for column in plan(data, table).columns]
+    x_int, y_int = StructField("x", INT), StructField("y", INT)
+    assert in_struct == RebuildStruct(
+        (FieldSource(x_int, None, None, Keep()), FieldSource(StructField("y", STRING), "Y", 0, Keep()))
+    )
+    assert in_array == RebuildArray(
+        RebuildStruct((FieldSource(x_int, "x", 1, Keep()), FieldSource(y_int, "y", 0, Keep())))
+    )
+    assert in_map == RebuildMap(
+        Keep(), RebuildStruct((FieldSource(x_int, "x", 0, Keep()), FieldSource(y_int, None, None, Keep())))
+    )
+
+
+def test_one_cast_does_where_nested_types_line_up() -> None:
+    table = struct(s=struct(x=LONG, l=ArrayType(required(INT).dataType, False)))
+    data = struct(s=struct(X=INT, l=ArrayType(INT, False)))
+    (column,) = plan(data, table, rules(SAVE_AS_TABLE)).columns
+    assert column.conversion == Cast(struct(x=LONG, l=ArrayType(INT, True)))
+
+
+def test_insert_into_matches_by_position() -> None:
+    table = struct(a=INT, b=STRING)
+    assert sources(plan(struct(b=INT, a=STRING), table, rules(INSERT_INTO))) == [("a", "b"), ("b", "a")]
+    with pytest.raises(ColumnCountError, match="2 fields and the data 1"):
+        plan(struct(a=INT), table, rules(INSERT_INTO))
+    with pytest.raises(SchemaMismatchError) as caught:
+        plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO))
+    assert caught.value.extra == {"z": "bigint"}
+    grown = plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO, merge_schema=True))
+    assert sources(grown) == [("a", "x"), ("b", "y"), ("z", "z")]
+    assert grown.schema == struct(a=INT, b=STRING, z=LONG)
+
+
+def test_insert_into_takes_two_columns_of_one_name() -> None:
+    data = StructType([StructField("n", INT), StructField("n", INT)])
+    found = plan(data, struct(a=INT, b=INT), rules(INSERT_INTO))
+    assert [column.source_index for column in found.columns] == [0, 1]
+    with pytest.raises(DuplicateColumnsError):
+        plan(data, struct(a=INT, b=INT), rules(SAVE_AS_TABLE))
+
+
+def test_insert_into_goes_by_position_inside_structs_unless_names_agree() -> None:
+    table = struct(s=struct(x=INT, y=INT))
+    by_position = plan(struct(s=struct(p=INT, q=INT)), table, rules(INSERT_INTO)).columns[0].conversion
+    assert by_position == Cast(struct(x=INT, y=INT))
+    by_name = plan(struct(s=struct(y=INT, x=INT)), table, rules(INSERT_INTO)).columns[0].conversion
+    assert isinstance(by_name, RebuildStruct)
+    assert [field.source for field in by_name.fields] == ["x", "y"]
+    with pytest.raises(ColumnCountError, match="column s of sales"):
+        plan(struct(s=struct(p=INT)), table, rules(INSERT_INTO))
+    growing = struct(s=struct(p=INT, q=INT, r=INT))
+    grown = plan(growing, struct(s=struct(x=INT, v=VOID)), rules(INSERT_INTO, merge_schema=True))
+    assert grown.schema == struct(s=struct(x=INT, v=INT, r=INT))
+    assert grown.columns[0].conversion == Cast(struct(x=INT, v=INT, r=INT))
+
+
+def test_fields_matched_by_position_are_picked_by_their_own_names() -> None:
+    table = struct(s=struct(x=INT, v=VOID), l=ArrayType(struct(t=struct(a=INT, b=INT))))
+    data = struct(s=struct(p=INT, q=VOID), l=ArrayType(struct(u=struct(b=INT, a=INT))))
+    in_struct, in_array = [column.conversion for column in plan(data, table, rules(INSERT_INTO)).columns]
+    a_int, b_int = StructField("a", INT), StructField("b", INT)
+    assert in_struct == RebuildStruct((FieldSource(StructField("x", INT), "p", 0, Keep()),))
+    swapped = RebuildStruct((FieldSource(a_int, "a", 1, Keep()), FieldSource(b_int, "b", 0, Keep())))
+    assert in_array == RebuildArray(
+        RebuildStruct((FieldSource(StructField("t", struct(a=INT, b=INT)), "u", 0, swapped),))
+    )
+
+
+def test_columns_without_nulls_must_be_there() -> None:
+    table = struct(k=required(INT), s=struct(x=required(INT), y=INT), l=ArrayType(struct(z=required(INT))))
+    found = plan(struct(k=INT, s=struct(x=INT)), table)
+    assert found.not_null_paths == (("k",), ("s", "x"))
+    assert not found.schema_changed
+    with pytest.raises(MissingNotNullColumnsError) as caught:
+        plan(struct(s=struct(x=INT)), table)
+    assert caught.value.columns == ("k",)
+    with pytest.raises(MissingNotNullColumnsError) as caught:
+        plan(struct(k=INT, s=struct(y=INT)), table)
+    assert caught.value.columns == ("s.x",)
+
+
+def test_partition_columns_must_be_there_and_agree() -> None:
+    table = struct(a=INT, p=STRING)
+    with pytest.raises(MissingPartitionColumnsError):
+        plan(struct(a=INT), table, partition_columns=["p"])
+    with pytest.raises(PartitionColumnMismatchError):
+        plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["a"])
+    assert plan(struct(a=INT), table, rules(SQL_BY_NAME), partition_columns=["p"]).columns[1].fill is Fill.NULL
+    assert plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["P"]).is_identity
+
+
+def test_sql_by_name_is_stricter_where_the_session_says_so() -> None:
+    table = struct(a=INT, b=INT)
+    with pytest.raises(MissingColumnsError):
+        plan(struct(a=INT), table, rules(SQL_BY_NAME, nulls_for_missing=False))
+    plan(struct(a=INT), table, rules(SAVE_AS_TABLE, nulls_for_missing=False))
+    with pytest.raises(ColumnNotFoundError):
+        plan(struct(A=INT, b=INT), table, rules(SQL_BY_NAME, case_sensitive=True))
+    plan(struct(A=INT, b=INT), table, rules(SAVE, case_sensitive=True))
+
+
+def test_declared_lengths_are_checked_on_writing() -> None:
+    table = StructType([StructField("c", STRING, True, {DECLARED_TYPE: "char(3)"})])
+    assert plan(struct(c=STRING), table).length_limits == (LengthLimit(path=("c",), length=3, padded=True),)
+
+
+def test_void_data_is_null_and_void_columns_are_not_written() -> None:
+    found = plan(struct(a=VOID, v=VOID), struct(a=INT, v=VOID))
+    assert [column.target.name for column in found.columns] == ["a"]
+    assert found.columns[0].conversion == Cast(INT)
+    with pytest.raises(VoidWriteError):
+        plan(struct(a=INT), struct(a=INT, l=ArrayType(VOID)))
+    with pytest.raises(SchemaMismatchError):
+        plan(struct(a=INT, v=INT), struct(a=INT, v=VOID))
+    assert plan(struct(a=INT, v=INT), struct(a=INT, v=VOID), rules(merge_schema=True)).schema == struct(a=INT, v=INT)
+
+
+def test_new_columns_do_not_bring_another_tables_notes() -> None:
+    data = struct(a=INT, b=noted(INT, comment="kept", delta__columnMapping__id=9, CURRENT_DEFAULT="1"))
+    assert plan(data, struct(a=INT), rules(merge_schema=True)).schema["b"].metadata == {"comment": "kept"}
+
+
+def test_a_new_table_takes_the_datas_schema_with_nulls_allowed() -> None:
+    data = struct(a=required(INT), s=struct(b=required(INT)), l=ArrayType(INT, False))
+    found = plan_new_schema(data, table="sales", partition_columns=["A"])
+    assert found.schema == struct(a=INT, s=struct(b=INT), l=ArrayType(INT))
+    assert found.is_identity
+    assert found.not_null_paths == ()
+    with pytest.raises(InvalidPartitioningError):
+        plan_new_schema(data, table="sales", partition_columns=["x"])
+    with pytest.raises(UnsupportedTypeError):
+        plan_new_schema(struct(a=_interval()), table="sales")
+
+
+def test_overwrite_schema_replaces_and_only_an_overwrite_may() -> None:
+    table, data = struct(a=required(INT)), struct(b=STRING, t=TimestampType())
+    found = plan(data, table, rules(overwriting=True, overwrite_schema=True), given_partitioning=["b"])
+    assert found.schema == data
+    assert found.schema_changed
+    with pytest.raises(SchemaMismatchError):
+        plan(data, struct(a=INT), rules(overwrite_schema=True))
+
+
+def test_collations_do_not_hinder_a_cast() -> None:
+    found = plan(struct(a=STRING), struct(a=StringType("UNICODE")), rules(SAVE_AS_TABLE))
+    assert found.columns[0].conversion == Cast(StringType("UNICODE"))
+
+
+def _interval() -> Any:
+    from pyspark.sql.types import YearMonthIntervalType
+
+    return YearMonthIntervalType()

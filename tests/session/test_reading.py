@@ -1,0 +1,133 @@
+"""`spark.read.format("delta")`, `spark.table` and `spark.sql` on Delta tables."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.log import VersionNotFoundError
+from anabranch.errors.tables import NotADeltaTableError
+from anabranch.tables import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def ids(frame: DataFrame) -> list[Any]:
+    return sorted(row[0] for row in frame.collect())
+
+
+@pytest.fixture
+def three_versions(delta: SparkSession, path: str) -> str:
+    for start in (0, 10, 20):
+        delta.range(start, start + 10).write.format("delta").mode("append").save(path)
+        time.sleep(0.01)
+    return path
+
+
+def test_version_as_of(delta: SparkSession, three_versions: str) -> None:
+    reader = delta.read.option("versionAsOf", 1).format("delta")
+    assert reader.load(three_versions).count() == 20
+    assert delta.read.format("delta").load(f"{three_versions}@v0").count() == 10
+    with pytest.raises(VersionNotFoundError, match="9"):
+        delta.read.format("delta").option("versionAsOf", "9").load(three_versions)
+    with pytest.raises(InvalidOptionError, match="whole number"):
+        delta.read.format("delta").option("versionAsOf", "x").load(three_versions)
+
+
+def test_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
+    times = {row.version: row.timestamp for row in DeltaTable.forPath(delta, three_versions).history().collect()}
+    for version, at in times.items():
+        text = at.strftime("%Y-%m-%d %H:%M:%S.%f")
+        found = delta.read.format("delta").option("timestampAsOf", text).load(three_versions)
+        assert found.count() == 10 * (version + 1)
+    with pytest.raises(InvalidOptionError, match="timestamp"):
+        delta.read.format("delta").option("timestampAsOf", "yesterday-ish").load(three_versions)
+    with pytest.raises(InvalidOptionError, match="either"):
+        delta.read.format("delta").options(versionAsOf=1, timestampAsOf="2024-01-01").load(three_versions)
+
+
+def test_a_frame_keeps_its_version(delta: SparkSession, three_versions: str) -> None:
+    """Readers have snapshot isolation: what was given out does not change under them."""
+    before = delta.read.format("delta").load(three_versions)
+    delta.range(100).write.format("delta").mode("overwrite").save(three_versions)
+    assert before.count() == 30
+    assert delta.read.format("delta").load(three_versions).count() == 100
+
+
+def test_sql_by_path(delta: SparkSession, three_versions: str) -> None:
+    table = f"delta.`{three_versions}`"
+    assert ids(delta.sql(f"SELECT id FROM {table} WHERE id >= 25 -- {{braces}}")) == [25, 26, 27, 28, 29]
+    assert delta.sql(f"SELECT count(*) FROM {table} VERSION AS OF 1").first()[0] == 20
+    newer = f"SELECT count(*) FROM {table} a LEFT ANTI JOIN {table} VERSION AS OF 0 b ON a.id = b.id"
+    assert delta.sql(newer).first()[0] == 20
+    assert delta.sql(f"SELECT count(*) FROM {table} WHERE id < :n", {"n": 5}).first()[0] == 5
+    assert delta.sql(f"SELECT count(*) FROM {table} WHERE id IN (SELECT id FROM {{few}})", few=delta.range(3)).first()[0] == 3
+    common = f"WITH t AS (SELECT * FROM {table} WHERE id < 5) SELECT max(id) FROM t"
+    assert delta.sql(common).first()[0] == 4
+
+
+def test_sql_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
+    first = DeltaTable.forPath(delta, three_versions).history().collect()[-1].timestamp
+    text = first.strftime("%Y-%m-%d %H:%M:%S.%f")
+    query = f"SELECT count(*) FROM delta.`{three_versions}` TIMESTAMP AS OF '{text}'"
+    assert delta.sql(query).first()[0] == 10
+    assert delta.sql(query.replace(f"'{text}'", f"CAST('{text}' AS TIMESTAMP)")).first()[0] == 10
+
+
+def test_statements_that_read_no_delta_table_reach_spark_untouched(delta: SparkSession) -> None:
+    assert delta.sql("SELECT '{x}' AS a, count(*) AS n FROM range(3)").first() == ("{x}", 3)
+    delta.range(2).createOrReplaceTempView("plain_view")
+    assert delta.sql("SELECT * FROM plain_view").count() == 2
+    assert delta.table("plain_view").count() == 2
+
+
+def test_other_formats_are_left_alone(delta: SparkSession, path: str) -> None:
+    delta.range(3).write.parquet(path)
+    assert delta.read.parquet(path).count() == 3
+    assert delta.read.format("parquet").load(path).count() == 3
+
+
+def test_what_is_no_delta_table(delta: SparkSession, path: str) -> None:
+    with pytest.raises(NotADeltaTableError, match="not a Delta table"):
+        delta.read.format("delta").load(path)
+    with pytest.raises(NotADeltaTableError):
+        DeltaTable.forPath(delta, path)
+    assert not DeltaTable.isDeltaTable(delta, path)
+    delta.range(1).createOrReplaceTempView("some_view")
+    with pytest.raises(NotADeltaTableError, match="view"):
+        DeltaTable.forName(delta, "some_view")
+
+
+def test_change_feed_is_refused_by_name(delta: SparkSession, three_versions: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match="readChangeFeed"):
+        delta.read.format("delta").option("readChangeFeed", "true").load(three_versions)
+
+
+def test_partition_folders_in_the_path(delta: SparkSession, path: str) -> None:
+    delta.range(10).selectExpr("id", "id % 2 AS part").write.format("delta").partitionBy("part").save(path)
+    assert ids(delta.read.format("delta").load(f"{path}/part=1")) == [1, 3, 5, 7, 9]
+    with pytest.raises(InvalidOptionError, match="not a partition column"):
+        delta.read.format("delta").load(f"{path}/id=1")
+
+
+def test_joins_skip_files_of_both_sides(delta: SparkSession, path: str) -> None:
+    """Files are chosen inside Spark's planner, so a filter behind a join counts too."""
+    for start in (0, 1000, 2000):
+        delta.range(start, start + 10, 1, 1).write.format("delta").mode("append").save(path)
+    table = delta.read.format("delta").load(path)
+    joined = table.alias("a").join(table.alias("b"), "id").where("id = 1005")
+    plan = joined._jdf.queryExecution()
+    assert joined.collect() == [(1005,)]
+    assert plan.executedPlan().toString().count("Scan") >= 2
+    read = [leaf for leaf in _scans(delta, joined)]
+    assert read == [1, 1]
+
+
+def _scans(delta: SparkSession, frame: DataFrame) -> list[int]:
+    """How many files each scan of the plan selected."""
+    plan = frame._jdf.queryExecution().sparkPlan().collectLeaves()
+    return [plan.apply(i).selectedPartitions().totalNumberOfFiles() for i in range(plan.size())]

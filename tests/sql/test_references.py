@@ -1,0 +1,62 @@
+"""Where statements name tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.sql.references import table_references
+
+
+def names(text: str) -> list[str]:
+    return [".".join(reference.parts) for reference in table_references(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM delta.`/data/a b`", ["delta./data/a b"]),
+        ("select * from s.t a, u as b JOIN `w x`.`y` USING (id)", ["s.t", "u", "w x.y"]),
+        ("SELECT a FROM t WHERE x IN (SELECT y FROM u), v", ["t", "u"]),
+        ("SELECT extract(YEAR FROM d), trim(BOTH 'x' FROM n) FROM t", ["t"]),
+        ("SELECT a IS DISTINCT FROM b FROM t", ["t"]),
+        ("SELECT a, b FROM (SELECT * FROM t) x, u LEFT OUTER JOIN v ON x.a = v.a", ["t", "u", "v"]),
+        ("SELECT * FROM (t JOIN u ON t.a = u.a)", ["t", "u"]),
+        ("SELECT * FROM range(10), t", ["t"]),
+        ("SELECT * FROM t LATERAL VIEW explode(xs) e AS a, b", ["t"]),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", ["t"]),
+        ("WITH a AS (SELECT * FROM t), b(x) AS (SELECT * FROM a) SELECT * FROM b JOIN c", ["t", "c"]),
+        ("SELECT * FROM t -- FROM u\n WHERE s = 'FROM v' /* FROM w */", ["t"]),
+        ("TABLE t", ["t"]),
+        ("FROM t SELECT a", ["t"]),
+        ("EXPLAIN SELECT * FROM t", ["t"]),
+        ("INSERT INTO x SELECT * FROM t", ["t"]),
+        ("SELECT 1", []),
+        ("SELECT * FROM VALUES (1), (2)", []),
+        ("SELECT * FROM a UNION ALL SELECT b, c FROM d", ["a", "d"]),
+        ("SELECT * FROM a CROSS JOIN b NATURAL JOIN c", ["a", "b", "c"]),
+        ("not sql at all ' unbalanced", []),
+    ],
+)
+def test_names_stand_after_from_and_join(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("clause", "version", "timestamp"),
+    [
+        ("VERSION AS OF 3", "3", None),
+        ("FOR VERSION AS OF '3'", "3", None),
+        ("TIMESTAMP AS OF '2024-01-01'", None, "'2024-01-01'"),
+        ("TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", None, "current_timestamp() - INTERVAL 1 DAY"),
+        ("TIMESTAMP AS OF date_sub(current_date(), 1)", None, "date_sub(current_date(), 1)"),
+        ("FOR SYSTEM_TIME AS OF CAST('2024-01-01' AS TIMESTAMP)", None, "CAST('2024-01-01' AS TIMESTAMP)"),
+        ("TIMESTAMP AS OF TIMESTAMP '2024-01-01 00:00:00'", None, "TIMESTAMP '2024-01-01 00:00:00'"),
+    ],
+)
+@pytest.mark.parametrize("rest", ["", " x", " AS x WHERE x.a = 1", ", u", " JOIN u ON true"])
+def test_time_travel_belongs_to_the_name(clause: str, version: str | None, timestamp: str | None, rest: str) -> None:
+    text = f"SELECT * FROM s.t {clause}{rest}"
+    reference = table_references(text)[0]
+    assert (reference.version, reference.timestamp_sql) == (version, timestamp)
+    assert text[reference.start : reference.end] == f"s.t {clause}"
+    assert reference.has_alias == (" x" in rest)

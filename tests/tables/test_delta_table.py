@@ -1,0 +1,131 @@
+"""`DeltaTable` and its builder."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.protocol import UnknownPropertyError
+from anabranch.errors.tables import (
+    CreateTableMismatchError,
+    EmptyTableSchemaError,
+    LocationNotEmptyError,
+    NotADeltaTableError,
+    TableAlreadyExistsError,
+)
+from anabranch.tables import DeltaTable, IdentityGenerator
+
+pytestmark = pytest.mark.spark
+
+
+def test_create_by_path(delta: SparkSession, path: str) -> None:
+    table = (
+        DeltaTable.create(delta)
+        .location(path)
+        .addColumn("id", "BIGINT", nullable=False, comment="the key")
+        .addColumn("day", "DATE")
+        .addColumns(StructType([StructField("n", IntegerType())]))
+        .partitionedBy("day")
+        .comment("about days")
+        .property("delta.checkpointInterval", "5")
+        .property("owner", "us")
+        .execute()
+    )
+    detail = table.detail().first()
+    assert detail.partitionColumns == ["day"]
+    assert detail.description == "about days"
+    assert detail.properties == {
+        "delta.checkpointInterval": "5",
+        "owner": "us",
+        "delta.enableDeletionVectors": "true",
+    }
+    assert (detail.minReaderVersion, detail.minWriterVersion) == (3, 7)
+    assert "deletionVectors" in detail.tableFeatures
+    assert detail.numFiles == 0
+    assert table.toDF().schema["id"].metadata == {"comment": "the key"}
+    assert table.history().first().operation == "CREATE TABLE"
+    with pytest.raises(TableAlreadyExistsError):
+        DeltaTable.create(delta).location(path).addColumn("id", "INT").execute()
+
+
+def test_create_by_name(delta: SparkSession, name: str) -> None:
+    DeltaTable.create(delta).tableName(name).addColumn("id", "INT").execute()
+    assert delta.table(name).columns == ["id"]
+    assert delta.catalog.tableExists(name)
+    with pytest.raises(TableAlreadyExistsError):
+        DeltaTable.create(delta).tableName(name).addColumn("id", "INT").execute()
+    again = DeltaTable.createIfNotExists(delta).tableName(name).addColumn("other", "INT").execute()
+    assert again.toDF().columns == ["id"]
+
+
+def test_replace_keeps_the_history(delta: SparkSession, name: str) -> None:
+    with pytest.raises(NotADeltaTableError, match="no table to replace"):
+        DeltaTable.replace(delta).tableName(name).addColumn("id", "INT").execute()
+    DeltaTable.createOrReplace(delta).tableName(name).addColumn("id", "INT").execute()
+    delta.createDataFrame([(1,)], "id int").write.insertInto(name)
+    table = DeltaTable.createOrReplace(delta).tableName(name).addColumn("word", "STRING").execute()
+    assert table.toDF().columns == ["word"]
+    assert table.toDF().count() == 0
+    operations = [row.operation for row in table.history().collect()]
+    assert operations == ["CREATE OR REPLACE TABLE", "WRITE", "CREATE OR REPLACE TABLE"]
+    assert delta.sql(f"SELECT * FROM {name} VERSION AS OF 1").collect() == [(1,)]
+
+
+def test_a_name_for_an_existing_table(delta: SparkSession, name: str, path: str) -> None:
+    delta.range(3).write.format("delta").save(path)
+    with pytest.raises(CreateTableMismatchError, match="schema"):
+        DeltaTable.create(delta).tableName(name).location(path).addColumn("other", "INT").execute()
+    DeltaTable.create(delta).tableName(name).location(path).execute()
+    assert delta.table(name).count() == 3
+
+
+def test_a_folder_with_strangers(delta: SparkSession, name: str, path: str) -> None:
+    delta.range(3).write.parquet(path)
+    with pytest.raises(LocationNotEmptyError, match="not empty"):
+        DeltaTable.create(delta).tableName(name).location(path).addColumn("id", "INT").execute()
+
+
+def test_bad_definitions(delta: SparkSession, path: str) -> None:
+    with pytest.raises(EmptyTableSchemaError):
+        DeltaTable.create(delta).location(path).execute()
+    with pytest.raises(UnknownPropertyError, match="checkpointIntervall"):
+        DeltaTable.create(delta).location(path).addColumn("a", "INT").property(
+            "delta.checkpointIntervall", "3"
+        ).execute()
+    with pytest.raises(InvalidArgumentError, match="name or a location"):
+        DeltaTable.create(delta).addColumn("a", "INT").execute()
+    with pytest.raises(TypeError, match="Column name must be str"):
+        DeltaTable.create(delta).addColumn(3, "INT")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="non-zero"):
+        DeltaTable.create(delta).addColumn("a", "BIGINT", generatedAlwaysAs=IdentityGenerator(1, 0))
+    assert not DeltaTable.isDeltaTable(delta, path)
+
+
+def test_alias(delta: SparkSession, path: str) -> None:
+    delta.range(3).write.format("delta").save(path)
+    assert DeltaTable.forPath(delta, path).alias("t").toDF().where("t.id = 1").collect() == [(1,)]
+
+
+def test_history_limit(delta: SparkSession, path: str) -> None:
+    for _ in range(3):
+        delta.range(1).write.format("delta").mode("append").save(path)
+    table = DeltaTable.forPath(delta, path)
+    assert [row.version for row in table.history().collect()] == [2, 1, 0]
+    assert [row.version for row in table.history(2).collect()] == [2, 1]
+    with pytest.raises(InvalidArgumentError):
+        table.history(0)
+
+
+def test_what_is_missing_is_refused_by_name(delta: SparkSession, path: str) -> None:
+    delta.range(1).write.format("delta").save(path)
+    with pytest.raises(UnsupportedOperationError, match="DeltaTable.vacuum"):
+        DeltaTable.forPath(delta, path).vacuum()
+
+
+def test_clustered_tables_say_so(delta: SparkSession, path: str) -> None:
+    table = DeltaTable.create(delta).location(path).addColumn("a", "INT").addColumn("b", "INT").clusterBy("b").execute()
+    assert table.detail().first().clusteringColumns == ["b"]
+    delta.createDataFrame([(1, 2)], "a int, b int").write.format("delta").mode("append").save(path)
+    assert table.toDF().collect() == [(1, 2)]

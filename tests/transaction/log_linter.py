@@ -1,0 +1,207 @@
+"""The judge of logs: does every prefix of a `_delta_log` keep to the protocol?
+
+It reads JSON by itself and shares no code with what it judges, but for the names of files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+from anabranch.storage.log_store import LogStore
+
+Key = tuple[str, str | None]
+COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+CHECKSUM = re.compile(r"_delta_log/(\d{20})\.crc")
+
+
+@dataclasses.dataclass
+class _State:
+    live: dict[Key, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    protocol: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    transactions: dict[str, int] = dataclasses.field(default_factory=dict)
+    row_id_mark: int = -1
+    row_ids: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    timestamp: int | None = None
+    txn_ids: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+def lint(store: LogStore) -> list[str]:
+    """What is wrong, in words; empty for a sound log. Every prefix is judged, since commits are replayed in order."""
+    files = {file.path: file for file in store.list_from("_delta_log")}
+    versions = sorted(int(match[1]) for path in files if (match := COMMIT.fullmatch(path)))
+    problems: list[str] = []
+    if versions != list(range(len(versions))):
+        problems.append(f"versions are not contiguous from 0: {versions}")
+    checksums = {int(match[1]) for path in files if (match := CHECKSUM.fullmatch(path))}
+    state = _State()
+    for version in versions:
+        found = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
+        if version in checksums:
+            found += _judge_checksum(state, json.loads(store.read(f"_delta_log/{version:020d}.crc")))
+        problems += [f"version {version}: {problem}" for problem in found]
+    return problems
+
+
+def _replay(state: _State, version: int, data: bytes) -> list[str]:
+    lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+    if not lines:
+        return ["the commit is empty"]
+    problems = [f"a line holds {len(line)} actions" for line in lines if len(line) != 1]
+    problems += _nulls(lines)
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        for kind, action in line.items():
+            kinds.setdefault(kind, []).append(action)
+    for kind in ("metaData", "protocol", "commitInfo"):
+        if len(kinds.get(kind, [])) > 1:
+            problems.append(f"{len(kinds[kind])} {kind} actions")
+    state.protocol = kinds.get("protocol", [state.protocol])[0]
+    state.metadata = kinds.get("metaData", [state.metadata])[0]
+    if state.protocol is None or state.metadata is None:
+        problems.append("no protocol or no metadata")
+        return problems
+    problems += _judge_info(state, version, lines, kinds)
+    problems += _judge_transactions(state, kinds.get("txn", []))
+    problems += _judge_files(state, kinds.get("add", []), kinds.get("remove", []))
+    problems += _judge_row_ids(state, version, kinds)
+    return problems
+
+
+def _nulls(lines: list[dict[str, Any]]) -> list[str]:
+    """Values of maps may be null, fields may not."""
+    found = []
+    for line in lines:
+        for kind, action in line.items():
+            found += [f"{kind}.{name} is null" for name, value in action.items() if value is None]
+    return found
+
+
+def _judge_info(
+    state: _State, version: int, lines: list[dict[str, Any]], kinds: dict[str, list[dict[str, Any]]]
+) -> list[str]:
+    problems = []
+    infos = kinds.get("commitInfo", [])
+    if len(infos) != 1 or "commitInfo" not in lines[0]:
+        return ["commitInfo is missing or not first"]
+    info = infos[0]
+    if not info.get("txnId"):
+        problems.append("no txnId")
+    elif info["txnId"] in state.txn_ids:
+        problems.append(f"txnId of version {state.txn_ids[info['txnId']]} again")
+    else:
+        state.txn_ids[info["txnId"]] = version
+    if (info.get("readVersion") is None) != (version == 0) or info.get("readVersion", -1) >= version:
+        problems.append(f"readVersion {info.get('readVersion')}")
+    for name, value in {**info.get("operationParameters", {}), **info.get("operationMetrics", {})}.items():
+        if not isinstance(value, str):
+            problems.append(f"{name} is no string")
+    if info.get("isBlindAppend") and "remove" in kinds:
+        problems.append("a blind append removes files")
+    assert state.metadata is not None
+    if state.metadata["configuration"].get("delta.enableInCommitTimestamps") == "true":
+        time = info.get("inCommitTimestamp")
+        if time is None or (state.timestamp is not None and time <= state.timestamp):
+            problems.append(f"inCommitTimestamp {time} after {state.timestamp}")
+        state.timestamp = time
+    return problems
+
+
+def _judge_transactions(state: _State, transactions: list[dict[str, Any]]) -> list[str]:
+    names = [action["appId"] for action in transactions]
+    state.transactions.update({action["appId"]: action["version"] for action in transactions})
+    return [f"application {name} twice" for name in set(names) if names.count(name) > 1]
+
+
+def _key(action: dict[str, Any]) -> Key:
+    vector = action.get("deletionVector")
+    if vector is None:
+        return action["path"], None
+    offset = "" if vector.get("offset") is None else f"@{vector['offset']}"
+    return action["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
+
+
+def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[str, Any]]) -> list[str]:
+    problems = []
+    keys = [_key(action) for action in (*adds, *removes)]
+    problems += [f"{key} is named twice" for key in set(keys) if keys.count(key) > 1]
+    for action in removes:
+        if state.live.pop(_key(action), None) is None:
+            problems.append(f"removes {_key(action)}, which is not live")
+    assert state.metadata is not None
+    for action in adds:
+        state.live[_key(action)] = action
+        vector = action.get("deletionVector")
+        if vector and "stats" in action and vector["cardinality"] > json.loads(action["stats"])["numRecords"]:
+            problems.append(f"the vector of {action['path']} hides more rows than there are")
+        missing = set(state.metadata["partitionColumns"]) - action["partitionValues"].keys()
+        if missing:
+            problems.append(f"{action['path']} has no value for {missing}")
+    paths = [path for path, _ in state.live]
+    if len(paths) != len(set(paths)):
+        problems += [f"{path} is live twice" for path in set(paths) if paths.count(path) > 1]
+    changes = {action["dataChange"] for action in (*adds, *removes)}
+    if len(changes) > 1:
+        problems.append("dataChange is not uniform")
+    return problems
+
+
+def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
+    assert state.protocol is not None
+    if "rowTracking" not in (state.protocol.get("writerFeatures") or []):
+        return []
+    problems = []
+    mark = state.row_id_mark
+    for domain in kinds.get("domainMetadata", []):
+        if domain["domain"] == "delta.rowTracking":
+            mark = json.loads(domain["configuration"])["rowIdHighWaterMark"]
+    if mark < state.row_id_mark:
+        problems.append(f"the row id mark falls from {state.row_id_mark} to {mark}")
+    for action in kinds.get("add", []):
+        problems += _judge_ids_of_file(state, version, action, mark)
+    state.row_id_mark = mark
+    return problems
+
+
+def _judge_ids_of_file(state: _State, version: int, action: dict[str, Any], mark: int) -> list[str]:
+    base, path = action.get("baseRowId"), action["path"]
+    if base is None or action.get("defaultRowCommitVersion") is None:
+        return [f"{path} has no row ids"]
+    ids = (base, base + json.loads(action["stats"])["numRecords"] - 1)
+    if path in state.row_ids:
+        return [] if state.row_ids[path] == ids else [f"{path} changes its row ids"]
+    problems = [
+        f"row ids of {path} {ids} overlap with those of {other} {theirs}"
+        for other, theirs in state.row_ids.items()
+        if ids[0] <= theirs[1] and theirs[0] <= ids[1]
+    ]
+    if base <= state.row_id_mark or ids[1] > mark:
+        problems.append(f"row ids of {path} {ids} do not fit the marks {state.row_id_mark} and {mark}")
+    if action["defaultRowCommitVersion"] != version:
+        problems.append(f"{path} says it came with version {action['defaultRowCommitVersion']}")
+    state.row_ids[path] = ids
+    return problems
+
+
+def _judge_checksum(state: _State, checksum: dict[str, Any]) -> list[str]:
+    expected = {
+        "numFiles": len(state.live),
+        "tableSizeBytes": sum(action["size"] for action in state.live.values()),
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "metadata": state.metadata,
+        "protocol": state.protocol,
+    }
+    problems = [
+        f"the checksum says {name} = {checksum.get(name)}, the log {value}"
+        for name, value in expected.items()
+        if checksum.get(name) != value
+    ]
+    if "setTransactions" in checksum:
+        said = {action["appId"]: action["version"] for action in checksum["setTransactions"]}
+        if said != state.transactions:
+            problems.append(f"the checksum says transactions {said}, the log {state.transactions}")
+    return problems

@@ -1,0 +1,486 @@
+"""The loop and its three outcomes, with interleavings written down."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from log_linter import lint
+from table_on_memory import PLAIN, TestClock, Writer, add, created, metadata, remove, rival_of, writer
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import CommitFateUnknownError, LogMovedOnError
+from anabranch.errors.conflicts import (
+    ConcurrentWriteException,
+    ConflictReason,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from anabranch.errors.log import CorruptCommitError
+from anabranch.errors.storage import StorageError
+from anabranch.protocol.log_paths import commit_path
+from anabranch.storage.log_store import LogStore, PutOutcome
+from anabranch.storage.memory import MemoryStore
+from anabranch.transaction.after_commit import AfterCommit
+from anabranch.transaction.commit_place import CommitBounds
+from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+from storage.faults import FaultyStore, PutFault, WriterDied
+
+
+def info(store: LogStore, version: int) -> dict[str, Any]:
+    first = store.read(commit_path(version)).splitlines()[0]
+    return dict(json.loads(first)["commitInfo"])
+
+
+def versions(store: LogStore) -> int:
+    return sum(file.path.endswith(".json") for file in store.list_from("_delta_log"))
+
+
+def adds_of(store: LogStore, path: str) -> int:
+    """How many commits add this file."""
+    return sum(
+        f'"path":"{path}"'.encode() in store.read(file.path)
+        for file in store.list_from("_delta_log")
+        if file.path.endswith(".json")
+    )
+
+
+def is_commit(path: str) -> bool:
+    return path.endswith(".json")
+
+
+def faulty(first: Writer, *faults: PutFault, **more: Any) -> tuple[FaultyStore, Writer]:
+    store = FaultyStore(first.store, faults, only=is_commit, **more)
+    return store, rival_of(first, store=store)
+
+
+def test_first_commit_creates_the_table() -> None:
+    made = writer()
+    landed = made.commit([PLAIN, metadata(), add("a")], name="CREATE TABLE AS SELECT")
+
+    assert landed.version == 0
+    assert landed.attempts == 1
+    assert landed.snapshot.files.count == 1
+    assert "readVersion" not in info(made.store, 0)
+    assert info(made.store, 0)["txnId"] == landed.txn_id
+    assert lint(made.store) == []
+
+
+def test_commit_says_what_it_is() -> None:
+    made = created()
+    operation = Operation(name="WRITE", parameters={"mode": "Append", "partitionBy": []}, user_metadata="by hand")
+    made.table.begin(operation).commit([add("a")], metrics={"numFiles": 1, "numOutputBytes": "100"})
+
+    said = info(made.store, 1)
+    assert said["operation"] == "WRITE"
+    assert said["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
+    assert said["operationMetrics"] == {"numFiles": "1", "numOutputBytes": "100"}
+    assert said["userMetadata"] == "by hand"
+    assert said["readVersion"] == 0
+    assert said["isolationLevel"] == "WriteSerializable"
+    assert said["isBlindAppend"] is True
+    assert said["engineInfo"].startswith("anabranch/")
+    assert said["timestamp"] == made.clock.now_ms()
+    assert "tags" not in said
+
+
+def test_blind_appends_land_behind_each_other() -> None:
+    ours = created()
+    winner = rival_of(ours)
+    late = ours.begin()
+    for number in range(3):
+        winner.append(add(f"w{number}"))
+    landed = late.commit([add("ours")])
+
+    assert landed.version == 4
+    assert landed.reconciled == (1, 2, 3)
+    assert landed.attempts == 2, "one lost race, then all winners at once"
+    assert info(ours.store, 4)["tags"] == {"anabranch.landedAfter": "1-3"}
+    assert info(ours.store, 4)["readVersion"] == 0
+    assert lint(ours.store) == []
+
+
+@pytest.mark.parametrize("fault", [PutFault.REPLY_LOST, PutFault.RETRIED_INSIDE])
+def test_own_commit_is_known_again(fault: PutFault) -> None:
+    """Covers faults F16, F19: the put was applied; its reply is lost, or says that the file exists."""
+    first = created()
+    _, ours = faulty(first, fault)
+    landed = ours.append(add("a"))
+
+    assert landed.version == 1
+    assert landed.attempts == 1
+    assert versions(first.store) == 2
+    assert adds_of(first.store, "a") == 1
+
+
+def test_lost_reply_then_others_land_behind() -> None:
+    """Covers race 84, fault F18: our commit is in the log, and v+1, v+2 are others'. It is not done again."""
+    first = created()
+
+    class LandsThenOthersCome(FaultyStore):
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            outcome = super().put_if_absent(path, data)
+            if outcome is PutOutcome.UNKNOWN:
+                winner = rival_of(first, seed=9)
+                winner.append(add("w1"))
+                winner.append(add("w2"))
+            return outcome
+
+    ours = rival_of(first, store=LandsThenOthersCome(first.store, [PutFault.REPLY_LOST], only=is_commit))
+    landed = ours.append(add("a"))
+
+    assert landed.version == 1
+    assert landed.snapshot.version == 1
+    assert versions(first.store) == 4
+    assert adds_of(first.store, "a") == 1
+    assert lint(first.store) == []
+
+
+def test_lost_request_is_sent_again_for_the_same_version() -> None:
+    """Covers fault F15."""
+    first = created()
+    store, ours = faulty(first, PutFault.REQUEST_LOST, PutFault.REQUEST_LOST)
+    assert ours.append(add("a")).version == 1
+    assert store.put_log == [commit_path(1)] * 3
+
+
+def test_refused_put_is_reported_as_what_it_is() -> None:
+    """Covers fault F15: no space, no permission. Nothing landed, and the error says so."""
+    first = created()
+    _, ours = faulty(first, PutFault.REFUSED)
+    with pytest.raises(StorageError, match="no space left"):
+        ours.append(add("a"))
+    assert versions(first.store) == 1
+
+
+def test_refusal_after_doubt_is_no_proof() -> None:
+    """A first put may have landed although the second is refused."""
+    first = created()
+    store, ours = faulty(first, PutFault.DELAYED, PutFault.REFUSED, PutFault.NONE)
+    assert ours.append(add("a")).version == 1
+    assert store.land_delayed() == [PutOutcome.EXISTS]
+    assert adds_of(first.store, "a") == 1
+
+
+def test_zombie_put_cannot_land_twice() -> None:
+    """Covers fault F21: the storage finishes a put that we had given up waiting for."""
+    first = created()
+    store, ours = faulty(first, PutFault.DELAYED, PutFault.DELAYED, PutFault.NONE)
+    assert ours.append(add("a")).version == 1
+    assert store.land_delayed() == [PutOutcome.EXISTS] * 2
+    assert adds_of(first.store, "a") == 1
+    assert set(store.put_log) == {commit_path(1)}
+
+
+def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
+    """Covers faults F20, F21: never another version while the fate of one is open."""
+    first = created()
+    store, ours = faulty(first, *[PutFault.DELAYED] * 50)
+    transaction = ours.begin()
+    with pytest.raises(CommitFateUnknownError) as raised:
+        transaction.commit([add("a")])
+
+    assert raised.value.version == 1
+    assert raised.value.txn_id == transaction.txn_id
+    assert transaction.txn_id in str(raised.value)
+    assert set(store.put_log) == {commit_path(1)}
+    assert len(store.put_log) == CommitBounds().doubts_max
+    assert sum(ours.clock.naps) < 60_000
+    outcomes = store.land_delayed()
+    assert outcomes[0] is PutOutcome.CREATED, "it landed late, and where the error says"
+    assert adds_of(first.store, "a") == 1
+
+
+def test_winner_takes_the_version_while_ours_is_in_doubt() -> None:
+    """Covers fault F21: once a winner stands at the version, our zombie cannot, and we may move on."""
+    first = created()
+    puts: list[str] = []
+
+    def rival_comes_second(path: str) -> None:
+        puts.append(path)
+        if len(puts) == 2:
+            rival_of(first, seed=9).append(add("w"))
+
+    store, ours = faulty(first, PutFault.DELAYED, before_put=rival_comes_second)
+    landed = ours.append(add("a"))
+
+    assert landed.version == 2
+    assert store.land_delayed() == [PutOutcome.EXISTS]
+    assert adds_of(first.store, "a") == 1
+    assert lint(first.store) == []
+
+
+@pytest.mark.parametrize("fault", [PutFault.CRASH_BEFORE, PutFault.CRASH_AFTER])
+def test_death_leaves_all_or_nothing(fault: PutFault) -> None:
+    """Covers faults F14, F17: a writer that numbers its writes does each once, however often it dies."""
+    from anabranch.protocol.actions import SetTransaction
+
+    first = created()
+
+    def write(ours: Writer) -> None:
+        transaction = ours.begin()
+        if not transaction.has_written(app_id="app", version=1):
+            transaction.commit([SetTransaction(app_id="app", version=1), add("a")])
+
+    _, dying = faulty(first, fault)
+    with pytest.raises(WriterDied):
+        write(dying)
+    write(rival_of(first, seed=3))
+    write(rival_of(first, seed=4))
+    assert adds_of(first.store, "a") == 1
+    assert lint(first.store) == []
+
+
+def test_stale_listing_costs_an_attempt_only() -> None:
+    """Covers fault F30: the listing does not show the newest winners yet."""
+    first = created()
+    store = FaultyStore(first.store)
+    ours = rival_of(first, store=store)
+    transaction = ours.begin()
+    rival_of(first, seed=5).append(add("w0"))
+    store.freeze_listings("_delta_log", times=1)
+    rival_of(first, seed=6).append(add("w1"))
+    rival_of(first, seed=7).append(add("w2"))
+    landed = transaction.commit([add("a")])
+
+    assert landed.version == 4
+    assert landed.attempts == 3
+    assert landed.reconciled == (1, 2, 3)
+    assert lint(first.store) == []
+
+
+def test_winner_arrives_during_every_check() -> None:
+    """Covers faults F30, F32: new winners at each attempt; ours gets through when they pause."""
+    first = created()
+    rival = rival_of(first, seed=5)
+    comes = iter(range(50))
+
+    def one_more(path: str) -> None:
+        number = next(comes, None)
+        if number is not None:
+            rival.append(add(f"w{number}"))
+
+    _, ours = faulty(first, before_put=one_more)
+    landed = ours.append(add("a"))
+    assert landed.version == 51
+    assert landed.attempts == 51
+    assert max(ours.clock.naps) <= CommitBounds().race_wait_ms_max
+    assert lint(first.store) == []
+
+
+def test_endless_winners_end_with_a_truthful_error() -> None:
+    """Covers fault F32: bounded, and not called a conflict of data."""
+    first = created()
+    rival = rival_of(first, seed=5)
+
+    def always_one_more(path: str) -> None:
+        rival.append(add(f"w{path[-8:-5]}"))
+
+    store = FaultyStore(first.store, before_put=always_one_more, only=is_commit)
+    ours = rival_of(first, store=store, bounds=CommitBounds(attempts_max=7))
+    with pytest.raises(ConcurrentWriteException) as raised:
+        ours.append(add("a"))
+    assert raised.value.reason is ConflictReason.TOO_MANY_WINNERS
+    assert versions(first.store) == 8
+
+
+def test_fifty_winners_are_reconciled_at_once() -> None:
+    first = created()
+    ours = first.begin()
+    for number in range(50):
+        rival_of(first, seed=10 + number).append(add(f"w{number}"))
+    landed = ours.commit([add("a")])
+    assert (landed.version, landed.attempts, len(landed.reconciled)) == (51, 2, 50)
+
+
+def test_unreadable_winner_stops_the_commit() -> None:
+    """Covers faults F24, F29: a torn winner is an error, never "no conflict"."""
+    first = created()
+    ours = first.begin()
+    first.store.put(commit_path(1), b'{"commitInfo":{"op')
+    with pytest.raises(CorruptCommitError):
+        ours.commit([add("a")])
+    assert versions(first.store) == 2
+
+
+def test_winner_behind_ours_that_cannot_be_read_stops_the_commit() -> None:
+    """Covers fault F29: the storage fails while winners are read; nothing of ours is there."""
+    first = created()
+
+    class CannotRead(FaultyStore):
+        def read(self, path: str) -> bytes:
+            if path == commit_path(2):
+                raise StorageError(root=self.root, path=path, doing="read", cause="503 slow down")
+            return super().read(path)
+
+    ours = rival_of(first, store=CannotRead(first.store))
+    transaction = ours.begin()
+    first.append(add("w1"))
+    first.append(add("w2"))
+    with pytest.raises(StorageError, match="slow down"):
+        transaction.commit([add("a")])
+    assert versions(first.store) == 3
+    assert adds_of(first.store, "a") == 0
+
+
+def test_two_creators_of_one_table() -> None:
+    """The loser learns that the table was created meanwhile; it did not change its protocol."""
+    first = writer()
+    second = rival_of(first)
+    transaction = second.begin("CREATE TABLE")
+    first.commit([PLAIN, metadata()], name="CREATE TABLE")
+    with pytest.raises(ProtocolChangedException, match="was created meanwhile") as raised:
+        transaction.commit([PLAIN, metadata(table_id="other"), add("a")])
+    assert raised.value.reason is ConflictReason.TABLE_CREATED
+    assert raised.value.version == 0
+    assert raised.value.read_version == -1
+    assert versions(first.store) == 1
+
+
+def test_log_cleaned_up_past_the_read_version() -> None:
+    """Covers race 85, fault F42: our next version is free, and it is not next."""
+    first = created()
+    ours = first.begin()
+    rival = rival_of(first)
+    for number in range(6):
+        rival.append(add(f"w{number}"))
+    for version in range(5):
+        first.store.delete(commit_path(version))
+    with pytest.raises(LogMovedOnError, match="cleaned up"):
+        ours.commit([add("a")])
+    assert first.store.head(commit_path(1)) is None, "no commit was written into the gap"
+
+
+def test_table_dropped_meanwhile() -> None:
+    """Covers race 87."""
+    first = created()
+    ours = first.begin()
+    first.store.delete(commit_path(0))
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([add("a")])
+    assert raised.value.reason is ConflictReason.TABLE_REPLACED
+    assert versions(first.store) == 0
+
+
+def test_table_dropped_and_made_anew_meanwhile() -> None:
+    """Covers race 87, fault F50: the new table has the version that we read, and it is not the one we read."""
+    first = created()
+    ours = first.begin()
+    first.store.delete(commit_path(0))
+    first.clock.sleep_ms(5)
+    rival_of(first, seed=8).commit([PLAIN, metadata(table_id="table-2")])
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.commit([add("a")])
+    assert raised.value.reason is ConflictReason.TABLE_REPLACED
+    assert versions(first.store) == 1
+
+
+class InterruptedStore(FaultyStore):
+    """The user presses Ctrl-C within a put."""
+
+    lands = True
+    interrupts = 1
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        if self.interrupts:
+            self.interrupts -= 1
+            if self.lands:
+                self.inner.put_if_absent(path, data)
+            raise KeyboardInterrupt
+        return super().put_if_absent(path, data)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_interrupt_within_the_put_is_raised_once_the_fate_is_known(lands: bool) -> None:
+    """Covers fault F61."""
+    first = created()
+    store = InterruptedStore(first.store)
+    store.lands = lands
+    ours = rival_of(first, store=store)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        ours.append(add("a"))
+    assert "version 1 of memory:/table had landed" in raised.value.__notes__[0]
+    assert adds_of(first.store, "a") == 1
+
+
+def test_interrupt_within_a_put_that_lost() -> None:
+    """Covers fault F61: what did not land is not tried again for a user who asked to stop."""
+    first = created()
+    store = InterruptedStore(first.store)
+    store.lands = False
+    ours = rival_of(first, store=store).begin()
+    first.append(add("w"))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        ours.commit([add("a")])
+    assert "nothing landed" in raised.value.__notes__[0]
+    assert versions(first.store) == 2
+
+
+def test_second_interrupt_is_obeyed_and_says_what_is_unknown() -> None:
+    """Covers fault F61."""
+    first = created()
+    store = InterruptedStore(first.store)
+    store.lands, store.interrupts = False, 2
+    with pytest.raises(KeyboardInterrupt) as raised:
+        rival_of(first, store=store).append(add("a"))
+    assert "not known whether" in raised.value.__notes__[0]
+
+
+def test_interrupt_while_the_storage_never_answers() -> None:
+    """Covers fault F61: then the user is told what is not known, and where to look."""
+    first = created()
+    store = InterruptedStore(first.store, [PutFault.REQUEST_LOST] * 50, only=is_commit)
+    store.lands = False
+    ours = rival_of(first, store=store).begin()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        ours.commit([add("a")])
+    assert "not known whether" in raised.value.__notes__[0]
+    assert ours.txn_id in raised.value.__notes__[0]
+
+
+class FailingStep:
+    name = "checkpoint"
+
+    def run(self, landed: CommittedVersion) -> None:
+        raise StorageError(root="r", path="p", doing="write", cause="disk full")
+
+
+def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    """After a commit has landed nothing may report failure."""
+    import random
+
+    seen: list[int] = []
+
+    class NotingStep:
+        name = "note"
+
+        def run(self, landed: CommittedVersion) -> None:
+            seen.append(landed.snapshot.version)
+
+    store = MemoryStore()
+    table = Table(store, TestClock(), random.Random(0), after_commit=AfterCommit(steps=[FailingStep(), NotingStep()]))
+    assert table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()]).version == 0
+    assert seen == [0]
+    assert "version 0 landed, but its checkpoint failed" in caplog.text
+
+
+def test_errors_of_the_loop_survive_pickling() -> None:
+    import pickle
+
+    for error in (
+        CommitFateUnknownError(table="t", version=3, txn_id="x", attempts=12, cause="timeout"),
+        LogMovedOnError(table="t", read_version=3, earliest=90),
+    ):
+        again: DeltaError = pickle.loads(pickle.dumps(error))
+        assert str(again) == str(error)
+        assert again.facts() == error.facts()
+
+
+def test_removed_file_is_gone_for_the_next_commit() -> None:
+    first = created(add("a"), add("b"))
+    first.begin("DELETE").commit([remove(add("a"))])
+    assert first.table.snapshots.latest().files.count == 1
+    assert lint(first.store) == []

@@ -1,0 +1,115 @@
+"""Writers that really run at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from log_linter import lint
+from table_on_memory import PLAIN, add, id_is, metadata, remove
+
+from anabranch.clock import SystemClock
+from anabranch.errors.conflicts import DeltaConcurrentModificationException
+from anabranch.storage.local import LocalStore
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.memory import MemoryStore
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+
+WRITERS, COMMITS = 16, 50
+
+
+def create(store: LogStore) -> Table:
+    table = Table(store, SystemClock(), random.SystemRandom())
+    table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()])
+    return table
+
+
+def append_many(table: Table, name: str, commits: int) -> list[int]:
+    landed = []
+    for number in range(commits):
+        file = add(f"{name}-{number}", ids=(number, number), rows=1)
+        landed.append(table.begin(Operation(name="WRITE")).commit([file]).version)
+    return landed
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one table object", "a table object each"])
+def test_threads_append(shared: bool) -> None:
+    """Covers fault F62: 800 commits, no gap, each exactly once."""
+    store = MemoryStore()
+    table = create(store)
+    landed: list[int] = []
+
+    def work(name: str) -> None:
+        mine = table if shared else Table(store, SystemClock(), random.SystemRandom())
+        landed.extend(append_many(mine, name, COMMITS))
+
+    threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(landed) == list(range(1, WRITERS * COMMITS + 1))
+    snapshot = table.snapshots.latest()
+    assert snapshot.version == WRITERS * COMMITS
+    paths = snapshot.files.columns("path")["path"].to_pylist()
+    assert sorted(paths) == sorted(f"t{writer}-{number}" for writer in range(WRITERS) for number in range(COMMITS))
+    assert lint(store) == []
+
+
+def test_threads_move_one_counter() -> None:
+    """A file stands for a counter; each thread rewrites it to one more. The sum is the number of successes."""
+    store = MemoryStore()
+    table = create(store)
+    table.begin(Operation(name="WRITE")).commit([add("count-0", ids=(0, 0), rows=1)])
+    successes, conflicts = [], []
+
+    def work() -> None:
+        for _ in range(25):
+            transaction = table.begin(Operation(name="UPDATE"))
+            assert transaction.snapshot is not None
+            [old] = transaction.snapshot.files.to_actions()
+            count = int(old.path.removeprefix("count-"))
+            transaction.record_scan(id_is(0), files=[old.key])
+            new = add(f"count-{count + 1}", ids=(0, 0), rows=1)
+            try:
+                successes.append(transaction.commit([remove(old), new]).version)
+            except DeltaConcurrentModificationException as conflict:
+                conflicts.append(conflict)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    [last] = table.snapshots.latest().files.to_actions()
+    assert len(successes) + len(conflicts) == 200
+    assert last.path == f"count-{len(successes)}"
+    assert lint(store) == []
+
+
+def _append_in_process(root: str, name: str, commits: int) -> None:
+    append_many(Table(LocalStore(root), SystemClock(), random.SystemRandom()), name, commits)
+
+
+def test_processes_append(tmp_path: Path) -> None:
+    """Four processes on a local disk, 50 commits each."""
+    root = str(tmp_path / "t")
+    table = create(LocalStore(root))
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_append_in_process, args=(root, f"p{number}", COMMITS)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=120)
+
+    assert [process.exitcode for process in processes] == [0] * 4
+    snapshot = table.snapshots.latest()
+    assert snapshot.version == 4 * COMMITS
+    assert snapshot.files.count == 4 * COMMITS
+    assert lint(LocalStore(root)) == []

@@ -1,0 +1,207 @@
+"""Writers that take turns as chance has it, over a storage that fails as chance has it.
+
+The invariants of CASES, section 4: I1 what was acknowledged is in the log exactly once; I2 what was not is there
+once or not at all; I3 every version is sound; I5 nobody else is harmed; I6 errors say what is true.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import threading
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from log_linter import lint
+from table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
+
+from anabranch.errors.commits import CommitFateUnknownError
+from anabranch.errors.conflicts import DeltaConcurrentModificationException
+from anabranch.errors.storage import StorageError
+from anabranch.protocol.actions import AddFile
+from anabranch.storage.log_store import PutOutcome
+from anabranch.storage.memory import MemoryStore
+from anabranch.transaction.commit_place import CommitBounds
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+from anabranch.transaction.transaction import Transaction
+from storage.faults import FaultyStore, PutFault, WriterDied
+
+FAULTS = st.lists(st.sampled_from([PutFault.NONE, PutFault.NONE, *PutFault]), max_size=8)
+ACTS = st.sampled_from(["append", "delete", "rewrite", "insert_select", "optimize"])
+LEVELS = st.sampled_from(["Serializable", "WriteSerializable"])
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one writer was told about one transaction."""
+
+    txn_id: str
+    told: str
+    version: int | None = None
+    files: tuple[str, ...] = ()
+
+
+class Turns:
+    """One writer moves at a time; whose turn it is, is drawn. Writers hand over before each put."""
+
+    def __init__(self, chooser: random.Random) -> None:
+        self._chooser = chooser
+        self._waiting: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def run(self, writers: dict[str, Callable[[Callable[[], None]], None]]) -> None:
+        """All writers to their end, in an order that depends on the seed alone."""
+        threads = {name: _Thread(self, name, work) for name, work in writers.items()}
+        for thread in threads.values():
+            thread.start()
+            thread.paused.wait()
+        alive = dict(threads)
+        while alive:
+            name = self._chooser.choice(sorted(alive))
+            thread = alive[name]
+            thread.paused.clear()
+            thread.turn.set()
+            thread.paused.wait()
+            if thread.done:
+                thread.join()
+                del alive[name]
+                if thread.error is not None:
+                    raise thread.error
+
+
+class _Thread(threading.Thread):
+    def __init__(self, turns: Turns, name: str, work: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.turn, self.paused = threading.Event(), threading.Event()
+        self.done, self.error = False, None
+        self._work = work
+
+    def _hand_over(self) -> None:
+        self.paused.set()
+        self.turn.wait()
+        self.turn.clear()
+
+    def run(self) -> None:
+        self._hand_over()
+        try:
+            self._work(self._hand_over)
+        except BaseException as error:
+            self.error = error
+        self.done = True
+        self.paused.set()
+
+
+def act(transaction: Transaction, kind: str, name: str, chooser: random.Random) -> list[object]:
+    """What the writer does; its reads are recorded as a command of ours would record them."""
+    assert transaction.snapshot is not None
+    live = transaction.snapshot.files.to_actions()
+    key = chooser.randrange(10)
+    if kind == "append" or not live:
+        return [add(name, ids=(key, key), rows=1)]
+    if kind == "optimize":
+        chosen = chooser.sample(live, k=min(2, len(live)))
+        return [
+            *(remove(file, data_change=False) for file in chosen),
+            add(name, ids=_span(chosen), rows=sum(_rows(file) for file in chosen), data_change=False),
+        ]
+    matching = [file for file in live if _span([file])[0] <= key <= _span([file])[1]]
+    transaction.record_scan(id_is(key), files=[file.key for file in matching])
+    if kind == "insert_select" or not matching:
+        return [add(name, ids=(key, key), rows=1)]
+    removed = [remove(file) for file in matching]
+    return removed if kind == "delete" else [*removed, add(name, ids=(key, key), rows=1)]
+
+
+def _span(files: list[AddFile]) -> tuple[int, int]:
+    stats = [json.loads(file.stats or "") for file in files]
+    return min(found["minValues"]["id"] for found in stats), max(found["maxValues"]["id"] for found in stats)
+
+
+def _rows(file: AddFile) -> int:
+    return int(json.loads(file.stats or "")["numRecords"])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32),
+    plans=st.lists(st.tuples(st.lists(ACTS, min_size=1, max_size=4), FAULTS), min_size=2, max_size=4),
+    level=LEVELS,
+    tracked=st.booleans(),
+)
+def test_every_schedule_keeps_the_log_sound(
+    seed: int, plans: list[tuple[list[str], list[PutFault]]], level: str, tracked: bool
+) -> None:
+    clock = TestClock()
+    store = MemoryStore(clock=clock)
+    chooser = random.Random(seed)
+    protocol = features("appendOnly", "invariants", "rowTracking", "domainMetadata", "inCommitTimestamp")
+    described = with_properties(metadata(), isolationLevel=level, enableInCommitTimestamps="true")
+    Table(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
+        [protocol, described] if tracked else [PLAIN, with_properties(metadata(), isolationLevel=level)]
+    )
+    outcomes: list[Outcome] = []
+    storages: list[FaultyStore] = []
+
+    def writer(number: int, kinds: list[str], faults: list[PutFault]) -> Callable[[Callable[[], None]], None]:
+        def work(hand_over: Callable[[], None]) -> None:
+            faulty = FaultyStore(store, faults, before_put=lambda path: hand_over(), only=_is_commit)
+            storages.append(faulty)
+            source = random.Random(f"{seed}/{number}")
+            table = Table(faulty, clock, source, bounds=CommitBounds(attempts_max=20, doubts_max=3))
+            for step, kind in enumerate(kinds):
+                transaction = table.begin(Operation(name=kind.upper()))
+                actions = act(transaction, kind, f"w{number}-{step}", source)
+                hand_over()
+                outcomes.append(told := Outcome(txn_id=transaction.txn_id, told="nothing"))
+                told.files = tuple(action.path for action in actions if isinstance(action, AddFile))
+                try:
+                    told.version = transaction.commit(actions).version  # type: ignore[arg-type]
+                    told.told = "landed"
+                except DeltaConcurrentModificationException:
+                    told.told = "conflict"
+                except StorageError:
+                    told.told = "refused"
+                except CommitFateUnknownError as unknown:
+                    told.told, told.version = "unknown", unknown.version
+                except WriterDied:
+                    return  # told nothing: the process is gone
+
+        return work
+
+    Turns(chooser).run({f"w{n}": writer(n, kinds, faults) for n, (kinds, faults) in enumerate(plans)})
+    zombies = [outcome for storage in storages for outcome in storage.land_delayed()]
+
+    assert lint(store) == []
+    judge(store, outcomes, zombies)
+
+
+def _is_commit(path: str) -> bool:
+    return path.endswith(".json")
+
+
+def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]) -> None:
+    landed: dict[str, list[int]] = {}
+    adds: dict[str, int] = {}
+    commits = [file for file in store.list_from("_delta_log") if _is_commit(file.path)]
+    for version, file in enumerate(commits):
+        lines = [json.loads(line) for line in store.read(file.path).splitlines()]
+        landed.setdefault(lines[0]["commitInfo"]["txnId"], []).append(version)
+        for line in lines[1:]:
+            if "add" in line:
+                adds[line["add"]["path"]] = adds.get(line["add"]["path"], 0) + 1
+    for outcome in outcomes:
+        at = landed.get(outcome.txn_id, [])
+        if outcome.told == "landed":
+            assert at == [outcome.version], "I1: acknowledged, so there exactly once, where it was said"
+        elif outcome.told in {"conflict", "refused"}:
+            assert at == [], "I6: it was said that nothing landed"
+        elif outcome.told == "unknown":
+            assert at in ([], [outcome.version]), "I2: at the one place that was named, or nowhere"
+        else:
+            assert len(at) <= 1, "I2: once or not at all"
+        for path in outcome.files:
+            assert adds.get(path, 0) == len(at), "no half commits, no second ones"
+    assert set(zombies) <= {PutOutcome.CREATED, PutOutcome.EXISTS}

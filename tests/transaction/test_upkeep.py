@@ -1,0 +1,88 @@
+"""What follows every commit, and what others make of our log."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import deltalake
+from log_linter import lint
+from table_on_memory import PLAIN, TestClock, add, created, features, metadata, remove, rival_of, with_properties
+
+from anabranch.protocol.actions import SetTransaction
+from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path
+from anabranch.snapshot.checksums import verify_checksum
+from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.local import LocalStore
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+
+
+def test_checksum_follows_every_commit() -> None:
+    table = created(add("a"))
+    table.commit([SetTransaction(app_id="x", version=3), add("b")])
+    landed = table.begin("DELETE").commit([remove(add("a"))])
+
+    for version in range(3):
+        assert table.store.head(checksum_path(version)) is not None
+    assert verify_checksum(table.store, landed.snapshot) == []
+    assert landed.txn_id.encode() in table.store.read(checksum_path(2))
+    assert lint(table.store) == []
+
+
+def test_checksum_is_of_our_version_though_others_landed_behind() -> None:
+    table = created()
+    ours = table.begin()
+    rival_of(table).append(add("w"))
+    landed = ours.commit([add("a")])
+    rival_of(table, seed=7).append(add("w2"))
+    assert landed.snapshot.files.count == 2
+    assert lint(table.store) == []
+
+
+def test_checkpoint_every_few_commits() -> None:
+    table = created(described=with_properties(metadata(), checkpointInterval="4"))
+    for number in range(9):
+        table.append(add(f"f{number}"))
+
+    written = [version for version in range(10) if table.store.head(checkpoint_path(version)) is not None]
+    assert written == [4, 8]
+    assert table.store.head(LAST_CHECKPOINT_PATH) is not None
+    anew = Snapshots(table.store, table.clock).latest()
+    assert anew.version == 9
+    assert anew.files.count == 9
+    assert anew.segment.checkpoint is not None
+
+
+def test_v2_checkpoint_where_the_table_wants_it() -> None:
+    protocol = features("appendOnly", "invariants", "v2Checkpoint")
+    described = with_properties(metadata(), checkpointInterval="2", checkpointPolicy="v2")
+    table = created(protocol=protocol, described=described)
+    table.append(add("a"))
+    table.append(add("b"))
+    anew = Snapshots(table.store, table.clock).latest()
+    assert anew.segment.checkpoint is not None
+    assert anew.files.count == 2
+
+
+def test_delta_rs_reads_our_log(tmp_path: Path) -> None:
+    """Covers race 90, as far as logs go."""
+    root = str(tmp_path / "t")
+    table = Table(LocalStore(root), TestClock(), random.Random(1))
+    table.begin(Operation(name="CREATE TABLE", parameters={"partitionBy": []})).commit([PLAIN, metadata()])
+    late = table.begin(Operation(name="WRITE", parameters={"mode": "Append"}, user_metadata="mine"))
+    for number in range(12):
+        table.begin(Operation(name="WRITE")).commit([add(f"f{number}")])
+    table.begin(Operation(name="DELETE")).commit([remove(add("f0"))], metrics={"numRemovedFiles": 1})
+    late.commit([add("late")])
+
+    theirs = deltalake.DeltaTable(root)
+    assert theirs.version() == 14
+    assert sorted(uri.rpartition("/")[2] for uri in theirs.file_uris()) == sorted(
+        ["late", *(f"f{number}" for number in range(1, 12))]
+    )
+    newest, before = theirs.history(2)
+    assert (newest["operation"], newest["userMetadata"]) == ("WRITE", "mine")
+    assert newest["readVersion"] == 0
+    assert before["operation"] == "DELETE"
+    assert deltalake.DeltaTable(root, version=5).version() == 5
