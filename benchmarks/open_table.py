@@ -149,9 +149,9 @@ def _random_uuid(source: np.random.Generator) -> str:
 def open_ours(root: str) -> dict[str, float]:
     """Open, then what a query needs: all columns but the statistics; then those; then a commit more."""
     started = time.perf_counter()
-    from anabranch.clock import SystemClock
-    from anabranch.snapshot.snapshots import Snapshots
-    from anabranch.storage.local import LocalStore
+    from anabranch.clock import SystemClock  # noqa: PLC0415
+    from anabranch.snapshot.snapshots import Snapshots  # noqa: PLC0415
+    from anabranch.storage.local import LocalStore  # noqa: PLC0415
 
     imported = time.perf_counter()
     snapshots = Snapshots(LocalStore(root), SystemClock())
@@ -179,7 +179,7 @@ def open_ours(root: str) -> dict[str, float]:
 def open_theirs(root: str) -> dict[str, float]:
     """The same with delta-rs: the table, then its file actions."""
     started = time.perf_counter()
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable  # noqa: PLC0415
 
     imported = time.perf_counter()
     table = DeltaTable(root)
@@ -220,7 +220,7 @@ def _report(measured: dict[str, list[dict[str, float]]]) -> None:
         cells = []
         for runs in measured.values():
             values = sorted(run[name] for run in runs if name in run)
-            middle = f"{statistics.median(values):.4g} ({values[0]:.4g}–{values[-1]:.4g})" if values else ""
+            middle = f"{statistics.median(values):.4g} ({values[0]:.4g} to {values[-1]:.4g})" if values else ""
             cells.append(middle)
         print(f"| {name} | " + " | ".join(cells) + " |")
 

@@ -115,7 +115,9 @@ def test_histograms_follow_commits_without_counting_anew() -> None:
     """The sums of a refreshed snapshot are those of one read from nothing."""
     log = LogInMemory.created()
     follower = log.snapshots()
-    log.commit(*[add(f"file-{number}", size=number * 9_000, vector="x" if number % 3 else None) for number in range(300)])
+    log.commit(
+        *[add(f"file-{number}", size=number * 9_000, vector="x" if number % 3 else None) for number in range(300)]
+    )
     _ = follower.latest().files.summary
     for number in range(0, 300, 7):
         log.commit(remove(f"file-{number}", vector="x" if number % 3 else None), add(f"new-{number}", size=number))

@@ -14,6 +14,7 @@ from anabranch.errors.log import (
     TruncatedLogError,
     VersionNotFoundError,
 )
+from anabranch.log import commits
 from anabranch.log.commits import read_commit, read_commits
 from anabranch.log.compaction import write_compaction
 from anabranch.log.segment import find_segment
@@ -198,7 +199,7 @@ def test_a_version_nobody_committed(log: LogInMemory, version: int) -> None:
 @pytest.mark.parametrize("version", [0, 2, 4])
 def test_a_version_whose_log_was_cleaned_up(log: LogInMemory, version: int) -> None:
     log.delete(*(commit_path(version) for version in range(4)))
-    with pytest.raises(VersionNotFoundError, match="cleaned up.*Versions 5 to 12"):
+    with pytest.raises(VersionNotFoundError, match=r"cleaned up.*Versions 5 to 12"):
         find_segment(log.store, upto=version)
     assert find_segment(log.store, upto=5).version == 5
 
@@ -271,3 +272,15 @@ def test_a_commit_tells_its_provenance_and_time(log: LogInMemory) -> None:
     file = log.store.head(commit_path(3))
     assert file is not None
     assert commit.timestamp_ms == commit.modified_ms == file.modified_ms
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100, 10_000])
+def test_a_large_commit_is_read_by_pieces(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    """Covers fault F27: wherever the pieces part, the actions are the same, and a torn end is noticed."""
+    monkeypatch.setattr(commits, "PIECE_BYTES", piece_bytes)
+    log = LogInMemory.created()
+    log.commit(*[add(f"file-ä-{number}") for number in range(20)])
+    assert log.snapshots().latest().files.count == 20
+    log.store.put(commit_path(1), log.store.read(commit_path(1))[:-5])
+    with pytest.raises(CorruptCommitError):
+        log.snapshots().latest()

@@ -52,9 +52,9 @@ def test_a_clock_that_ran_backwards_is_made_to_ascend() -> None:
 
 def test_too_early_and_too_late_are_errors_that_say_the_limits() -> None:
     snapshots = log_with_file_times(0, 1000).snapshots()
-    with pytest.raises(TimestampEarlierThanFirstCommitError, match="version 0 of 2023-11-14 22:13:20.000"):
+    with pytest.raises(TimestampEarlierThanFirstCommitError, match=r"version 0 of 2023-11-14 22:13:20\.000"):
         snapshots.version_at_timestamp(START_MS - 1)
-    with pytest.raises(TimestampAfterLatestCommitError, match="version 1 of 2023-11-14 22:13:21.000"):
+    with pytest.raises(TimestampAfterLatestCommitError, match=r"version 1 of 2023-11-14 22:13:21\.000"):
         snapshots.version_at_timestamp(START_MS + 1001)
     assert snapshots.version_at_timestamp(START_MS + 10**9, can_return_last=True) == 1
     assert snapshots.version_at_timestamp(-(2**62), can_return_earliest=True) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import random
 from collections.abc import Callable
@@ -89,7 +90,7 @@ def test_a_checkpoint_stands_for_the_commits(policy: str) -> None:
     assert after.segment.checkpoint.version == 2
     names = log.names()
     assert ("00000000000000000002.checkpoint.parquet" in names) == (policy == "classic")
-    sidecars = [file for file in log.store.list_tree("_delta_log/_sidecars")]
+    sidecars = list(log.store.list_tree("_delta_log/_sidecars"))
     assert bool(sidecars) == (policy == "v2")
 
 
@@ -185,7 +186,10 @@ def test_independent_readers_read_our_checkpoints(tmp_path: Path, policy: str) -
     if policy == "v2":
         latest = snapshots.latest()
         upgraded = Protocol(
-            min_reader_version=3, min_writer_version=7, reader_features=["v2Checkpoint"], writer_features=["v2Checkpoint"]
+            min_reader_version=3,
+            min_writer_version=7,
+            reader_features=["v2Checkpoint"],
+            writer_features=["v2Checkpoint"],
         )
         configuration = {**latest.metadata.configuration, "delta.checkpointPolicy": "v2"}
         changed = Metadata(
@@ -195,14 +199,14 @@ def test_independent_readers_read_our_checkpoints(tmp_path: Path, policy: str) -
         store.put(commit_path(latest.version + 1), encode_actions([upgraded, changed]))
     latest = snapshots.latest()
     before = sorted(deltalake.DeltaTable(root).file_uris())
-    source = random.Random(1)
     write_checkpoint(store, latest, clock=SystemClock(), new_uuid=CountedUuids())
     for version in range(latest.version):
         store.delete(commit_path(version))
     assert sorted(deltalake.DeltaTable(root).file_uris()) == before
-    found = deltalake.DeltaTable(root).to_pyarrow_table().sort_by([("id", "ascending")])["id"].to_pylist()
-    assert found == [1, 1, 3, 3, 4, 4]
-    assert source is not None
+    found = [1, 1, 3, 3, 4, 4]
+    if policy == "classic":  # delta-rs lists the files of V2 checkpoints, its scan refuses the feature
+        rows = deltalake.DeltaTable(root).to_pyarrow_table().sort_by([("id", "ascending")])
+        assert rows["id"].to_pylist() == found
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     extension = next(Path(duckdb_ext.__path__[0]).rglob("delta.duckdb_extension"))
     connection.load_extension(str(extension))
@@ -238,7 +242,9 @@ def as_list_of_entries(column: pa.MapArray) -> pa.ListArray:
     return pa.array(rows, kind)
 
 
-@pytest.mark.parametrize("child", ["tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"])
+@pytest.mark.parametrize(
+    "child", ["tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"]
+)
 def test_columns_that_old_writers_did_not_know(child: str) -> None:
     snapshot = rewritten(sample_log(), lambda table: with_child(table, "add", child, None))
     assert snapshot.files.count == 2
@@ -370,7 +376,8 @@ def test_a_sidecar_may_be_named_in_full() -> None:
     checkpoint_alone(log)
     sidecars = [file.path.rpartition("/")[2] for file in log.store.list_tree("_delta_log/_sidecars")]
     full = [
-        Sidecar(path=f"memory:/table/_delta_log/_sidecars/{name}", size_in_bytes=1, modification_time=1) for name in sidecars
+        Sidecar(path=f"memory:/table/_delta_log/_sidecars/{name}", size_in_bytes=1, modification_time=1)
+        for name in sidecars
     ]
     log.delete(*(file.path for file in log.store.list_from("_delta_log") if ".checkpoint." in file.path))
     log.store.put(
@@ -392,19 +399,20 @@ def test_a_checkpoint_cut_off_anywhere_is_an_error_or_passed_over() -> None:
 
 
 @pytest.mark.slow
-def test_flipped_bits_end_in_a_typed_error_or_in_older_files() -> None:
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_flipped_bits_end_in_a_typed_error(policy: str) -> None:
     """Covers fault F37: whatever is raised is ours, never a crash or an error of a library."""
-    log = sample_log()
-    checkpoint_alone(log)
-    data = log.store.read(checkpoint_path(2))
+    log = checkpoint_alone(sample_log(delta__checkpointPolicy=policy))
+    files = [file.path for file in log.store.list_tree() if file.path.endswith(".parquet")]
     source = random.Random(7)
-    for _ in range(400):
-        damaged = bytearray(data)
-        damaged[source.randrange(len(data))] ^= 1 << source.randrange(8)
-        log.store.put(checkpoint_path(2), bytes(damaged))
-        try:
-            snapshot = log.snapshots().latest()
-            snapshot.files.to_actions()
-            snapshot.tombstones()
-        except DeltaError:
-            continue
+    for path in files:
+        data = log.store.read(path)
+        for _ in range(200):
+            damaged = bytearray(data)
+            damaged[source.randrange(len(data))] ^= 1 << source.randrange(8)
+            log.store.put(path, bytes(damaged))
+            with contextlib.suppress(DeltaError):
+                snapshot = log.snapshots().latest()
+                snapshot.files.to_actions()
+                snapshot.tombstones()
+        log.store.put(path, data)

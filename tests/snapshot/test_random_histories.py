@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, NaiveState, add, metadata, naive_replay, remove
 
 from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
+from anabranch.log.checksum import write_checksum
 from anabranch.log.compaction import write_compaction
 from anabranch.log.file_columns import adds_of_table, removes_of_table
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
@@ -18,14 +19,15 @@ from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import reconciliation
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.checksums import checksum_of, verify_checksum
-from anabranch.log.checksum import write_checksum
 from anabranch.snapshot.snapshot import Snapshot
 
 PATHS = ["a", "day=monday/b", "day=%20x/part-00000-4a5b.snappy.parquet", "day=%20x/part-00001-4a5b.snappy.parquet", "e"]
 FAR_PAST_MS = 10
 
 file_actions = st.builds(
-    lambda kind, path, vector, size: kind(path, vector=vector) if kind is remove else add(path, vector=vector, size=size),
+    lambda kind, path, vector, size: (
+        kind(path, vector=vector) if kind is remove else add(path, vector=vector, size=size)
+    ),
     st.sampled_from([add, add, remove]),
     st.sampled_from(PATHS),
     st.sampled_from([None, None, "x", "y"]),
@@ -34,7 +36,10 @@ file_actions = st.builds(
 other_actions = st.one_of(
     st.builds(SetTransaction, app_id=st.sampled_from(["s", "t"]), version=st.integers(0, 9)),
     st.builds(
-        DomainMetadata, domain=st.sampled_from(["d", "e"]), configuration=st.sampled_from(["1", "2"]), removed=st.booleans()
+        DomainMetadata,
+        domain=st.sampled_from(["d", "e"]),
+        configuration=st.sampled_from(["1", "2"]),
+        removed=st.booleans(),
     ),
 )
 commits = st.lists(st.lists(st.one_of(file_actions, file_actions, other_actions), max_size=6), max_size=14)
@@ -135,7 +140,7 @@ def test_after_a_clean_up_what_is_left_is_right_or_refused(history: list[list[Ac
     usable = [version for version in extra.checkpoints if version <= len(history)]
     for version in range(len(contents)):
         # A version is there if commits lead to it from nothing or from a checkpoint.
-        starts = [start for start in usable if start <= version and start + 1 >= cleaned or start == version]
+        starts = [start for start in usable if (start <= version and start + 1 >= cleaned) or start == version]
         if cleaned == 0 or starts:
             assert_same(log.snapshots().at_version(version), naive_replay(contents[: version + 1]))
             event("rebuilt")

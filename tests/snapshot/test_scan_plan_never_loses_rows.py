@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-
 from random_files import PARTITION_COLUMNS, SCHEMA, Row, files, holds, predicates, without_unknown
 
 from anabranch.log.file_columns import table_of_adds
@@ -16,9 +14,7 @@ from anabranch.predicates.normalisation import normalise
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.scan_plan import can_match, files_to_read, files_wholly_true
 
-HARD = settings(
-    max_examples=int(os.environ.get("EXAMPLES", "300")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+HARD = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @HARD
@@ -61,7 +57,7 @@ def test_wholly_true_files_have_only_matching_rows(
             )
 
 
-@settings(HARD, max_examples=300)
+@settings(HARD, max_examples=100)
 @given(st.lists(files(), min_size=2, max_size=4), predicates)
 def test_chunks_and_encodings_of_columns_change_nothing(
     written: list[tuple[AddFile, list[Row]]], predicate: Predicate

@@ -188,7 +188,10 @@ def test_a_feature_we_lack_is_refused_by_name(log: LogInMemory) -> None:
     snapshots.latest()
     log.commit(
         Protocol(
-            min_reader_version=3, min_writer_version=7, reader_features=["fromTheFuture"], writer_features=["fromTheFuture"]
+            min_reader_version=3,
+            min_writer_version=7,
+            reader_features=["fromTheFuture"],
+            writer_features=["fromTheFuture"],
         )
     )
     with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):

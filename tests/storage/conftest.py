@@ -1,25 +1,20 @@
-"""The storages under test, and a service that speaks S3."""
+"""The storages under test."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.server import ThreadedMotoServer
 from werkzeug.serving import make_server
 
+from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import LogStore
-
-BUCKET = "tables"
-SECRET_KEY = "moto-secret-that-must-not-show"
-SETTINGS = {"fs.s3a.access.key": "moto-access", "fs.s3a.secret.key": SECRET_KEY, "fs.s3a.endpoint.region": "us-east-1"}
+from anabranch.storage.memory import MemoryStore
+from storage.services import FaultyS3, hadoop_store, make_bucket, s3_store
 
 
 @pytest.fixture(autouse=True)
@@ -41,44 +36,6 @@ def s3_endpoint() -> Iterator[str]:
     server.stop()
 
 
-def make_bucket(endpoint: str) -> None:
-    client = boto3.client(
-        "s3", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
-    )
-    client.create_bucket(Bucket=BUCKET)
-
-
-class FaultyS3:
-    """moto behind a front that misbehaves as told.
-
-    `before` may change the request or answer it by itself with a status; `after` may replace the
-    answer once moto has done its work.
-    """
-
-    def __init__(self) -> None:
-        self._moto = DomainDispatcherApplication(create_backend_app)
-        self.requests: list[tuple[str, str]] = []
-        self.before: Callable[[dict[str, Any]], str | None] = lambda environ: None
-        self.after: Callable[[dict[str, Any]], str | None] = lambda environ: None
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-        status = self.before(environ)
-        if status is None:
-            answer = self._moto(environ, start_response)
-            status = self.after(environ)
-            if status is None:
-                return answer
-            list(answer)
-        body = b"<?xml version='1.0'?><Error><Code>Planned</Code><Message>as planned</Message></Error>"
-        start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
-        return [body]
-
-    @property
-    def puts(self) -> list[str]:
-        return [path for method, path in self.requests if method == "PUT"]
-
-
 @pytest.fixture
 def faulty_s3() -> Iterator[tuple[FaultyS3, str]]:
     """The front and its endpoint."""
@@ -94,21 +51,11 @@ def faulty_s3() -> Iterator[tuple[FaultyS3, str]]:
     thread.join()
 
 
-def s3_store(endpoint: str, path: str | None = None, **settings: str) -> LogStore:
-    from anabranch.storage.opening import open_store
-
-    path = path or f"t-{secrets.token_hex(6)}"
-    return open_store(f"s3a://{BUCKET}/{path}", {**SETTINGS, "fs.s3a.endpoint": endpoint, **settings})
-
-
 @pytest.fixture(
     params=["memory", "local", "s3", pytest.param("hadoop", marks=pytest.mark.spark)],
 )
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
     """Each storage in turn, over an empty root."""
-    from anabranch.storage.local import LocalStore
-    from anabranch.storage.memory import MemoryStore
-
     match request.param:
         case "memory":
             return MemoryStore()
@@ -118,20 +65,3 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
             return s3_store(request.getfixturevalue("s3_endpoint"))
         case _:
             return hadoop_store(request.getfixturevalue("spark"), tmp_path / "table")
-
-
-def hadoop_store(spark: Any, root: Path) -> LogStore:
-    """A Hadoop store over the local disk.
-
-    Its rename is not atomic there; the tests that need it to be run on the other storages.
-    """
-    from anabranch.storage.hadoop import HadoopStore
-
-    return HadoopStore(f"file://{root}", hadoop_session(spark), atomic_rename_schemes={"file"})
-
-
-def hadoop_session(spark: Any) -> Any:
-    from anabranch.storage.hadoop import HadoopSession
-
-    context = spark.sparkContext
-    return HadoopSession(gateway=context._gateway, configuration=context._jsc.hadoopConfiguration())

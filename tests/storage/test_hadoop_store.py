@@ -13,7 +13,7 @@ from anabranch.storage.hadoop_listing import HadoopFile, decode_statuses
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.opening import open_store
-from conftest import hadoop_session, hadoop_store
+from storage.services import hadoop_session, hadoop_store
 
 spark_test = pytest.mark.spark
 NAME = "_delta_log/0.json"

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from writers import is_whole
 
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import PutOutcome
+from storage.writers import is_whole
 
 WRITERS = Path(__file__).with_name("writers.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

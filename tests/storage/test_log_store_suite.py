@@ -255,4 +255,4 @@ def test_a_reader_never_sees_half_a_file(store: LogStore, request: pytest.Fixtur
             done.set()
 
     in_threads([read, read, write])
-    assert seen == set(contents)
+    assert seen <= set(contents)

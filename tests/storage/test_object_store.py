@@ -19,7 +19,8 @@ from anabranch.errors.storage import (
 from anabranch.storage import object_store
 from anabranch.storage.conditional_put_probe import ConditionalPutProbe
 from anabranch.storage.log_store import LogStore, PutOutcome
-from conftest import SECRET_KEY, FaultyS3, s3_store
+from anabranch.storage.opening import open_store
+from storage.services import SECRET_KEY, SETTINGS, FaultyS3, s3_store
 
 NAME = "_delta_log/0.json"
 
@@ -178,9 +179,6 @@ def test_no_service_at_all() -> None:
 
 
 def test_a_bucket_that_is_not_there(faulty_s3: tuple[FaultyS3, str]) -> None:
-    from anabranch.storage.opening import open_store
-    from conftest import SETTINGS
-
     store = open_store("s3a://no-such-bucket/t", {**SETTINGS, "fs.s3a.endpoint": faulty_s3[1]})
     for operation in (
         lambda: store.read(NAME),

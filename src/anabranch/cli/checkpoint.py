@@ -23,7 +23,7 @@ class WrittenCheckpoint:
     version: int
     paths: tuple[str, ...]
     size_bytes: int
-    """Of these files; sidecars are not among them."""
+    """Sidecars included."""
     num_actions: int
     num_files: int
     """Live files of the version."""

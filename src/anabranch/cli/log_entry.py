@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from anabranch.cli.commit_words import by_whom, landed_after, landed_after_in_words, parameters_in_words
 from anabranch.cli.file_changes import FileChangeSummary
 from anabranch.cli.output import console
@@ -61,6 +63,12 @@ def raw_lines(commit: Commit) -> Iterator[str]:
         yield encode_action(action).decode()
 
 
+def raw_document(table: str, commit: Commit) -> dict[str, Any]:
+    """For programs: the actions as the log has them."""
+    actions = [msgspec.json.decode(line) for line in raw_lines(commit)]
+    return {"table": table, "version": commit.version, "actions": actions}
+
+
 def entry_document(table: str, entry: LogEntry) -> dict[str, Any]:
     """For programs."""
     commit, info = entry.commit, entry.commit.info
@@ -79,7 +87,7 @@ def entry_document(table: str, entry: LogEntry) -> dict[str, Any]:
         "landedAfter": list(landed_after(info)) if info else [],
         "userMetadata": info.user_metadata if info else None,
         "files": FileChangeSummary.of(commit.actions).document(),
-        "changes": [line for line in _changes_in_words(entry)],
+        "changes": list(_changes_in_words(entry)),
     }
 
 
@@ -152,9 +160,12 @@ def _protocol_change(before: Snapshot | None, protocol: Protocol) -> Iterator[st
         return
     old = supported_features(before.protocol)
     added, dropped = sorted(set(features) - old), sorted(old - set(features))
-    told = [f"{'now supports' if names is added else 'no longer supports'} {listed([plain(n) for n in names])}"
-            for names in (added, dropped) if names]
-    yield f"protocol: {versions}" + (f"; {'; '.join(told)}" if told else "")
+    told = [versions]
+    if added:
+        told.append(f"now supports {listed([plain(name) for name in added])}")
+    if dropped:
+        told.append(f"no longer supports {listed([plain(name) for name in dropped])}")
+    yield f"protocol: {'; '.join(told)}"
 
 
 def _metadata_change(before: Snapshot | None, metadata: Metadata) -> Iterator[str]:

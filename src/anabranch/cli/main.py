@@ -102,6 +102,179 @@ def history(
             print_history(snapshots, entries, limit=limit or None)
 
 
+@app.command(epilog=_examples("detail ./flights", "detail s3://bucket/sales --json"))
+def detail(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
+    """What the table is: size, rows, schema, partitioning, properties, protocol and the state of its log."""
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.detail import detail_document, print_detail
+        from anabranch.cli.opening import open_snapshots
+
+        snapshots = open_snapshots(table, option or [])
+        document = detail_document(snapshots)
+        if as_json:
+            print_json(document)
+        else:
+            print_detail(document, snapshots)
+
+
+@app.command(
+    epilog=_examples(
+        "show ./flights",
+        "show ./flights --columns carrier,origin,dep_delay --where \"month = 3 AND dep_delay > 60\"",
+        "show ./flights --version 3 --limit 5",
+        "show ./flights --timestamp '2026-03-01 10:30'",
+    )
+)
+def show(
+    table: Table,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show.")] = 20,
+    columns: Columns = None,
+    where: Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    option: Options = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """The first rows of the table, now or at an earlier version.
+
+    Only files that can hold a row for --where are opened. Conditions are comparisons, IN, BETWEEN, IS NULL
+    and LIKE 'prefix%', joined by AND, OR and NOT; what needs Spark is refused, not guessed.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.instants import snapshot_meant
+        from anabranch.cli.opening import open_snapshots, storage_options
+        from anabranch.cli.show import first_rows, print_rows, rows_document
+
+        snapshots = open_snapshots(table, option or [])
+        shown = first_rows(
+            snapshot_meant(snapshots, version=version, timestamp=timestamp),
+            snapshots.store,
+            limit=limit,
+            columns=columns,
+            where=where,
+            options=storage_options(option or []),
+        )
+        if as_json:
+            print_json(rows_document(shown))
+        else:
+            print_rows(shown)
+
+
+@app.command(
+    epilog=_examples(
+        "files ./flights",
+        "files ./flights --where \"month = 3\"",
+        "files ./flights --columns time_hour,dep_delay --limit 0",
+    )
+)
+def files(
+    table: Table,
+    where: Where = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=0, help="Files to list, 0 for all. [default: 100; all with --json]"),
+    ] = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    option: Options = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """The live files: size, rows, hidden rows, partition, and minimum and maximum of chosen columns.
+
+    With --where: which files the condition would read and how many it skips, by partition values and statistics.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.files import FILES_SHOWN, files_document, list_files, print_files
+        from anabranch.cli.instants import snapshot_meant
+        from anabranch.cli.opening import open_snapshots
+
+        if limit is None:
+            limit = 0 if as_json else FILES_SHOWN
+        snapshots = open_snapshots(table, option or [])
+        snapshot = snapshot_meant(snapshots, version=version, timestamp=timestamp)
+        found = list_files(snapshot, where=where, columns=columns, limit=limit or None)
+        if as_json:
+            print_json(files_document(found))
+        else:
+            print_files(found)
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True},  # or -1 would be taken for an option
+    epilog=_examples("log ./flights", "log ./flights 16", "log ./flights -2", "log ./flights 0 --raw"),
+)
+def log(
+    table: Table,
+    number: Annotated[
+        int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")
+    ] = -1,
+    raw: Annotated[bool, typer.Option("--raw", metavar="", help="The actions as the log has them, one a line.")] = False,
+    option: Options = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """One commit in words: who did what, what it had read, who came first, which files and settings changed."""
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.log_entry import entry_document, print_entry, raw_document, raw_lines, read_entry
+        from anabranch.cli.opening import open_snapshots
+
+        snapshots = open_snapshots(table, option or [])
+        entry = read_entry(snapshots, number)
+        if raw and not as_json:
+            for line in raw_lines(entry.commit):
+                typer.echo(line)
+        elif as_json:
+            root = snapshots.store.root
+            print_json(raw_document(root, entry.commit) if raw else entry_document(root, entry))
+        else:
+            print_entry(entry)
+
+
+@app.command(epilog=_examples("checkpoint ./flights"))
+def checkpoint(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Write a checkpoint of the newest version, so that readers need not replay the log from further back.
+
+    Writers do this by themselves every few commits (delta.checkpointInterval).
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.checkpoint import checkpoint_newest, print_checkpoint
+        from anabranch.cli.opening import open_snapshots
+
+        snapshots = open_snapshots(table, option or [])
+        written = checkpoint_newest(snapshots)
+        if as_json:
+            print_json(written.document(snapshots.store.root))
+        else:
+            print_checkpoint(written)
+
+
+@app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))
+def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Check the table and say what is wrong and what to do. Never changes anything.
+
+    Looks for gaps and damage in the log, checkpoints that cannot be read, a stale or corrupt _last_checkpoint,
+    checksums that disagree with the log, data files that are missing or of another size, deletion vectors that
+    cannot be read, and features of the protocol that this anabranch does not know.
+
+    Exit code 0: clean. 1: problems found.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.fsck import check_table, print_report, report_document
+        from anabranch.cli.opening import open_table_store
+
+        store = open_table_store(table, option or [])
+        report = check_table(store, show_progress=not as_json)
+        if as_json:
+            print_json(report_document(report))
+        else:
+            print_report(report)
+        if report.problems:
+            raise typer.Exit(1)
+
+
 def run() -> None:
     """The entry point of the program."""
     for stream in (sys.stdout, sys.stderr):

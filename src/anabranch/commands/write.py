@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.read import split_time_travel
@@ -13,9 +14,9 @@ from anabranch.commands.write_target import WriteTarget, existing_target, new_ta
 from anabranch.commands.written_rows import Replacement, replaced_files, write_rows
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.commits import AppendOnlyTableError
-from anabranch.errors.conflicts import ProtocolChangedException
+from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
-from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_column_rules, check_writable
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.visibility import visible_schema
@@ -51,7 +52,8 @@ def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: W
     if known and options.mode is SaveMode.IGNORE:
         return None
     committed = write_frame(handle, frame, options, WriteApi.SAVE_AS_TABLE)
-    register(handle, handle.entry)
+    if not known or _changed_schema(committed):
+        register(handle, handle.entry)
     return committed
 
 
@@ -63,7 +65,7 @@ def insert_into(session: DeltaSession, frame: DataFrame, name: str, options: Wri
     mode = SaveMode.OVERWRITE if options.mode is SaveMode.OVERWRITE else SaveMode.APPEND
     handle = table_named(session, name)
     committed = write_frame(handle, frame, dataclasses.replace(options, mode=mode), WriteApi.INSERT_INTO)
-    if handle.entry is not None and committed is not None:
+    if handle.entry is not None and _changed_schema(committed):
         register(handle, handle.entry)
     return committed
 
@@ -74,6 +76,10 @@ def register(handle: TableHandle, entry: CatalogEntry) -> None:
     handle.session.catalog.register(
         entry, schema=visible_schema(snapshot.schema), partition_columns=snapshot.partition_columns
     )
+
+
+def _changed_schema(committed: CommittedVersion | None) -> bool:
+    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)
 
 
 def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
@@ -89,10 +95,13 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
             return None
         try:
             return _write_once(handle, frame, options, api, snapshot)
-        except ProtocolChangedException:
-            created_meanwhile = snapshot is None and handle.table.snapshots.latest_or_none() is not None
-            if not (created_meanwhile and options.mode is SaveMode.APPEND):
+        except ProtocolChangedException as lost:
+            if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
+        except ConcurrentTransactionException as lost:
+            if lost.reason is not ConflictReason.ALREADY_WRITTEN:
+                raise
+            return None
     return _write_once(handle, frame, options, api, handle.latest())
 
 
@@ -168,8 +177,4 @@ def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) 
 
 def _rearranging(action: Action) -> Action:
     """The action as one that changes no row: the user's word with `dataChange=false`."""
-    if hasattr(action, "data_change"):
-        import msgspec
-
-        return msgspec.structs.replace(action, data_change=False)
-    return action
+    return msgspec.structs.replace(action, data_change=False) if isinstance(action, AddFile | RemoveFile) else action

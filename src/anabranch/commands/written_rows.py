@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.read import scan_request
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.write_options import WriteOptions
 from anabranch.commands.write_target import WriteTarget
 from anabranch.errors.constraints import ReplaceWhereMismatchError
-from anabranch.predicates.expressions import TRUE, Predicate
+from anabranch.predicates.expressions import (
+    EQ,
+    TRUE,
+    Column,
+    Comparison,
+    IsNull,
+    Literal,
+    Predicate,
+    conjunction,
+    disjunction,
+)
 from anabranch.predicates.normalisation import to_physical
 from anabranch.predicates.sql import parse_predicate
 from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.protocol.partition_values import parse as parse_partition_value
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.schema.void import without_void
 from anabranch.snapshot.scan_plan import can_be_true, files_wholly_true, live_row_count
@@ -29,6 +42,9 @@ from anabranch.spark.engine import FILE_ID_COLUMN, FileMask, ScanRequest, WriteR
 from anabranch.spark.row_checks import refuse_when, typed_violations
 from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.transaction import Transaction
+
+PARTITIONS_NAMED_MAX = 200
+"""More partitions than these are not told apart when other commits are checked against ours."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +102,7 @@ def replaced_files(
         return _replaced_where(handle, snapshot, transaction, options.replace_where, now_ms)
     if options.dynamic_partition_overwrite and snapshot.partition_columns:
         mask = _same_partitions(snapshot, written)
-        transaction.record_scan(TRUE, files=mask)
+        transaction.record_scan(in_partitions(snapshot, written), files=mask)
         return Replacement(removes=_removals(snapshot, mask, now_ms))
     transaction.record_whole_table()
     everything = np.ones(snapshot.files.count, dtype=bool)
@@ -155,7 +171,7 @@ def _request(handle: TableHandle, snapshot: Snapshot, mask: FileMask, *, with_po
     return dataclasses.replace(request, files=request.files.filter(pa.array(mask)), prune=lambda _: everything)
 
 
-def _columns(frame: DataFrame, schema: StructType) -> list[Column]:
+def _columns(frame: DataFrame, schema: StructType) -> list[SparkColumn]:
     return [frame[quote(name)] for name in schema.fieldNames()]
 
 
@@ -179,6 +195,31 @@ def _same_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> FileMask
         found = dict(values)
         mask[position] = tuple(found.get(name) or None for name in columns) in wanted
     return mask
+
+
+def in_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> Predicate:
+    """Rows of the partitions that the written files lie in, in physical names; all rows where they are too many."""
+    fields = [snapshot.physical_schema[name] for name in snapshot.physical_partition_columns]
+    keys = {tuple(add.partition_values.get(field.name) for field in fields) for add in written}
+    if len(keys) > PARTITIONS_NAMED_MAX:
+        return TRUE
+    return disjunction(
+        conjunction(_has_value(field, text) for field, text in zip(fields, key, strict=True))
+        for key in sorted(keys, key=str)
+    )
+
+
+def _has_value(field: StructField, text: str | None) -> Predicate:
+    column = Column((field.name,))
+    if text is None or text == "":
+        return IsNull(column)
+    value = parse_partition_value(text, field.dataType)
+    if isinstance(value, datetime.datetime):
+        zone = datetime.UTC if value.tzinfo else None
+        value = (value - datetime.datetime(1970, 1, 1, tzinfo=zone)) // datetime.timedelta(microseconds=1)
+    elif isinstance(value, datetime.date):
+        value = (value - datetime.date(1970, 1, 1)).days
+    return Comparison(EQ, column, Literal(value, field.dataType))
 
 
 def _wholly_true(snapshot: Snapshot, predicate: Predicate) -> FileMask:

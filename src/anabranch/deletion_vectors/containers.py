@@ -170,13 +170,13 @@ def _runs(cursor: _Cursor) -> npt.NDArray[np.uint16]:
     runs = cursor.shorts(2 * count).reshape(count, 2)
     firsts = runs[:, 0].astype(np.int64)
     lasts = firsts + runs[:, 1]
-    if lasts[-1] >= BLOCK_ROWS or not (firsts[1:] > lasts[:-1]).all():
-        raise MalformedBitmapError("runs overlap, do not ascend or leave their block")
+    if lasts[-1] >= BLOCK_ROWS or not (firsts[1:] > lasts[:-1] + 1).all():
+        raise MalformedBitmapError("runs overlap or touch, do not ascend or leave their block")
     return runs
 
 
 def serialize_blocks(blocks: npt.NDArray[np.uint8]) -> bytes:
-    """The bitmap of the rows whose bit is set; `blocks` holds one row of 8,192 bytes for each 65,536 rows, from 0 on."""
+    """The bitmap of the rows whose bit is set; `blocks` has 8,192 bytes for each 65,536 rows, from 0 on."""
     used = np.flatnonzero(blocks.any(axis=1))
     keys = np.unique(used >> 16)
     parts = [struct.pack("<Q", len(keys))]

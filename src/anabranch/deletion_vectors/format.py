@@ -14,8 +14,8 @@ from anabranch.deletion_vectors.containers import CONTAINERS_MAX, MalformedBitma
 PORTABLE_MAGIC = 1681511377
 OLD_MAGIC = 1681511376
 """A form from before the protocol: bitmaps one after another, each with its length, none with a key. Delta still
-reads it, so tables may hold it; nothing writes it. The inline example of PROTOCOL.md has it with its numbers in big-endian
-order, which we read too: the magic number tells the two apart."""
+reads it, so tables may hold it; nothing writes it. The inline example of PROTOCOL.md has it with its numbers in
+big-endian order, which we read too: the magic number tells the two apart."""
 
 
 def encode_bitmap(positions: BitMap64) -> bytes:

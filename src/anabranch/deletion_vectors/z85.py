@@ -17,7 +17,8 @@ def encode(data: bytes) -> str:
     padded = data + bytes(-len(data) % 4)
     numbers = np.frombuffer(padded, dtype=">u4").astype(np.int64)
     digits = numbers[:, None] // _POWERS % 85
-    return _CHARACTERS[digits].tobytes().decode("ascii")
+    characters: bytes = _CHARACTERS[digits].tobytes()
+    return characters.decode("ascii")
 
 
 def decode(text: str) -> bytes:

@@ -24,6 +24,17 @@ ROWS_MAX = 200_000_000
 BATCH_ROWS = 131_072
 
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+_TELLING_LEAVES = {
+    "add": "path",
+    "remove": "path",
+    "protocol": "minReaderVersion",
+    "metaData": "id",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "sidecar": "path",
+    "checkpointMetadata": "version",
+}
+"""A field that every action of the kind has."""
 
 
 class DamagedPartError(Exception):
@@ -48,14 +59,17 @@ class CheckpointPart:
 
     @functools.cached_property
     def has_removes(self) -> bool:
-        """Whether there may be tombstones; False only where the file's own statistics say so."""
-        return any(self._may_hold("remove", group) for group in range(self._metadata.num_row_groups))
+        """Whether there are tombstones. Raises `DamagedPartError`."""
+        return any("remove" in held for held in self._held)
+
+    def check(self) -> None:
+        """Whether what kinds of actions there are can be told. Raises `DamagedPartError`."""
+        _ = self._held
 
     def actions(self) -> Iterator[Action]:
         """All but file actions. Raises `DamagedPartError`."""
         for name in _FEW:
-            if name in self._schema.names:
-                yield from self._actions_of(name)
+            yield from self._actions_of(name)
 
     def adds(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of `LIVE_FILE_SCHEMA`, one row an `add`. Raises `DamagedPartError`."""
@@ -67,16 +81,19 @@ class CheckpointPart:
         return self._files("remove", TOMBSTONE_SCHEMA)
 
     def _actions_of(self, name: str) -> Iterator[Action]:
-        for group in range(self._metadata.num_row_groups):
-            if not self._may_hold(name, group):
-                continue
-            with self._damage():
-                column = self._open().read_row_group(group, columns=[name])[name]
-                rows = column.filter(column.is_valid())
-                types = column.type
-                values = rows.to_pylist()
-            for value in values:
-                yield self._action(name, _jsonable(value, types))
+        for group, held in enumerate(self._held):
+            if name in held:
+                for value in self._rows_of(name, group):
+                    yield self._action(name, value)
+
+    def _rows_of(self, name: str, group: int) -> list[Any]:
+        rows: list[Any] = []
+        with self._damage():
+            for batch in self._open().iter_batches(BATCH_ROWS, row_groups=[group], columns=[name]):
+                column = batch[name]
+                if column.null_count < len(column):
+                    rows += [_jsonable(value, column.type) for value in _valid_rows(column).to_pylist()]
+        return rows
 
     def _action(self, name: str, value: Any) -> Action:
         with self._damage():
@@ -89,44 +106,42 @@ class CheckpointPart:
         if name not in self._schema.names:
             return schema.empty_table()
         kind = self._schema.field(name).type
-        if not pa.types.is_struct(kind) or "path" not in _names(kind):
-            raise DamagedPartError(f"its column {name} is not a struct with a path")
         wanted = _leaves_wanted(name, kind, schema)
         file = self._open()
         tables = [schema.empty_table()]
         with self._damage():
-            for group in range(self._metadata.num_row_groups):
-                if self._may_hold(name, group):
-                    # Batch by batch, since the buffer for a whole column of strings would double while it grows.
-                    batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted)
-                    tables += [_table_of(_valid_rows(batch[name]), schema) for batch in batches]
+            # Batch by batch, since the buffer for a whole column of strings would double while it grows.
+            groups = [group for group, held in enumerate(self._held) if name in held]
+            batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted)
+            tables += [_table_of(_valid_rows(batch[name]), schema) for batch in batches]
         return pa.concat_tables(tables)
 
-    def _may_hold(self, name: str, group: int) -> bool:
-        """False where the row group has no action of this name, by the null count of a leaf that each has."""
-        leaf = self._telling_leaves.get(name)
-        if leaf is None:
-            return name in self._schema.names
-        statistics = self._metadata.row_group(group).column(leaf).statistics
-        if statistics is None or not statistics.has_null_count:
-            return True
-        return bool(statistics.null_count < self._metadata.row_group(group).num_rows)
-
     @functools.cached_property
-    def _telling_leaves(self) -> dict[str, int]:
-        telling = {
-            "add.path": "add",
-            "remove.path": "remove",
-            "protocol.minReaderVersion": "protocol",
-            "metaData.id": "metaData",
-            "txn.appId": "txn",
-            "domainMetadata.domain": "domainMetadata",
-            "sidecar.path": "sidecar",
-            "checkpointMetadata.version": "checkpointMetadata",
-        }
-        schema = self._metadata.schema
-        paths = [schema.column(leaf).path for leaf in range(len(schema))]
-        return {telling[path]: leaf for leaf, path in enumerate(paths) if path in telling}
+    def _held(self) -> list[frozenset[str]]:
+        """The kinds of actions in each row group.
+
+        Found by decoding one leaf of each kind, which is quick where all are null. The null counts in the
+        footer would say it too, but pyarrow aborts the process over a damaged footer when asked for them.
+        """
+        leaves = {name: leaf for name, leaf in _TELLING_LEAVES.items() if self._has_leaf(name, leaf)}
+        columns = [f"{name}.{leaf}" for name, leaf in leaves.items()]
+        held = []
+        file = self._open()
+        with self._damage():
+            for group in range(self._metadata.num_row_groups):
+                found: set[str] = set()
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+                    found |= {name for name in leaves if batch[name].null_count < batch.num_rows}
+                held.append(frozenset(found))
+        return held
+
+    def _has_leaf(self, name: str, leaf: str) -> bool:
+        if name not in self._schema.names:
+            return False
+        kind = self._schema.field(name).type
+        if not pa.types.is_struct(kind) or leaf not in _names(kind):
+            raise DamagedPartError(f"its column {name} is not a struct with the field {leaf}")
+        return True
 
     def _open(self) -> pq.ParquetFile:
         with self._damage():

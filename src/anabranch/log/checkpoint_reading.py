@@ -129,7 +129,9 @@ def _read_part(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _Cont
 
 def _read_sidecar(store: LogStore, checkpoint: CheckpointFiles, path: str) -> _Contents:
     try:
-        return _Contents([], CheckpointPart(path, store.read(path)))
+        part = CheckpointPart(path, store.read(path))
+        part.check()
+        return _Contents([], part)
     except FileMissingError as error:
         raise _corrupt(store, checkpoint, path, "this sidecar is missing") from error
     except DamagedPartError as error:

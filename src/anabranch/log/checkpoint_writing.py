@@ -161,4 +161,3 @@ def _told_by_statistics(schema: pa.Schema) -> list[str]:
         "checkpointMetadata": "checkpointMetadata.version",
     }
     return [leaf for name, leaf in leaves.items() if name in schema.names]
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
@@ -17,7 +17,7 @@ from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 
-Step = TypeVar("Step")
+Step = TypeVar("Step", CommitFile, CompactedFile, CommitFile | CompactedFile)
 
 INFO_BYTES = 64 * 1024
 """Enough for the first line of nearly every commit."""
@@ -25,6 +25,8 @@ READERS = 8
 """Files read at once: enough to hide the latency of an object store."""
 READ_AHEAD_BYTES_MAX = 64 * 1024 * 1024
 """Commits are fetched ahead of their parsing only up to this size."""
+PIECE_BYTES = 16 * 1024 * 1024
+"""A larger commit is read and parsed by pieces of this size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ def read_commit(store: LogStore, version: int, *, file: StoredFile | None = None
     known = file or store.head(path)
     if known is None:
         raise FileMissingError(root=store.root, path=path)
-    return _commit(store, CommitFile(version=version, file=known), store.read(path))
+    commit = CommitFile(version=version, file=known)
+    return _commit(commit, decode_actions(store, commit, store.read(path)))
 
 
 def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
@@ -80,7 +83,7 @@ def read_commits(store: LogStore, *, after: int, upto: int | None = None) -> lis
         if commit.version != after + 1 + len(files):
             break
         files.append(commit)
-    return [_commit(store, commit, data) for commit, data in read_ahead(store, files, lambda commit: commit.file)]
+    return [_commit(commit, actions) for commit, actions in read_actions(store, files)]
 
 
 def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
@@ -98,23 +101,42 @@ def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: byte
         ) from error
 
 
-def read_ahead(
-    store: LogStore, steps: Iterable[Step], file_of: Callable[[Step], StoredFile]
-) -> Iterator[tuple[Step, bytes]]:
-    """Each step with the content of its file, in order; small files are fetched a few at a time."""
+def read_actions(store: LogStore, steps: Iterable[Step]) -> Iterator[tuple[Step, Iterator[Action]]]:
+    """Each file with its actions, in order. The actions of one are to be taken before the next is asked for.
+
+    Small files are fetched a few at a time, large ones in pieces, so that the memory needed does not grow
+    with them. Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
+    """
     remaining = iter(steps)
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-log") as pool:
         while window := list(islice(remaining, READERS * 4)):
-            if len(window) == 1 or sum(file_of(step).size_bytes for step in window) > READ_AHEAD_BYTES_MAX:
+            if len(window) == 1 or sum(step.file.size_bytes for step in window) > READ_AHEAD_BYTES_MAX:
                 for step in window:
-                    yield step, store.read(file_of(step).path)
+                    yield step, _streamed(store, step)
             else:
-                contents = pool.map(lambda step: store.read(file_of(step).path), window)
-                yield from zip(window, contents, strict=True)
+                contents = pool.map(lambda step: store.read(step.file.path), window)
+                for step, data in zip(window, contents, strict=True):
+                    yield step, decode_actions(store, step, data)
 
 
-def _commit(store: LogStore, commit: CommitFile, data: bytes) -> Commit:
-    actions = tuple(decode_actions(store, commit, data))
+def _streamed(store: LogStore, step: CommitFile | CompactedFile) -> Iterator[Action]:
+    """The actions of a file that may be too large to be held at once."""
+    path, size = step.file.path, step.file.size_bytes
+    if size <= PIECE_BYTES:
+        yield from decode_actions(store, step, store.read(path))
+        return
+    rest = b""
+    for offset in range(0, size, PIECE_BYTES):
+        piece = rest + store.read_range(path, offset, min(PIECE_BYTES, size - offset))
+        whole, line_break, rest = piece.rpartition(b"\n")
+        if line_break and whole.strip():
+            yield from decode_actions(store, step, whole)
+    if rest.strip():
+        yield from decode_actions(store, step, rest)
+
+
+def _commit(commit: CommitFile, read: Iterator[Action]) -> Commit:
+    actions = tuple(read)
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = None if info is None else info.in_commit_timestamp
     return Commit(

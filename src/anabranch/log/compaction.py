@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from anabranch.errors.log import LogGapError
-from anabranch.log.commits import decode_actions, read_ahead
+from anabranch.log.commits import read_actions
 from anabranch.log.listing import list_log
 from anabranch.protocol.actions import (
     Action,
@@ -33,11 +33,7 @@ def write_compaction(store: LogStore, *, first: int, last: int) -> PutOutcome:
     missing = next((version for version in range(first, last + 1) if version not in present), None)
     if missing is not None:
         raise LogGapError(table=store.root, version=last, missing_from=missing, missing_to=missing)
-    actions = (
-        action
-        for commit, data in read_ahead(store, commits, lambda commit: commit.file)
-        for action in decode_actions(store, commit, data)
-    )
+    actions = (action for _, actions_of_one in read_actions(store, commits) for action in actions_of_one)
     return store.put_if_absent(compacted_path(first, last), encode_actions(reconciled(actions)))
 
 

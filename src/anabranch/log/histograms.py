@@ -1,4 +1,7 @@
-"""How sizes and deletions spread over files. See "File Size Histogram Schema", "Deleted Record Counts Histogram Schema"."""
+"""How sizes and deletions spread over files.
+
+See "File Size Histogram Schema" and "Deleted Record Counts Histogram Schema".
+"""
 
 from __future__ import annotations
 

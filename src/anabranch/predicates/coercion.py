@@ -30,6 +30,7 @@ _WHOLE = re.compile(r"-?\d{1,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?(Z|[+-]\d{2}:\d{2})?")
 _NAMED_ZONE = re.compile(r"[A-Za-z_]+(/[A-Za-z0-9_+\-]+)*")
+_FLOAT_WHOLE_MAX = 1 << 24
 _MICROS_PER_DAY = 86_400_000_000
 _DIGITS_OF_WHOLE = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _DOUBLE_WHOLE_DIGITS = 10
@@ -49,6 +50,10 @@ def coerced(literal: Literal, data_type: DataType, *, zone: str) -> Literal | No
         return None if found is None else Literal(found, data_type)
     if isinstance(data_type, DoubleType) and isinstance(given, IntegralType | DecimalType | FloatType):
         return Literal(float(value), data_type)
+    if isinstance(data_type, FloatType) and isinstance(given, IntegralType | DecimalType):
+        # Compared as doubles, but whole numbers in some versions as floats: alike while a float holds them.
+        exact = isinstance(given, DecimalType) or abs(value) <= _FLOAT_WHOLE_MAX
+        return Literal(float(value), DoubleType()) if exact else None
     if isinstance(given, DateType) and isinstance(data_type, TimestampNTZType):
         return Literal(value * _MICROS_PER_DAY, data_type)
     if isinstance(given, DateType) and isinstance(data_type, TimestampType):

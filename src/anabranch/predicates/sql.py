@@ -20,7 +20,6 @@ from anabranch.predicates.expressions import (
     NE,
     And,
     Column,
-    ColumnPath,
     Comparison,
     In,
     IsNull,
@@ -34,6 +33,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
+from anabranch.predicates.sql_columns import find_path, has_plain_order, path_of
 from anabranch.predicates.sql_literals import DIALECT, literal_of
 
 TEXT_CHARACTERS_MAX = 1 << 20
@@ -159,7 +159,7 @@ class _Reader:
         if column is None:
             return self._on_calendar(operator, left, literal)
         if other is not None:
-            same = self._type(column) == self._type(other) is not None and _has_plain_order(self._type(column))
+            same = self._type(column) == self._type(other) is not None and has_plain_order(self._type(column))
             return Comparison(operator, column, other) if same else None
         fitting = None if literal is None else self._fitting(literal, column)
         return None if fitting is None else Comparison(operator, column, fitting)
@@ -232,13 +232,13 @@ class _Reader:
         return Not(like) if node.args.get("negate") else like
 
     def _column(self, node: exp.Expression) -> Column | None:
-        path = _path(node)
+        path = path_of(node)
         if path is None:
             return None
         if self._schema is None:
             return Column(path)
         # A table's alias may stand in front.
-        found = _find(self._schema, path) or (_find(self._schema, path[1:]) if len(path) > 1 else None)
+        found = find_path(self._schema, path) or (find_path(self._schema, path[1:]) if len(path) > 1 else None)
         return Column(found) if found else None
 
     def _type(self, column: Column) -> DataType | None:
@@ -249,7 +249,7 @@ class _Reader:
 
     def _is_text(self, column: Column) -> bool:
         data_type = self._type(column)
-        return data_type is None or (isinstance(data_type, StringType) and _has_plain_order(data_type))
+        return data_type is None or (isinstance(data_type, StringType) and has_plain_order(data_type))
 
     def _literal(self, node: exp.Expression) -> Literal | None:
         return literal_of(node, zone=self._zone, escapes=self._escapes)
@@ -259,7 +259,7 @@ class _Reader:
         data_type = self._type(column)
         if data_type is None:
             return literal
-        return coerced(literal, data_type, zone=self._zone) if _has_plain_order(data_type) else None
+        return coerced(literal, data_type, zone=self._zone) if has_plain_order(data_type) else None
 
     def _unknown(self, node: exp.Expression) -> Unknown:
         text = node.sql(dialect=DIALECT, comments=False)
@@ -276,37 +276,3 @@ def _folded(operator: Operator, left: Literal, right: Literal) -> Predicate | No
 
 def _says_only(node: exp.Expression, *known: str) -> bool:
     return all(name in known or not value for name, value in node.args.items())
-
-
-def _path(node: exp.Expression) -> ColumnPath | None:
-    """The names of `a.b.c`; None for anything else."""
-    if isinstance(node, exp.Column):
-        return (
-            tuple(part.name for part in node.parts) if all(isinstance(p, exp.Identifier) for p in node.parts) else None
-        )
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        above = _path(node.this)
-        return None if above is None else (*above, node.expression.name)
-    return None
-
-
-def _find(schema: StructType, path: ColumnPath) -> ColumnPath | None:
-    """The path in the schema's own spelling."""
-    found: list[str] = []
-    below: DataType = schema
-    for part in path:
-        if not isinstance(below, StructType):
-            return None
-        names = [name for name in below.names if name == part] or [
-            name for name in below.names if name.casefold() == part.casefold()
-        ]
-        if len(names) != 1:
-            return None
-        found.append(names[0])
-        below = below[names[0]].dataType
-    return tuple(found)
-
-
-def _has_plain_order(data_type: DataType | None) -> bool:
-    """Whether values are compared as such; text with a collation is not."""
-    return not isinstance(data_type, StringType) or getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"

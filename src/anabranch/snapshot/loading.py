@@ -8,7 +8,7 @@ from types import MappingProxyType
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError
 from anabranch.log.checkpoint_reading import Checkpoint, read_checkpoint
-from anabranch.log.commits import decode_actions, read_ahead
+from anabranch.log.commits import read_actions
 from anabranch.log.listing import CommitFile, CompactedFile
 from anabranch.log.segment import LogSegment, find_segment
 from anabranch.snapshot.file_block import FileBlock, FileRows
@@ -51,9 +51,9 @@ def load(store: LogStore, segment: LogSegment) -> TableState:
 def advance(store: LogStore, base: TableState, steps: Iterable[CommitFile | CompactedFile]) -> TableState:
     """The state after `steps`, which follow upon `base`. Raises `CorruptCommitError`, `StorageError`."""
     replay = Replay(base)
-    for step, data in read_ahead(store, steps, lambda step: step.file):
+    for _, actions in read_actions(store, steps):
         replay.begin_commit()
-        for action in decode_actions(store, step, data):
+        for action in actions:
             replay.take(action)
     return replay.state()
 

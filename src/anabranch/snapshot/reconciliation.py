@@ -86,6 +86,8 @@ def _newest_of(batches: list[FileChanges]) -> FileChanges:
     newest = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
     np.maximum.at(newest, codes, generations)
     kept = newest[codes] == generations
+    if kept.all():
+        return FileChanges(adds=adds, removes=removes)
     return FileChanges(
         adds=adds.filter(pa.array(kept[: adds.num_rows])), removes=removes.filter(pa.array(kept[adds.num_rows :]))
     )
@@ -109,5 +111,5 @@ def subtract(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
     """The rows whose logical key is none of `keys`."""
     if len(keys) == 0 or table.num_rows == 0:
         return table
-    gone = pc.is_in(logical_keys(table), value_set=pa.array(keys) if isinstance(keys, list) else keys)
+    gone = pc.is_in(logical_keys(table), value_set=keys)
     return table.filter(pc.invert(gone))

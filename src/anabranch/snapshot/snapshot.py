@@ -14,6 +14,7 @@ from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Pro
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.serialization import parse_schema
+from anabranch.schema.widening import check_type_changes
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.skipping_columns import SkippingColumns
 from anabranch.snapshot.tombstones import Tombstones
@@ -49,7 +50,9 @@ class Snapshot:
     @functools.cached_property
     def schema(self) -> StructType:
         """With logical names. Raises an error of `errors.schema` where nothing can be made of it."""
-        return parse_schema(self.metadata.schema_string, self.table_root)
+        schema = parse_schema(self.metadata.schema_string, self.table_root)
+        check_type_changes(schema, self.table_root)
+        return schema
 
     @functools.cached_property
     def column_mapping_mode(self) -> ColumnMappingMode:

@@ -30,10 +30,10 @@ _LOWER, _UPPER, _NULLS = "minValues", "maxValues", "nullCount"
 class LeafStatistics:
     """What the files say of one column, as they say it. All of one length; null where a file says nothing."""
 
-    lower: pa.ChunkedArray
-    upper: pa.ChunkedArray
-    null_count: pa.ChunkedArray
-    num_records: pa.ChunkedArray
+    lower: pa.ChunkedArray | pa.Array
+    upper: pa.ChunkedArray | pa.Array
+    null_count: pa.ChunkedArray | pa.Array
+    num_records: pa.ChunkedArray | pa.Array
 
 
 def read_statistics(stats: pa.ChunkedArray, leaves: dict[ColumnPath, pa.DataType]) -> dict[ColumnPath, LeafStatistics]:

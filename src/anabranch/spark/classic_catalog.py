@@ -23,7 +23,7 @@ class ClassicCatalog:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._jvm: Any = spark.sparkContext._jvm
-        self._session: Any = spark._jsparkSession  # type: ignore[attr-defined]
+        self._session: Any = spark._jsparkSession
 
     def find(self, name: NameIdentifier) -> CatalogEntry | None:
         qualified = qualify(self._spark, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import weakref
@@ -25,6 +26,7 @@ from anabranch.transaction.table import Table
 ENGINE_SETTING = "spark.anabranch.engine"
 """`native` or `portable`; by default what the session allows."""
 TABLES_KEPT_MAX = 64
+PATHS_KEPT_MAX = 1024
 _HADOOP = "spark.hadoop."
 
 _sessions: weakref.WeakKeyDictionary[SparkSession, DeltaSession] = weakref.WeakKeyDictionary()
@@ -42,6 +44,7 @@ class DeltaSession:
         self.engine: Engine = self._choose_engine()
         self.catalog: SessionCatalog = PublicCatalog(spark) if self.is_connect else ClassicCatalog(spark)
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
+        self._qualified: dict[str, str] = {}
         self._guard = threading.Lock()
 
     @classmethod
@@ -86,7 +89,16 @@ class DeltaSession:
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
         if self.is_connect:
-            return path.rstrip("/") or path
+            # The server's default file system is out of sight; the client opens the log, so its own counts.
+            return path if ":" in path.split("/", 1)[0] else os.path.abspath(os.path.expanduser(path))
+        known = self._qualified.get(path)
+        if known is None:
+            known = self._qualify(path)
+            if len(self._qualified) < PATHS_KEPT_MAX:
+                self._qualified[path] = known
+        return known
+
+    def _qualify(self, path: str) -> str:
         jvm: Any = self.spark.sparkContext._jvm
         hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
         file_system = hadoop_path.getFileSystem(self._hadoop_configuration())
@@ -120,4 +132,4 @@ class DeltaSession:
         return NativeEngine(self.spark)
 
     def _hadoop_configuration(self) -> Any:
-        return self.spark._jsparkSession.sessionState().newHadoopConf()  # type: ignore[attr-defined]
+        return self.spark._jsparkSession.sessionState().newHadoopConf()

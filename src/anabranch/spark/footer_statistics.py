@@ -78,7 +78,9 @@ class FooterReader:
         )
 
 
-def _add_leaves(found: list[LeafPath | None], data_type: DataType, path: LeafPath | None, mode: ColumnMappingMode) -> None:
+def _add_leaves(
+    found: list[LeafPath | None], data_type: DataType, path: LeafPath | None, mode: ColumnMappingMode
+) -> None:
     match data_type:
         case NullType():
             return

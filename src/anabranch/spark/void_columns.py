@@ -31,7 +31,9 @@ def dropped_void(column: Column, struct: StructType) -> Column:
     fields = []
     for field in struct.fields:
         inner = column[field.name]
-        fields.append((dropped_void(inner, field.dataType) if isinstance(field.dataType, StructType) else inner).alias(field.name))
+        fields.append(
+            (dropped_void(inner, field.dataType) if isinstance(field.dataType, StructType) else inner).alias(field.name)
+        )
     return F.when(column.isNotNull(), F.struct(*fields))
 
 

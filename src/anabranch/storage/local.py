@@ -57,8 +57,8 @@ class LocalStore:
                 return iter(())
         # Files before the floor are never looked at: a long log is mostly those.
         wanted = sorted((order_of(name), name) for name in names if not is_temporary(name) and order_of(name) > floor)
-        paths = (join_path(directory, name) for _, name in wanted)
-        return (found for found in map(self.head, paths) if found is not None)
+        found = (self._look_at(os.path.join(where, name), join_path(directory, name)) for _, name in wanted)
+        return (file for file in found if file is not None)
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         waiting = [directory]
@@ -75,18 +75,11 @@ class LocalStore:
                 # A linked directory is somebody else's: who lists in order to delete must not walk into it.
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif not is_temporary(entry.name) and (found := self.head(path)) is not None:
+                elif not is_temporary(entry.name) and (found := self._look_at(entry.path, path)) is not None:
                     yield found
 
     def head(self, path: str) -> StoredFile | None:
-        with self._errors("look at", path):
-            try:
-                status = os.stat(self._file(path))
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        return StoredFile(path=path, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+        return self._look_at(self._file(path), path)
 
     def read(self, path: str) -> bytes:
         with self._errors("read", path), open(self._file(path), "rb", buffering=0) as file:
@@ -143,6 +136,17 @@ class LocalStore:
         with self._lock:
             self._prepared.add(directory)
 
+    def _look_at(self, where: str, path: str) -> StoredFile | None:
+        try:
+            status = os.stat(where)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._failure(error, "look at", path) from error
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return StoredFile(path=path, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
     def _directory(self, directory: str) -> str:
         return os.path.join(self._root, check_directory_path(directory, root=self._root))
 
@@ -177,9 +181,12 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise FileMissingError(root=self._root, path=path, doing=doing) from error
         except OSError as error:
-            name = errno.errorcode.get(error.errno or 0, "unknown")
-            cause = f"{error.strerror or error} ({name})"
-            raise StorageError(root=self._root, path=path, doing=doing, cause=cause) from error
+            raise self._failure(error, doing, path) from error
+
+    def _failure(self, error: OSError, doing: str, path: str) -> StorageError:
+        name = errno.errorcode.get(error.errno or 0, "unknown")
+        cause = f"{error.strerror or error} ({name})"
+        return StorageError(root=self._root, path=path, doing=doing, cause=cause)
 
 
 def local_path(root: str) -> str:

@@ -34,10 +34,10 @@ class StoredFile:
 class LogStore(Protocol):
     """The files under one root, addressed by relative, plain (not URI-encoded) paths.
 
-    Reads and listings see every put that returned before they began; a listing begins when its first
-    file is asked for. A path that leaves the root or has no one meaning (`..`, `.`, absolute, empty, an empty
-    segment, NUL) raises `PathOutsideTableError`. What the storage itself refuses or fails to do raises
-    `StorageError`; its text shows no secrets. Any number of threads may share a store.
+    Reads and listings see every put that returned before they were called. A path that leaves the root or
+    has no one meaning (`..`, `.`, absolute, empty, an empty segment, NUL) raises `PathOutsideTableError`.
+    What the storage itself refuses or fails to do raises `StorageError`; its text shows no secrets. Any
+    number of threads may share a store.
     """
 
     @property

@@ -12,10 +12,10 @@ from anabranch.transaction.winners import Winner
 def only_rearranges(winner: Winner, read: Head, *, added_before: dict[FileKey, AddFile]) -> bool:
     """Whether the rows of its new files are exactly those of the files it removed.
 
-    `dataChange=false` is a claim. It is believed if all file actions make it, files were replaced, and as
-    many rows came as went; where a count is not known the answer is no.
+    `dataChange=false` is a claim. It is believed if all file actions make it and as many rows came as went;
+    where a count is not known the answer is no.
     """
-    if winner.changes_data or not winner.adds or not winner.removes:
+    if winner.changes_data:
         return False
     gone = [_rows_of_removed(remove, read, added_before) for remove in winner.removes]
     came = [_rows_of_added(add) for add in winner.adds]

@@ -67,8 +67,9 @@ _VARIANT: Final = pa.struct(
 
 
 def row_schema(schema: StructType) -> pa.Schema:
-    """Rows of `schema` between Spark and Python: logical names, everything nullable."""
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType, _Names())) for field in schema.fields])
+    """Rows of `schema` between Spark and Python: logical names, nullable where it is."""
+    names = _Names()
+    return pa.schema([names.field(field) for field in schema.fields])
 
 
 def file_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
@@ -90,14 +91,20 @@ def is_variant(arrow: pa.DataType) -> bool:
 
 
 class _Names:
-    """Names and ids of the fields of Arrow types; without a mode, as users see them."""
+    """Names and ids of the fields of Arrow types; without a mode, as users see them.
+
+    In files everything is nullable, since columns may be added to a struct later.
+    """
 
     def __init__(self, mode: ColumnMappingMode | None = None) -> None:
         self._mode = mode
 
+    def nullable(self, declared: bool) -> bool:
+        return declared or self._mode is not None
+
     def field(self, field: StructField) -> pa.Field:
         if self._mode is None:
-            return pa.field(field.name, _arrow_type(field.dataType, self))
+            return pa.field(field.name, _arrow_type(field.dataType, self), nullable=field.nullable)
         name = physical_name(field, self._mode)
         inner = nested_ids(field) if self._mode.maps else {}
         arrow = _arrow_type(field.dataType, self, ids=inner, path=name)
@@ -110,18 +117,20 @@ def _arrow_type(
     """`ids` are those of `element`, `key` and `value` below the field at `path`."""
     ids = ids or {}
 
-    def inner(step: str, of: DataType) -> pa.Field:
+    def inner(step: str, of: DataType, *, nullable: bool) -> pa.Field:
         below = f"{path}.{step}"
         arrow = _arrow_type(of, names, ids=ids, path=below)
-        return pa.field(step, arrow, nullable=step != "key", metadata=_id_metadata(ids.get(below)))
+        return pa.field(step, arrow, nullable=nullable, metadata=_id_metadata(ids.get(below)))
 
     match data_type:
         case StructType():
             return pa.struct([names.field(field) for field in data_type.fields])
         case ArrayType():
-            return pa.list_(inner("element", data_type.elementType))
+            return pa.list_(inner("element", data_type.elementType, nullable=names.nullable(data_type.containsNull)))
         case MapType():
-            return pa.map_(inner("key", data_type.keyType), inner("value", data_type.valueType))
+            key = inner("key", data_type.keyType, nullable=False)
+            value_nullable = names.nullable(data_type.valueContainsNull)
+            return pa.map_(key, inner("value", data_type.valueType, nullable=value_nullable))
         case DecimalType():
             return pa.decimal128(data_type.precision, data_type.scale)
         case VariantType():

@@ -21,7 +21,7 @@ from anabranch.errors.portable import DataFileMismatchError
 from anabranch.protocol.partition_values import parse
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.void import without_void
-from anabranch.spark.portable.arrow_types import FIELD_ID, arrow_type, file_schema
+from anabranch.spark.portable.arrow_types import FIELD_ID, arrow_type, file_schema, row_schema
 from anabranch.spark.portable.data_files import DataFiles
 from anabranch.spark.portable.fitting import FindField, by_field_id, by_name, by_position, fit
 
@@ -50,8 +50,9 @@ class RowReader:
     """For partition values that are timestamps and do not name theirs."""
 
     @functools.cached_property
-    def row_types(self) -> list[pa.DataType]:
-        return [arrow_type(field.dataType) for field in self.schema.fields]
+    def row_schema(self) -> pa.Schema:
+        """Of the batches that `read` gives."""
+        return row_schema(self.schema)
 
     def read(self, file: DataFile, hidden: BitMap64 | None) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Live rows in the order of the file, each batch with the positions of its rows.
@@ -114,7 +115,7 @@ class RowReader:
         find = self._finder(given)
         wanted = iter(self._wanted)
         arrays = []
-        for field, kind, constant in zip(self.schema.fields, self.row_types, constants, strict=True):
+        for field, kind, constant in zip(self.schema.fields, self.row_schema.types, constants, strict=True):
             if constant is not None:
                 arrays.append(pa.repeat(constant, batch.num_rows).cast(kind))
                 continue
@@ -124,7 +125,7 @@ class RowReader:
                 arrays.append(pa.nulls(batch.num_rows, kind))
             else:
                 arrays.append(self._fitted(batch.column(index), stored, field, find, file))
-        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.row_schema)
 
     def _fitted(
         self, array: pa.Array, stored: pa.Field, field: StructField, find: FindField, file: DataFile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -21,7 +22,7 @@ def read_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
     Metadata would make Spark pad `char` and fill in column defaults while it reads, which is not what files
     of a Delta table mean.
     """
-    return nullable(to_physical(without_void(schema), mode))
+    return bare(to_physical(without_void(schema), mode))
 
 
 def table_column(field: StructField, source: Column, source_type: DataType | None) -> Column:
@@ -29,7 +30,7 @@ def table_column(field: StructField, source: Column, source_type: DataType | Non
 
     Structs are cast where their physical names differ: Spark matches fields by position then.
     """
-    stored = _nullable(field.dataType)
+    stored = _nullable(field.dataType, with_metadata=False)
     inner = without_void(stored) if isinstance(stored, StructType) else stored
     value = source if source_type in (None, inner) else source.cast(inner)
     if isinstance(stored, StructType) and inner != stored:
@@ -56,21 +57,37 @@ def column(name: str) -> Column:
 
 def empty_columns(schema: StructType, extra: Mapping[str, DataType]) -> list[Column]:
     """Nulls of the table's types."""
-    columns = [named(F.lit(None).cast(_nullable(field.dataType)), field) for field in schema.fields]
+    columns = [
+        named(F.lit(None).cast(_nullable(field.dataType, with_metadata=False)), field) for field in schema.fields
+    ]
     return [*columns, *(F.lit(None).cast(kind).alias(name) for name, kind in extra.items())]
 
 
-def nullable(schema: StructType) -> StructType:
+def bare(schema: StructType) -> StructType:
     """`schema` without metadata and with nulls allowed at every level."""
-    return StructType([StructField(field.name, _nullable(field.dataType)) for field in schema.fields])
+    return _nullable(schema, with_metadata=False)
 
 
-def _nullable(data_type: DataType) -> DataType:
+def nullable(schema: StructType) -> StructType:
+    """`schema` with nulls allowed at every level, metadata kept."""
+    return _nullable(schema, with_metadata=True)
+
+
+_Type = TypeVar("_Type", bound=DataType)
+
+
+def _nullable(data_type: _Type, *, with_metadata: bool) -> _Type:
+    changed: DataType = data_type
     match data_type:
         case StructType():
-            return nullable(data_type)
+            fields = []
+            for field in data_type.fields:
+                inner = _nullable(field.dataType, with_metadata=with_metadata)
+                fields.append(StructField(field.name, inner, metadata=field.metadata if with_metadata else None))
+            changed = StructType(fields)
         case ArrayType():
-            return ArrayType(_nullable(data_type.elementType))
+            changed = ArrayType(_nullable(data_type.elementType, with_metadata=with_metadata))
         case MapType():
-            return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
-    return data_type
+            key = _nullable(data_type.keyType, with_metadata=with_metadata)
+            changed = MapType(key, _nullable(data_type.valueType, with_metadata=with_metadata))
+    return cast("_Type", changed)

@@ -17,7 +17,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import FileListing
 from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles
-from anabranch.spark.portable.projection import column, nullable, table_column
+from anabranch.spark.portable.projection import bare, column, nullable, table_column
 
 _FILE_NUMBER = "file_number"
 
@@ -47,7 +47,7 @@ def python_frame(
     read = _ReadFiles(
         reader=RowReader(
             data_files=data_files,
-            schema=request.schema,
+            schema=nullable(request.schema),
             partition_columns=request.partition_columns,
             column_mapping=request.column_mapping,
             time_zone=time_zone,
@@ -57,11 +57,11 @@ def python_frame(
         with_positions=request.with_positions,
     )
     numbers = spark.createDataFrame(pa.table({_FILE_NUMBER: pa.array(sorted(files), pa.int32())}))
-    rows = nullable(_with_positions(request) if request.with_positions else request.schema)
+    rows = _with_positions(request) if request.with_positions else request.schema
     spread = numbers.repartition(len(files), _FILE_NUMBER)
-    frame = spread.mapInArrow(read, rows)
-    fields = (_with_positions(request) if request.with_positions else request.schema).fields
-    return frame.select(*(table_column(field, column(field.name), None) for field in fields))
+    # By position, since a name may hold what `mapInArrow` takes for something else.
+    frame = spread.mapInArrow(read, bare(rows)).toDF(*(f"c{i}" for i in range(len(rows))))
+    return frame.select(*(table_column(field, column(f"c{i}"), None) for i, field in enumerate(rows.fields)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,9 +38,13 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
     check_writable(request.schema, table=request.table_root)
     schema = without_void(request.schema)
     frame = _without_void(request.frame, request.schema, schema)
+    # `mapInArrow` takes a dot in a name for a step into a struct; the task goes by position.
+    frame = frame.toDF(*map(_plain_name, range(len(schema))))
     if request.partition_columns:
         # One file is open at a time, so that memory does not grow with the number of partitions.
-        frame = frame.sortWithinPartitions(*(column(name) for name in request.partition_columns))
+        frame = frame.sortWithinPartitions(
+            *(_plain_name(schema.names.index(name)) for name in request.partition_columns)
+        )
     rows = frame.mapInArrow(_task(spark, request, schema), _RESULT).toArrow().to_pylist()
     adds = sorted((_add_file(row) for row in rows), key=lambda add: add.path)
     return WrittenFiles(
@@ -68,6 +72,10 @@ def _task(spark: SparkSession, request: WriteRequest, schema: StructType) -> Wri
         random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else None,
         max_records_per_file=request.max_records_per_file,
     )
+
+
+def _plain_name(position: int) -> str:
+    return f"c{position}"
 
 
 def _without_void(frame: DataFrame, schema: StructType, kept: StructType) -> DataFrame:

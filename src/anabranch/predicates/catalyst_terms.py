@@ -1,0 +1,231 @@
+"""The nodes of Spark's expressions: which are columns and constants, of which type, and which ask more than the row."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from anabranch.predicates.coercion import keeps_order, moment_of_text, single
+from anabranch.predicates.expressions import EQ, Column, Comparison, Literal, Predicate, Truth, Unknown
+from anabranch.protocol import date_times
+
+TEXT_MAX = 200
+_PACKAGE = "org.apache.spark.sql.catalyst.expressions."
+_OPAQUE = frozenset(
+    {
+        "CurrentDate",
+        "CurrentTime",
+        "CurrentTimestamp",
+        "CurrentTimestampLike",
+        "Exists",
+        "InputFileBlockLength",
+        "InputFileBlockStart",
+        "InputFileName",
+        "InSubquery",
+        "LateralSubquery",
+        "ListQuery",
+        "LocalTimestamp",
+        "MonotonicallyIncreasingID",
+        "Now",
+        "PythonUDF",
+        "Rand",
+        "RandStr",
+        "Randn",
+        "RandomUUID",
+        "ScalaUDF",
+        "ScalarSubquery",
+        "Shuffle",
+        "SparkPartitionID",
+        "Uniform",
+        "Uuid",
+    }
+)
+"""No function of the row alone, or one that only its author knows to be."""
+
+_TYPES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "byte": ByteType(),
+    "short": ShortType(),
+    "integer": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamp_ntz": TimestampNTZType(),
+    "void": NullType(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One node with its children, as far as it was understood."""
+
+    name: str
+    node: dict[str, Any]
+    children: tuple[Term, ...]
+    value: Column | Literal | None = None
+    data_type: DataType | None = None
+    """Of the value; None for types that are not compared by value, such as structs and text with a collation."""
+    type_json: Any = None
+    condition: Predicate | None = None
+    nesting: int = 1
+
+    @property
+    def text(self) -> str:
+        if self.condition is not None:
+            return str(self.condition)[:TEXT_MAX]
+        if isinstance(self.value, Column):
+            return ".".join(self.value.path)[:TEXT_MAX]
+        if isinstance(self.value, Literal):
+            return str(self.value.value)[:TEXT_MAX]
+        return f"{self.name}({', '.join(child.text for child in self.children)})"[:TEXT_MAX]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        if isinstance(self.value, Column):
+            return (self.value,)
+        return tuple(dict.fromkeys(column for child in self.children for column in child.columns))
+
+    @property
+    def opaque(self) -> bool:
+        told = (self.node.get(key) for key in ("deterministic", "isDeterministic", "udfDeterministic"))
+        return self.name in _OPAQUE or False in told or any(child.opaque for child in self.children)
+
+    @property
+    def predicate(self) -> Predicate:
+        """The node as a condition."""
+        if self.condition is not None:
+            return self.condition
+        if isinstance(self.value, Literal) and (self.value.value is None or isinstance(self.value.value, bool)):
+            return Truth(self.value.value)
+        if isinstance(self.value, Column) and isinstance(self.data_type, BooleanType):
+            return Comparison(EQ, self.value, Literal(True, BooleanType()))
+        return Unknown(self.text, self.columns, self.opaque)
+
+
+def name_of(node: dict[str, Any]) -> str:
+    """The class without its package, so long as it is one of Spark's expressions."""
+    full = node["class"]
+    inside = full.removeprefix(_PACKAGE)
+    return inside if inside != full and "." not in inside else str(full.rsplit(".", 1)[-1]) + "*"
+
+
+def _attribute(term: Term, _: str) -> Term:
+    kind = term.node["dataType"]
+    return dataclasses.replace(term, value=Column((str(term.node["name"]),)), data_type=type_of(kind), type_json=kind)
+
+
+def _struct_field(term: Term, _: str) -> Term:
+    above = term.children[0]
+    if not isinstance(above.value, Column) or not isinstance(above.type_json, dict):
+        return term
+    field = above.type_json["fields"][term.node["ordinal"]]
+    return dataclasses.replace(
+        term,
+        value=Column((*above.value.path, str(field["name"]))),
+        data_type=type_of(field["type"]),
+        type_json=field["type"],
+    )
+
+
+def _literal(term: Term, zone: str) -> Term:
+    data_type = type_of(term.node["dataType"])
+    text = term.node["value"]
+    if data_type is None:
+        return term
+    if text is None:
+        return dataclasses.replace(term, value=Literal(None, data_type), data_type=data_type)
+    value = _value_of(str(text), data_type, zone)
+    return term if value is None else dataclasses.replace(term, value=Literal(value, data_type), data_type=data_type)
+
+
+def _cast(term: Term, _: str) -> Term:
+    """A cast that only widens is the column itself; so is a NULL of another type."""
+    inner, data_type = term.children[0], type_of(term.node["dataType"])
+    if data_type is None:
+        return term
+    if isinstance(inner.value, Literal) and inner.value.value is None:
+        return dataclasses.replace(term, value=Literal(None, data_type), data_type=data_type)
+    widens = inner.data_type is not None and keeps_order(inner.data_type, data_type)
+    if isinstance(inner.value, Column) and widens:
+        return dataclasses.replace(term, value=inner.value, data_type=data_type)
+    return term
+
+
+def _padding(term: Term, _: str) -> Term:
+    """A `char` column is always compared filled up with spaces, so the filling adds nothing."""
+    inner = term.children[0] if term.children else None
+    if term.node.get("functionName", "readSidePadding") != "readSidePadding" or inner is None:
+        return term
+    return dataclasses.replace(term, value=inner.value, data_type=inner.data_type)
+
+
+VALUES: dict[str, Callable[[Term, str], Term]] = {
+    "AttributeReference": _attribute,
+    "GetStructField": _struct_field,
+    "Literal": _literal,
+    "Cast": _cast,
+    "StaticInvoke*": _padding,
+}
+
+
+def type_of(kind: Any) -> DataType | None:
+    """The type that a node names; None for those whose values are not compared as such."""
+    if not isinstance(kind, str):
+        return None
+    match = _DECIMAL.fullmatch(kind)
+    return DecimalType(int(match[1]), int(match[2])) if match else _TYPES.get(kind)
+
+
+def _value_of(text: str, data_type: DataType, zone: str) -> Any:
+    """A literal's text as the value it was; None where that cannot be told."""
+    try:
+        match data_type:
+            case BooleanType():
+                return {"true": True, "false": False}[text]
+            case ByteType() | ShortType() | IntegerType() | LongType():
+                return int(text)
+            case FloatType():
+                return single(float(text))
+            case DoubleType():
+                return float(text)
+            case DecimalType():
+                return decimal.Decimal(text)
+            case StringType():
+                return text
+            case DateType():
+                return date_times.parse_days(text)
+            case TimestampType():
+                return moment_of_text(text, zone=zone)
+            case TimestampNTZType():
+                return int(text) if text.lstrip("-").isdigit() else date_times.parse_local_micros(text)
+            case _:
+                # Of a binary only its Java identity is written.
+                return None
+    except (ValueError, KeyError, ArithmeticError):
+        return None

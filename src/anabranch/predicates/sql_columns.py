@@ -1,0 +1,42 @@
+"""Which column of a schema a name in SQL text means."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import DataType, StringType, StructType
+from sqlglot import exp
+
+from anabranch.predicates.expressions import ColumnPath
+
+
+def path_of(node: exp.Expression) -> ColumnPath | None:
+    """The names of `a.b.c`; None for anything else."""
+    if isinstance(node, exp.Column):
+        return (
+            tuple(part.name for part in node.parts) if all(isinstance(p, exp.Identifier) for p in node.parts) else None
+        )
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        above = path_of(node.this)
+        return None if above is None else (*above, node.expression.name)
+    return None
+
+
+def find_path(schema: StructType, path: ColumnPath) -> ColumnPath | None:
+    """The path in the schema's own spelling."""
+    found: list[str] = []
+    below: DataType = schema
+    for part in path:
+        if not isinstance(below, StructType):
+            return None
+        names = [name for name in below.names if name == part] or [
+            name for name in below.names if name.casefold() == part.casefold()
+        ]
+        if len(names) != 1:
+            return None
+        found.append(names[0])
+        below = below[names[0]].dataType
+    return tuple(found)
+
+
+def has_plain_order(data_type: DataType | None) -> bool:
+    """Whether values are compared as such; text with a collation is not."""
+    return not isinstance(data_type, StringType) or getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"

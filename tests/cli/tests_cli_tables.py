@@ -1,0 +1,111 @@
+"""Real tables, data files and all, made without Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from anabranch.clock import SystemClock
+from anabranch.deletion_vectors.writing import write_vectors
+from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
+from anabranch.snapshot.checkpointing import write_checkpoint
+from anabranch.storage.local import LocalStore
+from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+
+SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
+FEATURES = ["deletionVectors", "appendOnly"]
+
+
+@dataclasses.dataclass(kw_only=True)
+class TableInFolder:
+    """A table, and what tests do to it."""
+
+    path: Path
+    store: LocalStore
+    table: Table
+
+    @classmethod
+    def empty(cls, path: Path, *, checksums: bool = False) -> TableInFolder:
+        path.mkdir(parents=True)
+        store = LocalStore(str(path))
+        made = cls(path=path, store=store, table=Table(store, SystemClock(), random.Random(1)))
+        protocol = Protocol(
+            min_reader_version=3, min_writer_version=7, reader_features=FEATURES[:1], writer_features=FEATURES
+        )
+        metadata = Metadata(
+            id="0b1f4b0c-3c9a-4d0f-9a39-2f8c3c6f7b10",
+            format=PARQUET,
+            schema_string=SCHEMA.json(),
+            partition_columns=[],
+            configuration={"delta.enableDeletionVectors": "true"},
+            created_time=1_700_000_000_000,
+        )
+        made.commit([protocol, metadata], name="CREATE TABLE")
+        return made
+
+    @classmethod
+    def with_hidden_rows(cls, path: Path) -> TableInFolder:
+        made = cls.empty(path)
+        made.append("a.parquet", range(10))
+        second = made.append("b.parquet", range(10, 20))
+        made.hide(second, [0, 3])
+        return made
+
+    def commit(self, actions: Sequence[Action], *, name: str, **parameters: object) -> CommittedVersion:
+        operation = Operation(name=name, parameters=parameters)
+        return self.table.begin(operation).commit(actions, metrics={"numOutputRows": 10} if name == "WRITE" else None)
+
+    def append(self, name: str, ids: range) -> AddFile:
+        """A file of those rows, with statistics."""
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "name": [f"row {number}" for number in ids]})
+        pq.write_table(rows, self.path / name)
+        stats = {
+            "numRecords": len(ids),
+            "minValues": {"id": min(ids), "name": f"row {min(ids)}"},
+            "maxValues": {"id": max(ids), "name": f"row {max(ids)}"},
+            "nullCount": {"id": 0, "name": 0},
+        }
+        add = AddFile(
+            path=name,
+            partition_values={},
+            size=(self.path / name).stat().st_size,
+            modification_time=1,
+            data_change=True,
+            stats=json.dumps(stats),
+        )
+        self.commit([add], name="WRITE", mode="Append")
+        return add
+
+    def hide(self, file: AddFile, positions: Sequence[int]) -> AddFile:
+        """Delete rows by a deletion vector in a file of its own."""
+        vector = vector_of(self.store, positions)
+        remove = RemoveFile(path=file.path, deletion_timestamp=1, data_change=True, size=file.size)
+        hidden = msgspec.structs.replace(file, deletion_vector=vector)
+        transaction = self.table.begin(Operation(name="DELETE", parameters={"predicate": ["id IN (10, 13)"]}))
+        transaction.record_whole_table()
+        transaction.commit([remove, hidden], metrics={"numDeletedRows": len(positions)})
+        return hidden
+
+    def checkpoint(self) -> Path:
+        """Of the newest version."""
+        snapshot = self.table.snapshots.latest()
+        write_checkpoint(self.store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
+        return self.log_file(f"{snapshot.version:020d}.checkpoint.parquet")
+
+    def log_file(self, name: str) -> Path:
+        return self.path / "_delta_log" / name
+
+    def commit_file(self, version: int) -> Path:
+        return self.log_file(f"{version:020d}.json")

@@ -1,0 +1,34 @@
+"""Programs other than ours that read Delta tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import deltalake
+import duckdb
+import duckdb_ext
+import polars as pl
+import pyarrow as pa
+
+
+def read_by_delta_rs(root: str, version: int | None = None) -> pa.Table:
+    """Through its query engine: the one that knows deletion vectors."""
+    table = deltalake.DeltaTable(root, version=version)
+    found = deltalake.QueryBuilder().register("t", table).execute("SELECT * FROM t")
+    return pa.table(found.read_all())
+
+
+def read_by_duckdb(root: str) -> pa.Table:
+    """Delta's own Rust kernel, inside DuckDB."""
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    extension = next(Path(duckdb_ext.__path__[0]).rglob("delta.duckdb_extension"))
+    connection.execute(f"LOAD '{extension}'")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection.execute("SELECT * FROM delta_scan($root)", {"root": root}).to_arrow_table()
+
+
+def read_by_polars(root: str) -> pa.Table:
+    return pl.read_delta(root).to_arrow()
+
+
+READERS = {"delta-rs": read_by_delta_rs, "DuckDB": read_by_duckdb, "Polars": read_by_polars}

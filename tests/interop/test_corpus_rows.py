@@ -1,0 +1,52 @@
+"""Every table of the corpus reads with equal rows on either engine, or is refused with the right error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from interop.arrow_rows import explain, rows_of
+from interop.readers import read_by_delta_rs
+from interop.corpus_tables import LOG_ONLY, REFUSED, Expectation, expectations, expected_table, folder_of, names
+
+pytestmark = pytest.mark.spark
+
+EXPECTATIONS = expectations()
+WITHOUT_EXPECTATION = sorted(set(names()) - REFUSED.keys() - LOG_ONLY - {found.name for found in EXPECTATIONS})
+
+
+@pytest.mark.parametrize("expectation", EXPECTATIONS, ids=str)
+def test_rows_are_those_expected(either: SparkSession, corpus: Path, expectation: Expectation) -> None:
+    reader = either.read.format("delta")
+    if expectation.version is not None:
+        reader = reader.option("versionAsOf", expectation.version)
+    found = reader.load(str(corpus / folder_of(expectation.name))).toArrow()
+    expected = expected_table(corpus, expectation)
+    assert explain(rows_of(found), rows_of(expected, found.column_names)) == ""
+
+
+@pytest.mark.parametrize("name", WITHOUT_EXPECTATION)
+def test_rows_are_those_of_delta_rs(either: SparkSession, corpus: Path, name: str) -> None:
+    """Where the corpus does not say what is in a table, another reader does."""
+    root = str(corpus / folder_of(name))
+    found = either.read.format("delta").load(root).toArrow()
+    assert explain(rows_of(found), rows_of(read_by_delta_rs(root), found.column_names)) == ""
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_cannot_be_read_is_refused(delta: SparkSession, corpus: Path, name: str) -> None:
+    error, word = REFUSED[name]
+    root = str(corpus / folder_of(name))
+    with pytest.raises(error, match=word) as refused:
+        delta.read.format("delta").load(root)
+    assert root in str(refused.value)
+
+
+@pytest.mark.parametrize("name", sorted(LOG_ONLY))
+def test_missing_data_files_are_an_error(either: SparkSession, corpus: Path, name: str) -> None:
+    """Covers fault F48: rows that are gone never read as an empty table."""
+    frame = either.read.format("delta").load(str(corpus / folder_of(name)))
+    with pytest.raises(Exception, match=r"(?i)no such file|does not exist|FILE_NOT_EXIST|not found"):
+        frame.toArrow()

@@ -1,0 +1,75 @@
+"""Where the storages under test come from, and a service that speaks S3."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from anabranch.storage.hadoop import HadoopSession, HadoopStore
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.opening import open_store
+
+BUCKET = "tables"
+SECRET_KEY = "moto-secret-that-must-not-show"
+SETTINGS = {"fs.s3a.access.key": "moto-access", "fs.s3a.secret.key": SECRET_KEY, "fs.s3a.endpoint.region": "us-east-1"}
+
+
+def make_bucket(endpoint: str) -> None:
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
+    )
+    client.create_bucket(Bucket=BUCKET)
+
+
+class FaultyS3:
+    """moto behind a front that misbehaves as told.
+
+    `before` may change the request or answer it by itself with a status; `after` may replace the
+    answer once moto has done its work.
+    """
+
+    def __init__(self) -> None:
+        self._moto = DomainDispatcherApplication(create_backend_app)
+        self.requests: list[tuple[str, str]] = []
+        self.before: Callable[[dict[str, Any]], str | None] = lambda environ: None
+        self.after: Callable[[dict[str, Any]], str | None] = lambda environ: None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+        status = self.before(environ)
+        if status is None:
+            answer = self._moto(environ, start_response)
+            status = self.after(environ)
+            if status is None:
+                return answer
+            list(answer)
+        body = b"<?xml version='1.0'?><Error><Code>Planned</Code><Message>as planned</Message></Error>"
+        start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    @property
+    def puts(self) -> list[str]:
+        return [path for method, path in self.requests if method == "PUT"]
+
+
+def s3_store(endpoint: str, path: str | None = None, **settings: str) -> LogStore:
+    path = path or f"t-{secrets.token_hex(6)}"
+    return open_store(f"s3a://{BUCKET}/{path}", {**SETTINGS, "fs.s3a.endpoint": endpoint, **settings})
+
+
+def hadoop_store(spark: Any, root: Path) -> LogStore:
+    """A Hadoop store over the local disk.
+
+    Its rename is not atomic there; the tests that need it to be run on the other storages.
+    """
+    return HadoopStore(f"file://{root}", hadoop_session(spark), atomic_rename_schemes={"file"})
+
+
+def hadoop_session(spark: Any) -> HadoopSession:
+    context = spark.sparkContext
+    return HadoopSession(gateway=context._gateway, configuration=context._jsc.hadoopConfiguration())
