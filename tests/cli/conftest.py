@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.main import app
-from tests_cli_tables import TableInFolder
+from tables_in_folders import TableInFolder
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 

@@ -24,7 +24,7 @@ def read_by_duckdb(root: str) -> pa.Table:
     extension = next(Path(duckdb_ext.__path__[0]).rglob("delta.duckdb_extension"))
     connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
-    return connection.execute("SELECT * FROM delta_scan($root)", {"root": root}).to_arrow_table()
+    return connection.execute("SELECT * FROM delta_scan($root)", {"root": root}).fetch_arrow_table()
 
 
 def read_by_polars(root: str) -> pa.Table:

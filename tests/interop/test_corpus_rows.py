@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.errors.protocol import UnsafePathError
 from interop.arrow_rows import explain, rows_of
 from interop.readers import read_by_delta_rs
-from interop.corpus_tables import LOG_ONLY, REFUSED, Expectation, expectations, expected_table, folder_of, names
+from interop.corpus_tables import LOG_ONLY, OUTSIDE, REFUSED, Expectation, expectations, expected_table, folder_of, names
 
 pytestmark = pytest.mark.spark
 
 EXPECTATIONS = expectations()
-WITHOUT_EXPECTATION = sorted(set(names()) - REFUSED.keys() - LOG_ONLY - {found.name for found in EXPECTATIONS})
+WITHOUT_EXPECTATION = sorted(set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE - {found.name for found in EXPECTATIONS})
 
 
 @pytest.mark.parametrize("expectation", EXPECTATIONS, ids=str)
@@ -47,6 +48,11 @@ def test_what_cannot_be_read_is_refused(delta: SparkSession, corpus: Path, name:
 @pytest.mark.parametrize("name", sorted(LOG_ONLY))
 def test_missing_data_files_are_an_error(either: SparkSession, corpus: Path, name: str) -> None:
     """Covers fault F48: rows that are gone never read as an empty table."""
-    frame = either.read.format("delta").load(str(corpus / folder_of(name)))
     with pytest.raises(Exception, match=r"(?i)no such file|does not exist|FILE_NOT_EXIST|not found"):
-        frame.toArrow()
+        either.read.format("delta").load(str(corpus / folder_of(name))).toArrow()
+
+
+@pytest.mark.parametrize("name", sorted(OUTSIDE))
+def test_files_outside_the_table_are_refused(either: SparkSession, corpus: Path, name: str) -> None:
+    with pytest.raises(UnsafePathError, match="/some/unqualified"):
+        either.read.format("delta").load(str(corpus / folder_of(name))).toArrow()

@@ -275,6 +275,31 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
             raise typer.Exit(1)
 
 
+@app.command(epilog=_examples("demo ./flights", "demo ./flights --rows 20000"))
+def demo(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder for the table, made new.", show_default=False)],
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", min=100, help="Only about so many flights. [default: all 336,776]", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Make a Delta table of 336,776 real flights, written by four processes at once, and show what it can do.
+
+    Takes about a minute. Needs Java 17 and the flights: pip install "anabranch\\[demo]". Leaves the table for
+    you to explore. A folder that holds anything but an earlier demo table is left alone.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.demo import run_demo
+        from anabranch.cli.output import console, error_console
+
+        out = error_console() if as_json else console()
+        result = run_demo(path, rows=rows, say=out.print, show_history=not as_json)
+        if as_json:
+            print_json(result.document())
+
+
 def run() -> None:
     """The entry point of the program."""
     for stream in (sys.stdout, sys.stderr):

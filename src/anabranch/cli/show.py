@@ -84,8 +84,7 @@ def first_rows(
             if found > limit:
                 break
     fields = [snapshot.schema[name] for name in chosen]
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in reader.row_types], names=schema.names)
-    whole = pa.Table.from_batches(batches or [empty]).select(chosen)
+    whole = pa.Table.from_batches(batches, schema=reader.row_schema).select(chosen)
     return ShownRows(
         snapshot=snapshot,
         condition=condition,

@@ -7,20 +7,22 @@ goes to PySpark as it was.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from anabranch.commands.read import read_name, read_path
 from anabranch.commands.table_access import is_delta_name
 from anabranch.commands.write import insert_into, save, save_as_table
 from anabranch.commands.write_options import WriteOptions
-from anabranch.datasource.recorded_calls import columns_of, note_calls, noted
+from anabranch.datasource.recorded_calls import columns_of, note_calls, note_table, noted
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.delta_session import DeltaSession
 
@@ -32,10 +34,10 @@ _lock = threading.Lock()
 def enable_readers_and_writers(spark: SparkSession) -> None:
     """Let `spark` read and write `delta`. Calling it again changes nothing."""
     with _lock:
-        for reader, writer, session in _classes_of(spark):
-            if reader not in _wrapped:
-                _wrap(reader, writer, session)
-                _wrapped.add(reader)
+        classes = _classes_of(spark)
+        if classes.session not in _wrapped:
+            _wrap(classes)
+            _wrapped.add(classes.session)
         _enabled.add(spark)
 
 
@@ -44,25 +46,58 @@ def is_enabled(spark: SparkSession) -> bool:
     return spark in _enabled
 
 
-def _classes_of(spark: SparkSession) -> Iterator[tuple[type, type, type]]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _PySparkClasses:
+    """What is wrapped, for one kind of session."""
+
+    session: type
+    reader: type
+    writer: type
+    writer_v2: type
+    stream_reader: type
+    stream_writer: type
+
+
+def _classes_of(spark: SparkSession) -> _PySparkClasses:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
-        from pyspark.sql.connect.readwriter import DataFrameReader as ConnectReader
-        from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
+        # Only a session that is there already brings the packages that these modules need.
+        from pyspark.sql.connect import readwriter  # noqa: PLC0415
+        from pyspark.sql.connect.streaming import readwriter as streaming  # noqa: PLC0415
 
-        yield ConnectReader, ConnectWriter, type(spark)
-    else:
-        yield DataFrameReader, DataFrameWriter, SparkSession
+        return _PySparkClasses(
+            session=type(spark),
+            reader=readwriter.DataFrameReader,
+            writer=readwriter.DataFrameWriter,
+            writer_v2=readwriter.DataFrameWriterV2,
+            stream_reader=streaming.DataStreamReader,
+            stream_writer=streaming.DataStreamWriter,
+        )
+    return _PySparkClasses(
+        session=SparkSession,
+        reader=DataFrameReader,
+        writer=DataFrameWriter,
+        writer_v2=DataFrameWriterV2,
+        stream_reader=DataStreamReader,
+        stream_writer=DataStreamWriter,
+    )
 
 
-def _wrap(reader: type, writer: type, session: type) -> None:
-    note_calls(reader)
-    note_calls(writer)
-    _replace(reader, "load", _load)
-    _replace(reader, "table", _table)
-    _replace(writer, "save", _save)
-    _replace(writer, "saveAsTable", _save_as_table)
-    _replace(writer, "insertInto", _insert_into)
-    _replace(session, "table", _session_table)
+def _wrap(classes: _PySparkClasses) -> None:
+    for cls in (classes.reader, classes.writer, classes.writer_v2, classes.stream_reader, classes.stream_writer):
+        note_calls(cls)
+    note_table(classes.writer_v2)
+    _replace(classes.reader, "load", _load)
+    _replace(classes.reader, "table", _table)
+    _replace(classes.writer, "save", _save)
+    _replace(classes.writer, "saveAsTable", _save_as_table)
+    _replace(classes.writer, "insertInto", _insert_into)
+    _replace(classes.session, "table", _session_table)
+    for name in ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"):
+        _replace(classes.writer_v2, name, _refuse_write_to(name))
+    for name in ("load", "table"):
+        _replace(classes.stream_reader, name, _refuse_stream(f"readStream.{name}"))
+    for name in ("start", "toTable"):
+        _replace(classes.stream_writer, name, _refuse_stream(f"writeStream.{name}"))
 
 
 def _replace(cls: type, name: str, replacement: Callable[..., Any]) -> None:
@@ -80,7 +115,9 @@ def _replace(cls: type, name: str, replacement: Callable[..., Any]) -> None:
 def _session_of(instance: Any) -> SparkSession:
     if type(instance).__name__ == "SparkSession":
         return cast("SparkSession", instance)
-    return cast("SparkSession", getattr(instance, "_spark", None) or instance._client)
+    # PySpark's classes differ in what they call it.
+    found = next(vars(instance)[name] for name in ("_spark", "_client", "_session") if name in vars(instance))
+    return cast("SparkSession", found)
 
 
 def _means_delta(instance: Any, format: str | None) -> bool:
@@ -165,6 +202,31 @@ def _insert_into(original: Callable[..., Any], self: Any, tableName: str, overwr
     return None
 
 
+def _refuse_write_to(name: str) -> Callable[..., Any]:
+    """`writeTo` on a Delta table, which it would otherwise bypass."""
+
+    def refuse(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+        told = noted(self)
+        known = told.table is not None and is_delta_name(DeltaSession.of(_session_of(self)), told.table)
+        if not (known or str(told.format).lower() == "delta"):
+            return original(self, *args, **kwargs)
+        instead = 'Use df.write.format("delta").saveAsTable or insertInto.'
+        raise UnsupportedOperationError(operation=f"writeTo(…).{name} on a Delta table", instead=instead)
+
+    return refuse
+
+
+def _refuse_stream(call: str) -> Callable[..., Any]:
+    """Streams over Delta tables, which a plain data source of that name would not do right."""
+
+    def refuse(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(kwargs.get("format") or noted(self).format).lower() == "delta":
+            raise UnsupportedOperationError(operation=f"{call} with format delta")
+        return original(self, *args, **kwargs)
+
+    return refuse
+
+
 def _options(
     writer: Any, mode: Any, partition_by: Any, options: dict[str, Any], default_mode: str = "errorifexists"
 ) -> tuple[DeltaSession, WriteOptions]:
@@ -189,6 +251,6 @@ def _options(
 def _frame(writer: Any) -> DataFrame:
     if isinstance(writer, DataFrameWriter):
         return writer._df
-    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame  # noqa: PLC0415
 
     return ConnectFrame(writer._df, writer._spark)

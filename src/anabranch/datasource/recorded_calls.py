@@ -25,6 +25,8 @@ class Noted:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     bucketed: bool = False
+    table: str | None = None
+    """Of `writeTo`."""
 
     def set_option(self, key: str, value: Any) -> None:
         if value is None:
@@ -50,6 +52,19 @@ def note_calls(cls: type) -> None:
             setattr(cls, name, _noting(original, note))
 
 
+def note_table(cls: type) -> None:
+    """From now on, note which table a `DataFrameWriterV2` is made for."""
+    original = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        names = [value for value in (*args, kwargs.get("table")) if isinstance(value, str)]
+        noted(self).table = names[0] if names else None
+
+    cls.__init__ = init  # type: ignore[misc]
+
+
 def columns_of(arguments: tuple[Any, ...]) -> tuple[str, ...]:
     """Column names given one by one or as one list."""
     if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)):
@@ -67,8 +82,8 @@ def _noting(original: Callable[..., Any], note: Callable[..., None]) -> Callable
     return call
 
 
-def _note_format(state: Noted, source: str) -> None:
-    state.format = source
+def _note_format(state: Noted, *source: str, **named: str) -> None:
+    state.format = next(iter((*source, *named.values())))
 
 
 def _note_mode(state: Noted, saveMode: str | None) -> None:
@@ -103,6 +118,7 @@ def _note_bucket_by(state: Noted, *_: Any, **__: Any) -> None:
 
 _NOTES: dict[str, Callable[..., None]] = {
     "format": _note_format,
+    "using": _note_format,
     "mode": _note_mode,
     "option": _note_option,
     "options": _note_options,

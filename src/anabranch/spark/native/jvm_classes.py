@@ -18,6 +18,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "BytesReader": ("org.apache.hadoop.io.WritableComparator",),
     "CollectionConverters": ("scala.jdk.javaapi.CollectionConverters",),
     "DataType": (f"{_SQL}.types.DataType",),
+    "DataTypeUtils": (f"{_SQL}.catalyst.types.DataTypeUtils",),
     "ExpressionUtils": (f"{_SQL}.classic.ExpressionUtils",),
     "FileFormatWriter": (f"{_DATASOURCES}.FileFormatWriter",),
     "FileStatus": ("org.apache.hadoop.fs.FileStatus",),

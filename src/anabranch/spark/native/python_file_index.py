@@ -134,12 +134,13 @@ class PythonFileIndex:
         if not self._partition_schema.fields:
             return [self._values.classes.GenericInternalRow(object_array(self._values.gateway, ()))] * len(members)
         texts = [tuple(self._cells(files[0], hidden)) for files in members]
-        as_text = StructType(
-            [StructField(field.name, _stored_as(field.dataType)) for field in self._partition_schema]
-        )
+        as_text = StructType([StructField(field.name, self._cell_type(field.name)) for field in self._partition_schema])
         typed = [F.col(quoted_name(field.name)).cast(field.dataType) for field in self._partition_schema]
         frame = self._spark.createDataFrame(texts, as_text).coalesce(1).select(*typed)
         return list(frame._jdf.queryExecution().executedPlan().executeCollect())  # type: ignore[attr-defined]
+
+    def _cell_type(self, name: str) -> DataType:
+        return BinaryType() if name == self._hidden_rows_column else StringType()
 
     def _cells(self, file: int, hidden: dict[int, bytes]) -> list[Any]:
         cells: list[Any] = [column[int(self._listing.group_of[file])].as_py() for column in self._listing.groups]
@@ -155,15 +156,14 @@ class PythonFileIndex:
 
     def _passes_one(self, row: Any, expression: Any) -> bool:
         classes = self._values.classes
-        attributes = expression.references().toSeq()
-        cells = []
-        for i in range(attributes.size()):
-            ordinal = self._partition_schema.names.index(attributes.apply(i).name())
-            cells.append(row.get(ordinal, self._values.type(self._partition_schema[ordinal].dataType)))
-        bound = classes.BindReferences.bindReference(expression, classes.AttributeSeq(attributes), False)
+        # The filter's attributes are new in every plan: they stand for ours of the same name.
+        named = {attribute.name(): attribute for attribute in _items(expression.references().toSeq())}
+        own = _items(classes.DataTypeUtils.toAttributes(self._values.type(self._partition_schema)))
+        inputs = self._values.seq(named.get(attribute.name(), attribute) for attribute in own)
+        bound = classes.BindReferences.bindReference(expression, classes.AttributeSeq(inputs), False)
         predicate = classes.InterpretedPredicate(bound)
         predicate.initialize(0)
-        return bool(predicate.eval(classes.GenericInternalRow(object_array(self._values.gateway, tuple(cells)))))
+        return bool(predicate.eval(row))
 
     def _status(self, file: int) -> Any:
         listing, classes = self._listing, self._values.classes
@@ -176,6 +176,5 @@ class PythonFileIndex:
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
 
-def _stored_as(data_type: DataType) -> DataType:
-    """What a cell is handed over as: text, but for hidden rows."""
-    return BinaryType() if isinstance(data_type, BinaryType) else StringType()
+def _items(seq: Any) -> list[Any]:
+    return [seq.apply(i) for i in range(seq.size())]

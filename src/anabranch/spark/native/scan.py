@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapType, StructField, StructType
 
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.paths import walk
@@ -34,6 +34,8 @@ _FIELD_ID_READ = "spark.sql.parquet.fieldId.read.enabled"
 _UUID_NAME = "col-"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A live file that is missing or damaged is an error, whatever the session does for other data."""
+_LEAVES_OF_OURS = 4
+"""File id, hidden rows, row index and the struct around it."""
 _identities = itertools.count()
 
 
@@ -46,7 +48,7 @@ class _Layout:
     partition_fields: StructType
     has_vectors: bool
     columnar: bool
-    """Whether Spark reads the whole table batch by batch."""
+    """Whether Spark reads all columns batch by batch, and filters rows where they are."""
     with_positions: bool
 
     @property
@@ -95,11 +97,16 @@ class NativeScan:
             columnar=True,
             with_positions=request.with_positions,
         )
-        if not layout.has_vectors:
-            return layout
-        whole = StructType([*read_schema.fields, *layout.partition_schema.fields, StructField(ROW_INDEX_COLUMN, IntegerType())])
-        columnar = self._values.classes.ParquetFileFormat().supportBatch(self._values.session, self._values.type(whole))
-        return dataclasses.replace(layout, columnar=bool(columnar))
+        return dataclasses.replace(layout, columnar=self._is_columnar(layout)) if layout.has_vectors else layout
+
+    def _is_columnar(self, layout: _Layout) -> bool:
+        """Whether rows of the whole table pass from the reader to a filter without being copied."""
+        if self._values.setting("spark.sql.codegen.wholeStage").lower() != "true":
+            return False
+        if _leaf_count(layout.read_schema) + _LEAVES_OF_OURS > int(self._values.setting("spark.sql.codegen.maxFields")):
+            return False
+        format_ = self._values.classes.ParquetFileFormat()
+        return bool(format_.supportBatch(self._values.session, self._values.type(layout.read_schema)))
 
     def _file_index(self, request: ScanRequest, layout: _Layout) -> Any:
         reader = ScanReader(
@@ -161,17 +168,20 @@ class NativeScan:
     def _relation(self, request: ScanRequest, layout: _Layout, index: Any) -> Any:
         data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
         options = {**dict(request.options), **_STRICT}
-        format_ = self._values.classes.ParquetFileFormat()
-        if request.column_mapping.maps:
-            if self._driver is not None:
-                by_id = request.column_mapping is ColumnMappingMode.ID
-                format_ = self._driver.new(
-                    "MappedParquet", self._values.type(layout.read_schema), by_id, not by_id or _has_unique_names(request)
-                )
-            else:
-                data_schema = stored_schema(layout.read_schema, request.column_mapping)
-                partition_schema = _physical_partitions(partition_schema, request)
-                options[_FIELD_ID_READ] = str(request.column_mapping is ColumnMappingMode.ID).lower()
+        format_, session = self._values.classes.ParquetFileFormat(), self._values.session
+        by_id = request.column_mapping is ColumnMappingMode.ID
+        # A pushed filter goes by name. By id, another column of some file may have that name.
+        pushes_filters = not by_id or _has_unique_names(request)
+        if request.column_mapping.maps and self._driver is not None:
+            table = self._values.type(layout.read_schema)
+            format_ = self._driver.new("MappedParquet", table, by_id, pushes_filters)
+        elif request.column_mapping.maps:
+            data_schema = stored_schema(layout.read_schema, request.column_mapping)
+            partition_schema = _physical_partitions(partition_schema, request)
+            options[_FIELD_ID_READ] = str(by_id).lower()
+            if not pushes_filters:
+                session = session.cloneSession()
+                session.conf().set("spark.sql.parquet.filterPushdown", "false")
         return self._values.classes.HadoopFsRelation(
             index,
             self._values.type(partition_schema),
@@ -179,7 +189,7 @@ class NativeScan:
             self._values.none(),
             format_,
             self._values.string_map(options),
-            self._values.session,
+            session,
         )
 
     def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
@@ -208,6 +218,17 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     elif not layout.has_vectors and frame.columns == request.schema.names:
         return frame
     return frame.select(*columns)
+
+
+def _leaf_count(data_type: DataType) -> int:
+    """Fields as Spark's code generation counts them."""
+    if isinstance(data_type, StructType):
+        return sum(_leaf_count(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return _leaf_count(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _leaf_count(data_type.keyType) + _leaf_count(data_type.valueType)
+    return 1
 
 
 def _row_index(frame: DataFrame) -> Column:

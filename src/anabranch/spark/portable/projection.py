@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from anabranch.schema.column_mapping import ColumnMappingMode, to_physical
+from anabranch.schema.comparison import as_nullable
+from anabranch.schema.paths import FieldPath, transform
 from anabranch.schema.visibility import visible_schema
 from anabranch.schema.void import without_void
 from anabranch.spark.table_identifiers import quote
@@ -30,7 +31,7 @@ def table_column(field: StructField, source: Column, source_type: DataType | Non
 
     Structs are cast where their physical names differ: Spark matches fields by position then.
     """
-    stored = _nullable(field.dataType, with_metadata=False)
+    stored = _bare_type(field)
     inner = without_void(stored) if isinstance(stored, StructType) else stored
     value = source if source_type in (None, inner) else source.cast(inner)
     if isinstance(stored, StructType) and inner != stored:
@@ -57,37 +58,18 @@ def column(name: str) -> Column:
 
 def empty_columns(schema: StructType, extra: Mapping[str, DataType]) -> list[Column]:
     """Nulls of the table's types."""
-    columns = [
-        named(F.lit(None).cast(_nullable(field.dataType, with_metadata=False)), field) for field in schema.fields
-    ]
+    columns = [named(F.lit(None).cast(_bare_type(field)), field) for field in schema.fields]
     return [*columns, *(F.lit(None).cast(kind).alias(name) for name, kind in extra.items())]
 
 
 def bare(schema: StructType) -> StructType:
     """`schema` without metadata and with nulls allowed at every level."""
-    return _nullable(schema, with_metadata=False)
+
+    def strip(_path: FieldPath, field: StructField) -> StructField:
+        return StructField(field.name, field.dataType)
+
+    return as_nullable(transform(schema, strip))
 
 
-def nullable(schema: StructType) -> StructType:
-    """`schema` with nulls allowed at every level, metadata kept."""
-    return _nullable(schema, with_metadata=True)
-
-
-_Type = TypeVar("_Type", bound=DataType)
-
-
-def _nullable(data_type: _Type, *, with_metadata: bool) -> _Type:
-    changed: DataType = data_type
-    match data_type:
-        case StructType():
-            fields = []
-            for field in data_type.fields:
-                inner = _nullable(field.dataType, with_metadata=with_metadata)
-                fields.append(StructField(field.name, inner, metadata=field.metadata if with_metadata else None))
-            changed = StructType(fields)
-        case ArrayType():
-            changed = ArrayType(_nullable(data_type.elementType, with_metadata=with_metadata))
-        case MapType():
-            key = _nullable(data_type.keyType, with_metadata=with_metadata)
-            changed = MapType(key, _nullable(data_type.valueType, with_metadata=with_metadata))
-    return cast("_Type", changed)
+def _bare_type(field: StructField) -> DataType:
+    return bare(StructType([field])).fields[0].dataType

@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from anabranch.schema.column_mapping import physical_name
+from anabranch.schema.comparison import as_nullable
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import FileListing
 from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles
-from anabranch.spark.portable.projection import bare, column, nullable, table_column
+from anabranch.spark.portable.projection import bare, column, table_column
 
 _FILE_NUMBER = "file_number"
 
@@ -47,7 +48,7 @@ def python_frame(
     read = _ReadFiles(
         reader=RowReader(
             data_files=data_files,
-            schema=nullable(request.schema),
+            schema=as_nullable(request.schema),
             partition_columns=request.partition_columns,
             column_mapping=request.column_mapping,
             time_zone=time_zone,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.actions import AddFile
+from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_columns import indexed_columns
-from anabranch.schema.column_mapping import physical_name
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.portable.arrow_types import file_schema
@@ -45,33 +49,73 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
         frame = frame.sortWithinPartitions(
             *(_plain_name(schema.names.index(name)) for name in request.partition_columns)
         )
-    rows = frame.mapInArrow(_task(spark, request, schema), _RESULT).toArrow().to_pylist()
-    adds = sorted((_add_file(row) for row in rows), key=lambda add: add.path)
+    task = write_task(
+        table_root=request.table_root,
+        schema=schema,
+        partition_columns=request.partition_columns,
+        column_mapping=request.column_mapping,
+        properties=request.properties,
+        options=request.options,
+        codec=spark.conf.get(_CODEC_SETTING),
+        max_records_per_file=request.max_records_per_file,
+    )
+    written = frame.mapInArrow(task, _RESULT).toArrow()
+    adds = sorted(adds_of(written), key=lambda add: add.path)
     return WrittenFiles(
         adds=tuple(adds),
-        num_rows=sum(row["num_rows"] for row in rows),
+        num_rows=sum(written["num_rows"].to_pylist()),
         size_bytes=sum(add.size for add in adds),
     )
 
 
-def _task(spark: SparkSession, request: WriteRequest, schema: StructType) -> WriteTask:
-    properties, mode = request.properties, request.column_mapping
-    stored = [(i, field) for i, field in enumerate(schema.fields) if field.name not in request.partition_columns]
+def write_task(
+    *,
+    table_root: str,
+    schema: StructType,
+    partition_columns: Sequence[str],
+    column_mapping: ColumnMappingMode,
+    properties: TableProperties,
+    options: Sequence[tuple[str, str]] = (),
+    codec: str | None = None,
+    max_records_per_file: int | None = None,
+    open_files_max: int = 1,
+) -> WriteTask:
+    """Writes rows of `schema`, the table's without void. `codec` is used where neither options nor table name one.
+
+    Raises `InvalidOptionError`.
+    """
+    stored = [(i, field) for i, field in enumerate(schema.fields) if field.name not in partition_columns]
     return WriteTask(
-        table_root=request.table_root,
-        storage_options={key: value for key, value in request.options if "." in key},
-        file_schema=file_schema(StructType([field for _, field in stored]), mode),
+        table_root=table_root,
+        storage_options={key: value for key, value in options if "." in key},
+        file_schema=file_schema(StructType([field for _, field in stored]), column_mapping),
         data_columns=[i for i, _ in stored],
         partition_columns={
-            physical_name(schema[name], mode): (schema.names.index(name), schema[name].dataType)
-            for name in request.partition_columns
+            physical_name(schema[name], column_mapping): (schema.names.index(name), schema[name].dataType)
+            for name in partition_columns
         },
-        stats_types=indexed_columns(schema, properties, partition_columns=request.partition_columns),
+        stats_types=indexed_columns(schema, properties, partition_columns=partition_columns),
         string_prefix_length=properties.string_prefix_length,
-        compression=_compression(spark, request),
+        compression=_compression(options, properties, codec),
         random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else None,
-        max_records_per_file=request.max_records_per_file,
+        max_records_per_file=max_records_per_file,
+        open_files_max=open_files_max,
     )
+
+
+def adds_of(written: pa.Table | pa.RecordBatch) -> list[AddFile]:
+    """Rows of `WRITTEN_FILES` as actions."""
+    return [
+        AddFile(
+            path=row["path"],
+            partition_values=dict(row["partition_values"]),
+            size=row["size"],
+            modification_time=row["modification_time"],
+            data_change=True,
+            stats=row["stats"],
+        )
+        for row in written.to_pylist()
+    ]
 
 
 def _plain_name(position: int) -> str:
@@ -90,21 +134,10 @@ def _without_void(frame: DataFrame, schema: StructType, kept: StructType) -> Dat
     return frame.select(*columns)
 
 
-def _compression(spark: SparkSession, request: WriteRequest) -> str:
-    given = {key.lower(): value for key, value in request.options}.get("compression")
-    name = given or request.properties.compression_codec or spark.conf.get(_CODEC_SETTING) or "snappy"
-    codec = _CODECS.get(name.lower())
-    if codec is None:
+def _compression(options: Sequence[tuple[str, str]], properties: TableProperties, codec: str | None) -> str:
+    given = {key.lower(): value for key, value in options}.get("compression")
+    name = given or properties.compression_codec or codec or "snappy"
+    known = _CODECS.get(name.lower())
+    if known is None:
         raise InvalidOptionError(option="compression", value=name, problem=f"it is none of {', '.join(_CODECS)}")
-    return codec
-
-
-def _add_file(row: dict[str, object]) -> AddFile:
-    return AddFile(
-        path=str(row["path"]),
-        partition_values=dict(row["partition_values"]),  # type: ignore[call-overload]
-        size=row["size"],  # type: ignore[arg-type]
-        modification_time=row["modification_time"],  # type: ignore[arg-type]
-        data_change=True,
-        stats=row["stats"],  # type: ignore[arg-type]
-    )
+    return known

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import secrets
 import string
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,6 +31,7 @@ from anabranch.spark.portable.fitting import by_position, fit
 from anabranch.storage.opening import open_store
 
 ROW_GROUP_BYTES = 128 << 20
+"""Of Arrow data, so that no open file holds more in memory."""
 ROW_GROUP_ROWS_MAX = 1 << 20
 WRITTEN_FILES = pa.schema(
     [
@@ -45,7 +48,7 @@ _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WriteTask:
-    """Runs as `mapInArrow`; rows come sorted by partition values."""
+    """Runs as `mapInArrow`: rows in, `WRITTEN_FILES` out."""
 
     table_root: str
     storage_options: Mapping[str, str]
@@ -61,6 +64,8 @@ class WriteTask:
     random_prefix_length: int | None
     """None for partition directories."""
     max_records_per_file: int | None
+    open_files_max: int = 1
+    """How many partitions are written at once; 1 is enough where rows come sorted by partition."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = _TaskWriter(self)
@@ -68,7 +73,7 @@ class WriteTask:
             for batch in batches:
                 for values, rows in self._by_partition(batch):
                     writer.write(values, rows)
-            writer.finish_file()
+            writer.finish_all()
         if writer.written:
             yield pa.RecordBatch.from_pylist(writer.written, schema=WRITTEN_FILES)
 
@@ -88,49 +93,57 @@ class WriteTask:
 
 
 class _TaskWriter:
-    """The one file that is open, and those that are done."""
+    """The files that are open, and those that are done."""
 
     def __init__(self, task: WriteTask) -> None:
         self._task = task
         self._store = open_store(task.table_root, task.storage_options)
         context = TaskContext.get()
         self._stem = f"part-{context.partitionId() if context else 0:05d}-{uuid.uuid4()}"
-        self._file: _OpenFile | None = None
+        self._numbers = itertools.count()
+        self._open: OrderedDict[tuple[str | None, ...], _OpenFile] = OrderedDict()
+        """By partition values, the one last written to at the end."""
         self.written: list[dict[str, object]] = []
 
     def write(self, values: dict[str, str | None], rows: pa.RecordBatch) -> None:
         """Append the rows to the files of that partition."""
-        limit = self._task.max_records_per_file
+        key, limit = tuple(values.values()), self._task.max_records_per_file
         while rows.num_rows:
-            if self._file is not None and (self._file.values != values or self._file.num_rows == limit):
-                self.finish_file()
-            if self._file is None:
-                self._file = self._open(values)
-            room = rows.num_rows if limit is None else limit - self._file.num_rows
-            self._file.write(rows.slice(0, room))
+            file = self._open.get(key) or self._new_file(key, values)
+            self._open.move_to_end(key)
+            room = rows.num_rows if limit is None else limit - file.num_rows
+            file.write(rows.slice(0, room))
             rows = rows.slice(room)
+            if file.num_rows == limit:
+                self._finish(key)
 
-    def finish_file(self) -> None:
-        """Complete the open file, if there is one."""
-        if self._file is not None:
-            self.written.append(self._file.finish())
-            self._file = None
+    def finish_all(self) -> None:
+        """Complete the open files."""
+        while self._open:
+            self._finish(next(iter(self._open)))
 
     @contextlib.contextmanager
     def abandoning_on_failure(self) -> Iterator[None]:
-        """Leave no half file behind."""
+        """Leave no half files behind."""
         try:
             yield
         except BaseException:
-            if self._file is not None:
-                self._file.output.abandon()
+            for file in self._open.values():
+                file.output.abandon()
             raise
 
-    def _open(self, values: dict[str, str | None]) -> _OpenFile:
-        name = f"{self._stem}-c{len(self.written):03d}{_suffix(self._task.compression)}.parquet"
+    def _finish(self, key: tuple[str | None, ...]) -> None:
+        self.written.append(self._open[key].finish())
+        del self._open[key]
+
+    def _new_file(self, key: tuple[str | None, ...], values: dict[str, str | None]) -> _OpenFile:
+        while len(self._open) >= self._task.open_files_max:
+            self._finish(next(iter(self._open)))
+        name = f"{self._stem}-c{next(self._numbers):03d}{_suffix(self._task.compression)}.parquet"
         directory = self._directory(values)
         path = f"{directory}/{name}" if directory else name
-        return _OpenFile(self._task, DataOutput(self._store, path), path, values)
+        file = self._open[key] = _OpenFile(self._task, DataOutput(self._store, path), path, values)
+        return file
 
     def _directory(self, values: dict[str, str | None]) -> str:
         length = self._task.random_prefix_length

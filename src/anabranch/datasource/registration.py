@@ -1,0 +1,33 @@
+"""Making Spark know the format `delta` by name."""
+
+from __future__ import annotations
+
+import pyspark.sql.datasource
+from pyspark.sql import SparkSession
+
+from anabranch.datasource.delta_source import DeltaDataSource, SessionFacts
+
+_PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+_TIME_ZONE_SETTING = "spark.sql.session.timeZone"
+_HADOOP = "spark.hadoop."
+
+
+def register(spark: SparkSession) -> None:
+    """Let `spark` read and append to Delta tables as format `delta`, through public API alone.
+
+    Python workers must be able to import anabranch. Of the session, its time zone and its `spark.hadoop.*`
+    settings are taken as they are now; register again after changing them. Calling it again is harmless.
+
+    Where PySpark can hand filters to Python sources, it is set to, unless the session says not to: without
+    that, no file is ever skipped.
+    """
+    if hasattr(pyspark.sql.datasource, "Filter") and spark.conf.get(_PUSHDOWN_SETTING, None) is None:
+        spark.conf.set(_PUSHDOWN_SETTING, "true")
+    settings = dict(spark.conf.getAll)
+    facts = SessionFacts(
+        time_zone=settings.get(_TIME_ZONE_SETTING) or spark.conf.get(_TIME_ZONE_SETTING) or "UTC",
+        file_system={key: value for key, value in settings.items() if key.startswith(_HADOOP)},
+    )
+    # The class travels to Python workers, and what it knows of the session with it.
+    source = type(DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "__module__": __name__})
+    spark.dataSource.register(source)

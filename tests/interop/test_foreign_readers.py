@@ -1,0 +1,81 @@
+"""What anabranch writes, others read: delta-rs, DuckDB (Delta's Rust kernel) and Polars."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from interop.arrow_rows import explain, rows_of
+from interop.readers import READERS
+from interop.written_tables import KINDS, WrittenTable, write_table
+
+pytestmark = pytest.mark.spark
+
+REFUSALS: dict[tuple[str, str], str] = {}
+"""What a reader says of a table that it does not support."""
+
+
+@pytest.fixture(scope="module")
+def written(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], WrittenTable]:
+    """The table of a kind, written once."""
+    folder = tmp_path_factory.mktemp("written")
+    tables: dict[str, WrittenTable] = {}
+
+    def table(kind: str) -> WrittenTable:
+        if kind not in tables:
+            tables[kind] = write_table(delta, kind, folder)
+        return tables[kind]
+
+    return table
+
+
+def check(reader: str, kind: str, root: str, table: WrittenTable) -> None:
+    refusal = REFUSALS.get((reader, kind))
+    if refusal is not None:
+        with pytest.raises(Exception, match=refusal):
+            READERS[reader](root)
+        return
+    found = READERS[reader](root)
+    assert explain(rows_of(found, table.columns), table.rows) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_we_read_what_we_write(either: SparkSession, written: Callable[[str], WrittenTable], kind: str) -> None:
+    table = written(kind)
+    found = either.read.format("delta").load(table.root).toArrow()
+    assert tuple(found.column_names) == table.columns
+    assert explain(rows_of(found), table.rows) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_others_read_what_we_write(written: Callable[[str], WrittenTable], reader: str, kind: str) -> None:
+    table = written(kind)
+    check(reader, kind, table.root, table)
+
+
+@pytest.mark.parametrize("kind", ["long history", "deletion vectors", "v2 checkpoints", "row tracking"])
+@pytest.mark.parametrize("reader", [*READERS, "anabranch"])
+def test_checkpoints_stand_for_the_commits_before_them(
+    delta: SparkSession, written: Callable[[str], WrittenTable], tmp_path: Path, reader: str, kind: str
+) -> None:
+    """Covers fault F38 in part: commits that a checkpoint covers are gone, as after a clean-up."""
+    table, root = written(kind), str(tmp_path / "copy")
+    shutil.copytree(table.root, root)
+    log = Path(root, "_delta_log")
+    checkpointed = max(int(match[1]) for file in log.iterdir() if (match := re.match(r"(\d{20})\.checkpoint", file.name)))
+    assert checkpointed >= 10
+    for file in log.iterdir():
+        match = re.fullmatch(r"(\d{20})(\.json|\.crc|\.checkpoint.*)", file.name)
+        if match and int(match[1]) < checkpointed:
+            file.unlink()
+    if reader == "anabranch":
+        found = delta.read.format("delta").load(root).toArrow()
+        assert explain(rows_of(found, table.columns), table.rows) == ""
+    else:
+        check(reader, kind, root, table)

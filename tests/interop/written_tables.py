@@ -1,0 +1,142 @@
+"""Tables that anabranch writes for others to read, and the rows that must be in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from interop.arrow_rows import Rows, rows_of
+
+ODD_TEXTS = ["a b", "x=y", "50%", "%20", "ü/ß", "'quoted\"", "{a,b}*?", "#?", "a:b\\c", "tab\there", "日本", "+", "~"]
+
+ALL_TYPES = """
+  SELECT 1 AS row_number, true AS flag, CAST(-128 AS TINYINT) AS tiny, CAST(32767 AS SMALLINT) AS small,
+    -2147483648 AS whole, 9223372036854775807 AS big, CAST('NaN' AS FLOAT) AS narrow, CAST('-Infinity' AS DOUBLE) AS wide,
+    CAST(-999.99 AS DECIMAL(5, 2)) AS money, CAST('9999999999999999999999999999.9999999999' AS DECIMAL(38, 10)) AS exact,
+    CAST(0 AS DECIMAL(18, 18)) AS fraction, 'ü\U0001f600 "quoted" \\\\ \\n' AS words, X'00FF10' AS bytes,
+    DATE'0001-01-01' AS day, TIMESTAMP'0001-01-01 00:00:00.000001' AS moment,
+    TIMESTAMP_NTZ'1582-10-15 00:00:00' AS wall_clock,
+    named_struct('a', 1, 'b', named_struct('c', array(1.5D, NULL))) AS record,
+    array('x', NULL, '') AS list, map('k', 1L, 'n', NULL) AS pairs,
+    array(map('deep', named_struct('d', DATE'1969-12-31'))) AS deep
+  UNION ALL SELECT 2, false, 127Y, -32768S, 2147483647, -9223372036854775808, CAST(-0.0 AS FLOAT), 1e-300,
+    CAST(0.01 AS DECIMAL(5, 2)), CAST(-1 AS DECIMAL(38, 10)), CAST('0.123456789012345678' AS DECIMAL(18, 18)), '', X'',
+    DATE'9999-12-31', TIMESTAMP'9999-12-31 23:59:59.999999', TIMESTAMP_NTZ'9999-12-31 23:59:59.999999',
+    named_struct('a', NULL, 'b', named_struct('c', CAST(array() AS ARRAY<DOUBLE>))), CAST(array() AS ARRAY<STRING>),
+    CAST(map() AS MAP<STRING, BIGINT>), CAST(array() AS ARRAY<MAP<STRING, STRUCT<d: DATE>>>)
+  UNION ALL SELECT 3, NULL, NULL, NULL, NULL, NULL, CAST(1.1 AS FLOAT), 0.1D, NULL, NULL, NULL, 'plain', NULL,
+    DATE'1969-12-31', TIMESTAMP'1969-12-31 23:59:59.999999', TIMESTAMP_NTZ'1969-07-20 20:17:40',
+    named_struct('a', 3, 'b', NULL), NULL, NULL, array(NULL, map())
+  UNION ALL SELECT 4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL
+"""
+
+PARTITION_TYPES = """
+  SELECT id, CAST(id AS TINYINT) AS tiny, CAST(-id AS SMALLINT) AS small, CAST(id AS INT) AS whole, id * 1000000000000 AS big,
+    CAST(id / 8 AS FLOAT) AS narrow, id / 3 AS wide, CAST(-id / 4 AS DECIMAL(10, 2)) AS money,
+    DATE'1969-12-30' + CAST(id AS INT) AS day, TIMESTAMP'1969-12-31 23:59:58.5' + MAKE_DT_INTERVAL(0, 0, 0, id) AS moment,
+    TIMESTAMP_NTZ'2024-02-29 12:34:56.000001' + MAKE_DT_INTERVAL(id) AS wall_clock, id % 2 = 0 AS flag
+  FROM range(4)
+  UNION ALL SELECT 99, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTable:
+    root: str
+    rows: Rows
+    columns: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes to one table, with what makes the table what it is."""
+
+    spark: SparkSession
+    root: str
+    properties: Mapping[str, str]
+
+    def append(self, frame: DataFrame, *partition_by: str, mode: str = "append", **options: str) -> None:
+        writer = frame.write.format("delta").mode(mode).options(**{**self.properties, **options})
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(self.root)
+
+
+def all_types(writer: Writer) -> DataFrame:
+    frame = writer.spark.sql(ALL_TYPES)
+    writer.append(frame)
+    return frame
+
+
+def odd_partitions(writer: Writer) -> DataFrame:
+    frame = writer.spark.createDataFrame([*enumerate(ODD_TEXTS), (99, None)], "id long, part string")
+    writer.append(frame, "part")
+    return frame
+
+
+def typed_partitions(writer: Writer) -> DataFrame:
+    frame = writer.spark.sql(PARTITION_TYPES)
+    writer.append(frame, *frame.columns[1:])
+    return frame
+
+
+def long_history(writer: Writer) -> DataFrame:
+    """35 commits: three checkpoints, overwrites and new columns in between, and a tail behind the last."""
+    kept: list[int] = []
+    for number in range(35):
+        frame = writer.spark.range(number * 10, number * 10 + 10, 1, 1).selectExpr("id", f"'v{number}' AS word")
+        if number >= 12:
+            fields = "'n', id" if number < 23 else "'n', id, 'm', CAST(id AS STRING)"
+            frame = frame.selectExpr("*", f"named_struct({fields}) AS added")
+        overwrites = number in {7, 17}
+        writer.append(frame, mode="overwrite" if overwrites else "append", mergeSchema="true")
+        kept = [number] if overwrites else [*kept, number]
+    return writer.spark.range(kept[0] * 10, 350).selectExpr(
+        "id",
+        "concat('v', id DIV 10) AS word",
+        "named_struct('n', id, 'm', IF(id < 230, NULL, CAST(id AS STRING))) AS added",
+    )
+
+
+def odd_names(writer: Writer) -> DataFrame:
+    """Names that files could not use; a column that comes later."""
+    spark = writer.spark
+    first = spark.sql("SELECT 1 AS `a b`, named_struct('x,y', 2, 'z', 'q') AS `s;t`, 'p' AS `part=`, array(1) AS `l{}`")
+    writer.append(first, "part=")
+    writer.append(first)
+    second = first.selectExpr("*", "map('k', named_struct('in(ner', 5L)) AS `new\tone`")
+    writer.append(second, mergeSchema="true")
+    return first.unionByName(first).unionByName(second, allowMissingColumns=True)
+
+
+def several_commits(writer: Writer) -> DataFrame:
+    """12 commits, so that there is a checkpoint whatever its kind."""
+    for number in range(12):
+        frame = writer.spark.range(number * 5, number * 5 + 5, 1, 1).selectExpr("id", "CAST(id % 3 AS STRING) AS part")
+        writer.append(frame, "part")
+    return writer.spark.range(60).selectExpr("id", "CAST(id % 3 AS STRING) AS part")
+
+
+PLAIN = {"delta.enableDeletionVectors": "false"}
+
+KINDS: dict[str, tuple[Callable[[Writer], DataFrame], Mapping[str, str]]] = {
+    "all types": (all_types, PLAIN),
+    "odd partitions": (odd_partitions, PLAIN),
+    "typed partitions": (typed_partitions, PLAIN),
+    "long history": (long_history, {**PLAIN, "delta.checkpointInterval": "10"}),
+    "mapping by name": (odd_names, {**PLAIN, "delta.columnMapping.mode": "name"}),
+    "mapping by id": (odd_names, {**PLAIN, "delta.columnMapping.mode": "id"}),
+    "deletion vectors": (several_commits, {}),
+    "v2 checkpoints": (several_commits, {**PLAIN, "delta.checkpointPolicy": "v2"}),
+    "in-commit timestamps": (several_commits, {**PLAIN, "delta.enableInCommitTimestamps": "true"}),
+    "row tracking": (several_commits, {**PLAIN, "delta.enableRowTracking": "true"}),
+}
+
+
+def write_table(spark: SparkSession, kind: str, folder: Path) -> WrittenTable:
+    make, properties = KINDS[kind]
+    root = str(folder / kind)
+    expected = make(Writer(spark, root, properties)).toArrow()
+    return WrittenTable(root=root, rows=rows_of(expected), columns=tuple(expected.column_names))

@@ -1,0 +1,156 @@
+"""A real writer without Spark, run as processes of its own: `python appender.py NAME ARGUMENTS`.
+
+Each append is one Parquet file of `ROWS` rows (writer, number, row) and one commit.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.clock import SystemClock
+from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.opening import open_store
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+
+ROWS = 3
+COLUMNS = ("writer", "number", "row")
+STORAGE = "ANABRANCH_TEST_STORAGE"
+"""Settings of the storage, as JSON; in the environment of a process."""
+
+
+def table_in(store: LogStore) -> Table:
+    return Table(store, SystemClock(), random.SystemRandom())
+
+
+def opened(url: str) -> Table:
+    return table_in(open_store(url, json.loads(os.environ.get(STORAGE, "{}"))))
+
+
+def create(table: Table, properties: Mapping[str, str] | None = None) -> None:
+    schema = StructType([StructField(name, LongType()) for name in COLUMNS])
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        format=PARQUET,
+        schema_string=schema.json(),
+        partition_columns=[],
+        configuration=dict(properties or {}),
+        created_time=int(time.time() * 1000),
+    )
+    protocol = Protocol(min_reader_version=1, min_writer_version=2)
+    table.begin(Operation(name="CREATE TABLE")).commit([protocol, metadata])
+
+
+def append(table: Table, *, writer: int, number: int) -> int:
+    """The version that holds the rows; the file is durable before the commit."""
+    rows = {"writer": [writer] * ROWS, "number": [number] * ROWS, "row": list(range(ROWS))}
+    written = io.BytesIO()
+    pq.write_table(pa.table(rows), written)
+    path = f"part-{uuid.uuid4()}.parquet"
+    table.store.put(path, written.getvalue())
+    stats = {
+        "numRecords": ROWS,
+        "minValues": {name: min(values) for name, values in rows.items()},
+        "maxValues": {name: max(values) for name, values in rows.items()},
+        "nullCount": dict.fromkeys(COLUMNS, 0),
+    }
+    file = AddFile(
+        path=path,
+        partition_values={},
+        size=written.tell(),
+        modification_time=int(time.time() * 1000),
+        data_change=True,
+        stats=json.dumps(stats),
+    )
+    return table.begin(Operation(name="WRITE", parameters={"mode": "Append"})).commit([file]).version
+
+
+def append_many(url: str, writers: str, commits: str) -> None:
+    """Fork writers that append at once. Prints `writer number version` for each append that has landed.
+
+    Forking saves the start-up of a program for each writer.
+    """
+    blocked, go = os.pipe()
+    children = []
+    for writer in range(int(writers)):
+        child = os.fork()
+        if child == 0:
+            os.close(go)
+            os.read(blocked, 1)  # ends when everybody is there and the parent closes its side
+            _run(lambda table, writer=writer: _append_many(table, writer, int(commits)), url)
+        children.append(child)
+    os.close(go)
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    assert statuses == [0] * len(children), statuses
+
+
+def be_killed(url: str, seed: str, rounds: str, writers: str) -> None:
+    """Fork writers that append without end, and kill them at random moments, round after round.
+
+    Prints as `append_many` does. Half of the writers may not even get to their first commit.
+    """
+    chance, writer = random.Random(int(seed)), 0
+    for _ in range(int(rounds)):
+        children = []
+        for _ in range(int(writers)):
+            writer += 1
+            landed_before = chance.randrange(2)
+            alive, told = os.pipe()
+            child = os.fork()
+            if child == 0:
+                _run(lambda table, *given: _append_until_killed(table, *given), url, writer, told, landed_before)
+            os.close(told)
+            children.append((child, alive))
+        for _, alive in children:
+            assert os.read(alive, 1) == b"!"
+        for child, _ in children:
+            time.sleep(chance.uniform(0, 0.05))
+            os.kill(child, signal.SIGKILL)
+        for child, alive in children:
+            os.close(alive)
+            _, status = os.waitpid(child, 0)
+            assert os.WTERMSIG(status) == signal.SIGKILL, status
+
+
+def _run(work: Callable[..., None], url: str, *given: int) -> None:
+    """All that a forked process does."""
+    try:
+        work(opened(url), *given)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _append_many(table: Table, writer: int, commits: int) -> None:
+    for number in range(commits):
+        _acknowledge(writer, number, append(table, writer=writer, number=number))
+
+
+def _append_until_killed(table: Table, writer: int, told: int, landed_before: int) -> None:
+    for number in range(1_000_000):
+        if number == landed_before:
+            os.write(told, b"!")
+        _acknowledge(writer, number, append(table, writer=writer, number=number))
+
+
+def _acknowledge(writer: int, number: int, version: int) -> None:
+    os.write(1, f"{writer} {number} {version}\n".encode())
+
+
+if __name__ == "__main__":
+    {"append": append_many, "be_killed": be_killed}[sys.argv[1]](*sys.argv[2:])

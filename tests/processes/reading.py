@@ -1,0 +1,56 @@
+"""What is in a table of appenders, by every reader that needs no Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+from interop.readers import READERS
+from processes.appender import COLUMNS, ROWS
+
+Append = tuple[int, int]
+"""The writer, and which of its appends."""
+APPENDER = Path(__file__).with_name("appender.py")
+
+
+def run(*arguments: str, **environment: str) -> dict[Append, int]:
+    """Run a program of `appender.py`: the version of each append that its writer was told has landed."""
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, str(APPENDER), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    landed = {}
+    for line in done.stdout.splitlines():
+        writer, number, version = map(int, line.split())
+        landed[writer, number] = version
+    return landed
+
+
+def appends_in(rows: pa.Table) -> Counter[Append]:
+    """How often each append (writer, number) is there. Fails where one is there in part."""
+    found = Counter(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))
+    appends = Counter({(writer, number): count for (writer, number, row), count in found.items() if row == 0})
+    for (writer, number), count in appends.items():
+        for row in range(ROWS):
+            assert found.pop((writer, number, row)) == count, (writer, number)
+    assert not found, f"rows without the first of their append: {found}"
+    return appends
+
+
+def appends_seen_by_all(root: str) -> Counter[Append]:
+    """As `appends_in`, where all readers must agree."""
+    found = {name: appends_in(read(root)) for name, read in READERS.items()}
+    first, *others = found.values()
+    assert all(other == first for other in others), {name: sum(seen.values()) for name, seen in found.items()}
+    return first

@@ -1,0 +1,71 @@
+"""Many processes append to one table; some are killed while they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.storage.local import LocalStore
+from processes.appender import append, create, opened
+from processes.reading import Append, appends_in, appends_seen_by_all, run
+from transaction.log_linter import lint
+
+WRITERS, COMMITS = 16, 50
+
+
+@pytest.fixture(scope="module")
+def appended(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[Append, int]]:
+    """A table after 16 processes appended 50 times each, and the version of each append."""
+    root = str(tmp_path_factory.mktemp("appends") / "t")
+    create(opened(root))
+    return root, run("append", root, str(WRITERS), str(COMMITS))
+
+
+EXPECTED = {(writer, number): 1 for writer in range(WRITERS) for number in range(COMMITS)}
+
+
+def test_every_append_has_a_version_of_its_own(appended: tuple[str, dict[Append, int]]) -> None:
+    root, landed = appended
+    assert landed.keys() == EXPECTED.keys()
+    assert sorted(landed.values()) == list(range(1, WRITERS * COMMITS + 1))
+    in_order = sorted(landed, key=landed.__getitem__)
+    assert sorted(in_order, key=lambda append: append[0]) == sorted(landed), "a writer's appends landed out of order"
+    assert lint(LocalStore(root)) == []
+    assert opened(root).snapshots.latest().version == WRITERS * COMMITS
+
+
+def test_other_readers_see_every_row_once(appended: tuple[str, dict[Append, int]]) -> None:
+    root, _ = appended
+    assert appends_seen_by_all(root) == EXPECTED
+
+
+@pytest.mark.spark
+def test_spark_sees_every_row_once(delta: SparkSession, appended: tuple[str, dict[Append, int]]) -> None:
+    root, landed = appended
+    assert appends_in(delta.read.format("delta").load(root).toArrow()) == EXPECTED
+    middle = landed[0, COMMITS // 2]
+    assert delta.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_writers_leave_a_whole_table(tmp_path: Path, seed: int) -> None:
+    """Covers faults F1, F2, F14, F22 and F59: what was acknowledged is there once, the rest once or not at all."""
+    root = str(tmp_path / "t")
+    create(opened(root), {"delta.checkpointInterval": "5"})
+    acknowledged = run("be_killed", root, str(seed), "25", "3")
+    assert len(acknowledged) > 25
+
+    survivor = (0, 0)
+    append(opened(root), writer=0, number=0)
+    found = appends_seen_by_all(root)
+    assert set(found.values()) == {1}
+    assert acknowledged.keys() | {survivor} <= found.keys()
+    unacknowledged = found.keys() - acknowledged.keys() - {survivor}
+    writers = [writer for writer, _ in unacknowledged]
+    assert len(writers) == len(set(writers)), "a writer has at most one append under way"
+    assert lint(LocalStore(root)) == []
+    for file in opened(root).snapshots.latest().files.to_actions():
+        assert pq.read_metadata(f"{root}/{file.path}").num_rows == 3

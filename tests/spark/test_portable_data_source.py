@@ -1,0 +1,197 @@
+"""The registered data source, in a session where nothing else of anabranch is in place."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark.sql.datasource
+import pytest
+from engines import OVER_CONNECT, EngineTable, mapped, struct
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
+
+import anabranch.datasource
+from anabranch.protocol.actions import PARQUET, Action, CommitInfo, Metadata, Protocol
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.serialization import schema_string
+from anabranch.spark.portable.engine import PortableEngine
+
+pytestmark = [pytest.mark.spark]
+
+MakeTable = Callable[..., EngineTable]
+FEATURES = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "variantType"]
+
+
+@pytest.fixture(scope="module")
+def plain(session: SparkSession) -> SparkSession:
+    """A session that has the source and nothing else."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    made = session if OVER_CONNECT in os.environ else session.newSession()
+    anabranch.datasource.register(made)
+    return made
+
+
+@pytest.fixture
+def table_of(plain: SparkSession, tmp_path: Path) -> MakeTable:
+    def make(schema: StructType, **facts: Any) -> EngineTable:
+        return EngineTable(
+            spark=plain, engine=PortableEngine(plain), schema=schema, **{"root": str(tmp_path / "a table"), **facts}
+        )
+
+    return make
+
+
+def log(table: EngineTable, version: int, *actions: Action, minute: int = 0) -> None:
+    """Write a commit by hand."""
+    folder = Path(table.root) / "_delta_log"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{version:020d}.json"
+    path.write_bytes(encode_actions([CommitInfo(timestamp=0, operation="WRITE"), *actions]))
+    at = datetime.datetime(2024, 1, 1, 0, minute, tzinfo=datetime.UTC).timestamp()
+    os.utime(path, (at, at))
+
+
+def created(table: EngineTable, *, minute: int = 0, **configuration: str) -> None:
+    """Version 0: the table with the files it has."""
+    if table.mode.maps:
+        configuration["delta.columnMapping.mode"] = table.mode.value
+        configuration["delta.columnMapping.maxColumnId"] = "99"
+    metadata = Metadata(
+        id="00000000-0000-0000-0000-000000000000",
+        format=PARQUET,
+        schema_string=schema_string(table.schema),
+        partition_columns=list(table.partition_columns),
+        configuration=dict(configuration),
+        created_time=0,
+    )
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=FEATURES, writer_features=FEATURES)
+    log(table, 0, protocol, metadata, *table.adds, minute=minute)
+
+
+def test_a_table_reads_as_its_log_says(table_of: MakeTable, plain: SparkSession) -> None:
+    """Mapped names, hidden rows, partition values, dates: all at once."""
+    inner = struct(("x", LongType()), ("t", StringType()))
+    schema = mapped(struct(("id", LongType()), ("s", inner), ("day", DateType()), ("at", TimestampType())))
+    table = table_of(schema, mode=ColumnMappingMode.NAME, partition_columns=("day",))
+    rows = "id", "named_struct('x', id, 't', 'é') AS s", "date_add(date'2024-01-01', int(id % 2)) AS day"
+    table.write(plain.range(0, 10, 1, 1).selectExpr(*rows, "timestamp'2024-01-01 00:00:00.123456' AS at"))
+    table.hide(0, [0, 2])
+    created(table)
+
+    frame = plain.read.format("delta").load(table.root)
+    assert frame.schema.simpleString() == schema.simpleString()
+    assert table.rows(frame) == table.rows()
+    assert len(table.rows(frame)) == 8
+    assert frame.where("day = '2024-01-02' AND s.x > 4").count() == 3
+    assert table.rows(plain.sql(f"SELECT max(id) FROM delta.`{table.root}`")) == [(9,)]
+
+
+def test_time_travel(table_of: MakeTable, plain: SparkSession) -> None:
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(1))
+    created(table, minute=0)
+    log(table, 1, *table.write(plain.range(1, 3)).adds, minute=10)
+    read = plain.read.format("delta")
+    assert read.load(table.root).count() == 3
+    assert read.option("versionAsOf", 0).load(table.root).count() == 1
+    assert plain.read.format("delta").option("timestampAsOf", "2024-01-01 00:05:00").load(table.root).count() == 1
+    assert plain.read.format("delta").option("TIMESTAMPASOF", "2024-01-01T01:10:00+01:00").load(table.root).count() == 3
+    with pytest.raises(Exception, match="timestampAsOf"):
+        plain.read.format("delta").option("timestampAsOf", "yesterday").load(table.root).count()
+    with pytest.raises(Exception, match="DELTA_VERSION"):
+        plain.read.format("delta").option("versionAsOf", "9").load(table.root).count()
+
+
+def test_what_is_no_table_says_so(plain: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"DELTA_\w+.*not"):
+        plain.read.format("delta").load(str(tmp_path)).count()
+    with pytest.raises(Exception, match="path"):
+        plain.read.format("delta").load().count()
+
+
+@pytest.mark.skipif(not hasattr(pyspark.sql.datasource, "Filter"), reason="PySpark 4.0 hands out no filters")
+def test_filters_leave_files_unopened(table_of: MakeTable, plain: SparkSession) -> None:
+    schema = struct(("id", LongType()), ("t", StringType()), ("at", TimestampType()), ("p", IntegerType()))
+    table = table_of(schema, partition_columns=("p",))
+    for p in range(3):
+        table.write(plain.range(p * 10, p * 10 + 5, 1, 1).selectExpr(
+            "id", "concat('k', id) AS t", f"timestamp_seconds(id * 60) AS at", f"{p} AS p"))  # fmt: skip
+    created(table)
+    # Only the last file is there: a query that opens another one fails.
+    for add in table.adds[:2]:
+        os.unlink(Path(table.root) / add.path)
+
+    read = plain.read.format("delta").load(table.root)
+    for condition in ["id > 19", "p = 2", "p IN (2, 5)", "t LIKE 'k2%' AND id >= 20", "id = 21", "at >= timestamp'1970-01-01 00:20:00'",
+                      "p > 1 AND NOT (id <= 15)"]:  # fmt: skip
+        assert read.where(condition).select("p").distinct().collect() == [(2,)], condition
+    with pytest.raises(Exception, match="(?i)no such file"):
+        read.where("id > 3").count()
+
+
+def test_filters_can_be_switched_off(table_of: MakeTable, plain: SparkSession) -> None:
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(5))
+    created(table)
+    plain.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert plain.read.format("delta").load(table.root).where("id > 2").count() == 2
+    finally:
+        plain.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_append_and_overwrite(table_of: MakeTable, plain: SparkSession) -> None:
+    table = table_of(struct(("id", LongType()), ("p", StringType())), partition_columns=("p",))
+    table.write(plain.range(2).selectExpr("id", "'old' AS p"))
+    created(table)
+    more = plain.range(10, 30, 1, 1).selectExpr("concat('p', id % 3) AS p", "id")
+    more.write.format("delta").mode("append").save(table.root)
+    read = plain.read.format("delta").load(table.root)
+    assert read.groupBy("p").count().orderBy("p").collect() == [("old", 2), ("p0", 6), ("p1", 7), ("p2", 7)]
+    commit = [
+        json.loads(line) for line in (Path(table.root) / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
+    ]
+    assert sum("add" in action for action in commit) == 3
+    info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
+    assert info["isBlindAppend"] is True
+    assert info["operationMetrics"]["numOutputRows"] == "20"
+
+    plain.range(1).selectExpr("id", "NULL AS p").selectExpr("id", "CAST(p AS STRING) AS p").write.format("delta").mode(
+        "overwrite"
+    ).save(table.root)
+    assert plain.read.format("delta").load(table.root).collect() == [(0, None)]
+    assert plain.read.format("delta").option("versionAsOf", 1).load(table.root).count() == 22
+
+
+def test_what_a_write_cannot_do_says_how_to(table_of: MakeTable, plain: SparkSession, tmp_path: Path) -> None:
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(2))
+    created(table)
+    for frame in [plain.range(2).select(F.col("id").cast("int")), plain.range(2).selectExpr("id", "1 AS extra")]:
+        with pytest.raises(Exception, match="DELTA_"):
+            frame.write.format("delta").mode("append").save(table.root)
+    with pytest.raises(Exception, match=r"anabranch\.enable"):
+        plain.range(2).write.format("delta").mode("append").save(str(tmp_path / "new"))
+    with pytest.raises(Exception, match=r"anabranch\.enable"):
+        plain.read.format("delta").option("readChangeFeed", "true").load(table.root).count()
+    assert plain.read.format("delta").load(table.root).count() == 2
+
+
+def test_a_failed_write_commits_nothing(table_of: MakeTable, plain: SparkSession) -> None:
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(2))
+    created(table)
+    bad = plain.range(100).selectExpr(
+        "CASE WHEN id = 99 THEN CAST(raise_error('stop here') AS BIGINT) ELSE id END AS id"
+    )
+    with pytest.raises(Exception, match="stop here"):
+        bad.write.format("delta").mode("append").save(table.root)
+    assert os.listdir(Path(table.root) / "_delta_log") == [f"{0:020d}.json"]
