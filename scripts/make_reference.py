@@ -3,7 +3,7 @@
     python scripts/make_reference.py            # brings the pages up to date
     python scripts/make_reference.py --check    # changes nothing; exit code 1 where a page is out of date
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. The rest of a page is written by hand.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. The rest is written by hand.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 
 import anabranch
 
+OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
+"""Set for the run that has a Spark Connect session in the place of the classic one."""
+
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
@@ -38,9 +41,36 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def delta(spark: SparkSession) -> SparkSession:
+def native(spark: SparkSession) -> SparkSession:
     """The shared session, enabled."""
     return anabranch.enable(spark)
+
+
+@pytest.fixture(scope="session", params=["connect"] if OVER_CONNECT else ["native", "portable"])
+def delta(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session that knows Delta: by Spark's own classes, by public API alone, over Spark Connect."""
+    if request.param == "connect":
+        session = request.getfixturevalue("connect_session")
+        yield anabranch.enable(session)
+        return
+    spark: SparkSession = request.getfixturevalue("spark")
+    if request.param == "portable":
+        spark = spark.newSession()
+        spark.conf.set("spark.anabranch.engine", "portable")
+    yield anabranch.enable(spark)
+
+
+@pytest.fixture(scope="session")
+def connect_session() -> Iterator[SparkSession]:
+    """A Spark Connect session with a server of its own. It cannot share a process with a classic one."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    builder = SparkSession.builder.remote("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from anabranch.clock import SystemClock
 from anabranch.deletion_vectors.writing import encode_file
+from anabranch.log.checksum import write_checksum
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.log.checksum import write_checksum
 from anabranch.snapshot.checksums import checksum_of
 from anabranch.storage.local import LocalStore
 from anabranch.transaction.committed_version import CommittedVersion

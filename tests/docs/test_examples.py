@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if EXAMPLE.search(page.read_text())]
+PAGES = [
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if EXAMPLE.search(page.read_text())
+]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 

@@ -1,4 +1,4 @@
-"""Every table of the corpus reads with equal rows on either engine, or is refused with the right error."""
+"""Every table of the corpus reads with equal rows on delta engine, or is refused with the right error."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WITHOUT_EXPECTATION = sorted(set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE 
 
 
 @pytest.mark.parametrize("expectation", EXPECTATIONS, ids=str)
-def test_rows_are_those_expected(either: SparkSession, corpus: Path, expectation: Expectation) -> None:
-    reader = either.read.format("delta")
+def test_rows_are_those_expected(delta: SparkSession, corpus: Path, expectation: Expectation) -> None:
+    reader = delta.read.format("delta")
     if expectation.version is not None:
         reader = reader.option("versionAsOf", expectation.version)
     found = reader.load(str(corpus / folder_of(expectation.name))).toArrow()
@@ -29,30 +29,30 @@ def test_rows_are_those_expected(either: SparkSession, corpus: Path, expectation
 
 
 @pytest.mark.parametrize("name", WITHOUT_EXPECTATION)
-def test_rows_are_those_of_delta_rs(either: SparkSession, corpus: Path, name: str) -> None:
+def test_rows_are_those_of_delta_rs(delta: SparkSession, corpus: Path, name: str) -> None:
     """Where the corpus does not say what is in a table, another reader does."""
     root = str(corpus / folder_of(name))
-    found = either.read.format("delta").load(root).toArrow()
+    found = delta.read.format("delta").load(root).toArrow()
     assert explain(rows_of(found), rows_of(read_by_delta_rs(root), found.column_names)) == ""
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_read_is_refused(delta: SparkSession, corpus: Path, name: str) -> None:
+def test_what_cannot_be_read_is_refused(native: SparkSession, corpus: Path, name: str) -> None:
     error, word = REFUSED[name]
     root = str(corpus / folder_of(name))
     with pytest.raises(error, match=word) as refused:
-        delta.read.format("delta").load(root)
+        native.read.format("delta").load(root)
     assert root in str(refused.value)
 
 
 @pytest.mark.parametrize("name", sorted(LOG_ONLY))
-def test_missing_data_files_are_an_error(either: SparkSession, corpus: Path, name: str) -> None:
+def test_missing_data_files_are_an_error(delta: SparkSession, corpus: Path, name: str) -> None:
     """Covers fault F48: rows that are gone never read as an empty table."""
     with pytest.raises(Exception, match=r"(?i)no such file|does not exist|FILE_NOT_EXIST|not found"):
-        either.read.format("delta").load(str(corpus / folder_of(name))).toArrow()
+        delta.read.format("delta").load(str(corpus / folder_of(name))).toArrow()
 
 
 @pytest.mark.parametrize("name", sorted(OUTSIDE))
-def test_files_outside_the_table_are_refused(either: SparkSession, corpus: Path, name: str) -> None:
+def test_files_outside_the_table_are_refused(delta: SparkSession, corpus: Path, name: str) -> None:
     with pytest.raises(UnsafePathError, match="/some/unqualified"):
-        either.read.format("delta").load(str(corpus / folder_of(name))).toArrow()
+        delta.read.format("delta").load(str(corpus / folder_of(name))).toArrow()

@@ -16,19 +16,31 @@ from interop.written_tables import KINDS, WrittenTable, write_table
 
 pytestmark = pytest.mark.spark
 
-REFUSALS: dict[tuple[str, str], str] = {}
+REFUSALS: dict[tuple[str, str], str] = {
+    # Reader version 2 with writer version 7, as delta-spark itself writes it; with vectors DuckDB reads mapped tables.
+    ("DuckDB", "mapping by name"): "Writer features must be Writer-only",
+    ("DuckDB", "mapping by id"): "Writer features must be Writer-only",
+    ("Polars", "mapping by name"): "column mapping",
+    ("Polars", "mapping by id"): "column mapping",
+    ("Polars", "mapping and vectors"): "columnMapping",
+    ("Polars", "mapping and partitions"): "columnMapping",
+    ("Polars", "v2 checkpoints"): "v2Checkpoint",
+    ("Polars", "odd folder ü #"): "No such file",
+}
 """What a reader says of a table that it does not support."""
+MISREAD = {("DuckDB", "mapping and partitions")}
+"""Tables that a reader is known to get wrong: DuckDB shows null for every partition column of a mapped table."""
 
 
 @pytest.fixture(scope="module")
-def written(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], WrittenTable]:
+def written(native: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], WrittenTable]:
     """The table of a kind, written once."""
     folder = tmp_path_factory.mktemp("written")
     tables: dict[str, WrittenTable] = {}
 
     def table(kind: str) -> WrittenTable:
         if kind not in tables:
-            tables[kind] = write_table(delta, kind, folder)
+            tables[kind] = write_table(native, kind, folder)
         return tables[kind]
 
     return table
@@ -41,13 +53,14 @@ def check(reader: str, kind: str, root: str, table: WrittenTable) -> None:
             READERS[reader](root)
         return
     found = READERS[reader](root)
-    assert explain(rows_of(found, table.columns), table.rows) == ""
+    difference = explain(rows_of(found, table.columns), table.rows)
+    assert (difference != "") == ((reader, kind) in MISREAD), difference
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_we_read_what_we_write(either: SparkSession, written: Callable[[str], WrittenTable], kind: str) -> None:
+def test_we_read_what_we_write(delta: SparkSession, written: Callable[[str], WrittenTable], kind: str) -> None:
     table = written(kind)
-    found = either.read.format("delta").load(table.root).toArrow()
+    found = delta.read.format("delta").load(table.root).toArrow()
     assert tuple(found.column_names) == table.columns
     assert explain(rows_of(found), table.rows) == ""
 
@@ -62,7 +75,7 @@ def test_others_read_what_we_write(written: Callable[[str], WrittenTable], reade
 @pytest.mark.parametrize("kind", ["long history", "deletion vectors", "v2 checkpoints", "row tracking"])
 @pytest.mark.parametrize("reader", [*READERS, "anabranch"])
 def test_checkpoints_stand_for_the_commits_before_them(
-    delta: SparkSession, written: Callable[[str], WrittenTable], tmp_path: Path, reader: str, kind: str
+    native: SparkSession, written: Callable[[str], WrittenTable], tmp_path: Path, reader: str, kind: str
 ) -> None:
     """Covers fault F38 in part: commits that a checkpoint covers are gone, as after a clean-up."""
     table, root = written(kind), str(tmp_path / "copy")
@@ -75,7 +88,7 @@ def test_checkpoints_stand_for_the_commits_before_them(
         if match and int(match[1]) < checkpointed:
             file.unlink()
     if reader == "anabranch":
-        found = delta.read.format("delta").load(root).toArrow()
+        found = native.read.format("delta").load(root).toArrow()
         assert explain(rows_of(found, table.columns), table.rows) == ""
     else:
         check(reader, kind, root, table)

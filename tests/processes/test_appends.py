@@ -43,11 +43,11 @@ def test_other_readers_see_every_row_once(appended: tuple[str, dict[Append, int]
 
 
 @pytest.mark.spark
-def test_spark_sees_every_row_once(delta: SparkSession, appended: tuple[str, dict[Append, int]]) -> None:
+def test_spark_sees_every_row_once(native: SparkSession, appended: tuple[str, dict[Append, int]]) -> None:
     root, landed = appended
-    assert appends_in(delta.read.format("delta").load(root).toArrow()) == EXPECTED
+    assert appends_in(native.read.format("delta").load(root).toArrow()) == EXPECTED
     middle = landed[0, COMMITS // 2]
-    assert delta.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
+    assert native.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

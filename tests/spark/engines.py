@@ -25,7 +25,7 @@ from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_ids import assign_ids_and_names
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.spark.engine import Engine, ScanRequest, WrittenFiles, WriteRequest
+from anabranch.spark.engine import Engine, ScanRequest, WriteRequest, WrittenFiles
 from anabranch.storage.local import LocalStore
 
 OVER_CONNECT = "ANABRANCH_TEST_CONNECT"

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import gc
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 from native_tables import Files, mapped, rows_of
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from anabranch.errors.storage import StorageError
 from anabranch.predicates.expressions import Column, Comparison, In, conjuncts, references
@@ -299,7 +300,7 @@ def test_an_unreadable_vector_stops_the_query(spark: SparkSession, engine: Nativ
     files = people(spark, engine, tmp_path)
     files.hide(0, [1])
     files.vectors.clear()
-    with pytest.raises((PySparkException, Exception)):  # noqa: PT011 - whatever Py4J makes of it
+    with pytest.raises((PySparkException, Exception)):
         files.scan().count()
 
 
@@ -574,6 +575,24 @@ def test_many_files_are_handed_over_at_once(spark: SparkSession, compiled: Nativ
     assert frame.where("p < 0").count() == 0
     assert compiled.scan(request).where("p BETWEEN 5 AND 7").rdd.getNumPartitions() <= 2
     assert len(frame.inputFiles()) == count
+
+
+def test_scans_that_nobody_uses_are_let_go(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+    """The JVM holds what it calls back for as long as a plan can, and no longer."""
+    files = people(spark, compiled, tmp_path)
+    pool = spark.sparkContext._gateway.gateway_property.pool
+    for _ in range(50):
+        files.scan()
+    filled = len(pool)
+    assert filled >= 50
+    for _ in range(20):
+        gc.collect()
+        spark._jvm.java.lang.System.gc()
+        time.sleep(0.1)
+        if len(pool) < filled - 30:
+            break
+    assert len(pool) < filled - 30
+    assert files.scan().where("id = 1").count() == 1
 
 
 def test_the_classes_are_compiled_once(spark: SparkSession) -> None:

@@ -101,5 +101,4 @@ def _path_of(snapshot: Snapshot, name: str) -> ColumnPath:
     if whole is not None:
         return (whole.name,)
     path = tuple(name.split("."))
-    spelled = tuple(field_at(snapshot, path[: end + 1]).name for end in range(len(path)))
-    return spelled
+    return tuple(field_at(snapshot, path[: end + 1]).name for end in range(len(path)))

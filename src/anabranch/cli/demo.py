@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -83,7 +84,7 @@ def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> De
                 found = _query(spark, folder, say)
             finally:
                 spark.stop()
-    _say_goodbye(folder, found, say)
+    _say_goodbye(folder, landings, say)
     return DemoResult(
         path=folder,
         counts=flights.counts,
@@ -111,7 +112,7 @@ def _clear(folder: Path, say: Say) -> None:
         raise DemoFolderInUseError(folder=str(folder), found="it holds files that are no Delta table") from None
     if MARK not in configuration:
         raise DemoFolderInUseError(folder=str(folder), found="it is another Delta table")
-    say(f"{folder} holds the table of an earlier demo, which is replaced now.")
+    say(f"{_short(folder)} holds the table of an earlier demo, which is replaced now.")
     shutil.rmtree(folder)
 
 
@@ -133,6 +134,7 @@ def _shares(flights: StagedFlights) -> list[list[tuple[int, Path]]]:
 def _create(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
     from anabranch.tables import DeltaTable  # noqa: PLC0415 - only the demo loads Spark
 
+    say()
     say("2. The table", style="bold")
     schema = spark.read.parquet(str(flights.files[1])).schema
     (
@@ -143,11 +145,12 @@ def _create(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say)
         .property(MARK, "flights")
         .execute()
     )
-    say(f"   Version 0 is an empty Delta table in {folder}. It has no partitions: months are appended in order of")
-    say("   time, so that the minimum and maximum of each file already tell queries which files they need.")
+    say(f"   Version 0 is an empty Delta table in {_short(folder)}. It has no partitions: months are appended")
+    say("   in order of time, so that the minimum and maximum of each file tell queries which files they need.")
 
 
 def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[Landing]:
+    say()
     say(f"3. {WRITERS} writers at once", style="bold")
     say(f"   {WRITERS} processes, each with a Spark session of its own, start up ...")
     writers.wait_until_ready()
@@ -163,8 +166,8 @@ def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[Landing]
         )
     seconds = time.perf_counter() - started
     overtaken = sum(1 for landing in landings if landing.landed_after)
-    say(f"   {count(len(landings), 'commit')} in {seconds:.1f} s. In {overtaken} of them another writer had landed")
-    say("   first; each was checked against those commits, took the next free version, and no row was written twice.")
+    say(f"   {count(len(landings), 'commit')} in {seconds:.1f} s. {overtaken} of them found that others had landed")
+    say("   since they began; each was checked against those and took the next free version. Nobody waited.")
     return landings
 
 
@@ -174,10 +177,11 @@ def _overtaken(landing: Landing) -> str:
     if not after:
         return ""
     versions = listed([str(version) for version in after]) if len(after) < 5 else f"{after[0]} to {after[-1]}"
-    return f", begun at version {landing.read_version}, behind {versions} of others"
+    return f", begun at version {landing.read_version}; meanwhile others had landed {versions}"
 
 
 def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
+    say()
     say("4. Is everything there?", style="bold")
     rows = _load(spark, folder).groupBy("month").count().collect()
     found = {row["month"]: row["count"] for row in rows}
@@ -188,23 +192,27 @@ def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say)
 
 
 def _travel(spark: SparkSession, folder: Path, landings: list[Landing], say: Say) -> None:
+    say()
     say("5. Time travel", style="bold")
     latest = max(landing.version for landing in landings)
     for version in (0, latest // 2, latest):
-        rows = _load(spark, folder, version=version)
-        say(f"   at version {version:>2}: {rows.count():>9,} rows of {count(rows.select('month').distinct().count(), 'month')}")
+        flights = _load(spark, folder, version=version)
+        rows, months = flights.count(), flights.select("month").distinct().count()
+        say(f"   at version {version:>2}: {rows:>9,} rows of {count(months, 'month')}")
     say('   spark.read.format("delta").option("versionAsOf", …) reads the table as it was at any of them.')
 
 
 def _tell_history(folder: Path, say: Say, *, shown: bool) -> None:
     snapshots = Snapshots(LocalStore(str(folder)), SystemClock())
     entries = snapshots.history(4)
+    say()
     say("6. History", style="bold")
     if shown:
         print_history(snapshots, entries, limit=4)
 
 
 def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
+    say()
     say("7. A query that reads little", style="bold")
     say(f"   Departure delays on Valentine's Day ({SELECTIVE}):")
     delays = (
@@ -222,26 +230,42 @@ def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
     found = list_files(snapshot, where=SELECTIVE, columns=None, limit=None)
     say(
         f"   It read {found.read} of {count(found.total, 'file')} ({size(found.read_bytes)} of "
-        f"{size(snapshot.files.size_bytes)}); the minimum and maximum in the log rule out the other {found.total - found.read}."
+        f"{size(snapshot.files.size_bytes)})"
     )
+    say(f"   and skipped {found.total - found.read}: by the minimum and maximum in the log, no such flight is in them.")
     return found
 
 
-def _say_goodbye(folder: Path, found: FileList, say: Say) -> None:
-    table = shlex.quote(str(folder))
+def _say_goodbye(folder: Path, landings: list[Landing], say: Say) -> None:
+    table = shlex.quote(_short(folder))
+    most_overtaken = max(landings, key=lambda landing: len(landing.landed_after))
+    say()
     say("The table is yours to explore:", style="bold")
+    program = _program()
     for line in (
-        f"anabranch history {table}",
-        f"anabranch log {table} {found.snapshot.version}",
-        f"anabranch files {table} --where '{SELECTIVE}'",
-        f"anabranch show {table} --columns carrier,flight,origin,dest,dep_delay --where 'dep_delay > 600'",
-        f"anabranch fsck {table}",
+        f"history {table}",
+        f"log {table} {most_overtaken.version}",
+        f"files {table} --where '{SELECTIVE}'",
+        f"show {table} --columns carrier,flight,origin,dest,dep_delay --where 'dep_delay > 600'",
+        f"fsck {table}",
     ):
-        say(f"   {line}")
+        say(f"   {program} {line}")
     say("or from Python:")
     say("   import anabranch")
     say("   spark = anabranch.session()")
-    say(f'   spark.read.format("delta").load({str(folder)!r}).show()')
+    say(f'   spark.read.format("delta").load({_short(folder)!r}).show()')
+
+
+def _program() -> str:
+    """How the user calls us: by name where the shell finds it, else as it was called this time."""
+    called = Path(sys.argv[0])
+    return "anabranch" if shutil.which("anabranch") or called.name != "anabranch" else _short(called.absolute())
+
+
+def _short(path: Path) -> str:
+    """Seen from the current folder where it is below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) and path != here else str(path)
 
 
 def _load(spark: SparkSession, folder: Path, *, version: int | None = None) -> Any:

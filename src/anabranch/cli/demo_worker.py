@@ -22,6 +22,7 @@ ROWS_PER_FILE = 10_000
 
 
 def main() -> None:
+    """The life of the process."""
     task = json.loads(sys.stdin.readline())
     name, table = str(task["name"]), str(task["table"])
     spark = small_session(name, scratch=Path(task["scratch"]), cores=1)

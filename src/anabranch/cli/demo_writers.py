@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from anabranch.errors.cli import DemoFailedError
 
@@ -45,7 +45,7 @@ class Writers:
         self._table = table
         self._shares = {f"writer-{index}": share for index, share in enumerate(shares, start=1)}
 
-    def __enter__(self) -> Writers:
+    def __enter__(self) -> Self:
         for name, share in self._shares.items():
             self._start(name, share)
         return self
@@ -92,7 +92,7 @@ class Writers:
 
     def _start(self, name: str, share: Sequence[tuple[int, Path]]) -> None:
         with self._log(name).open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - this very Python, one of our own modules
+            process = subprocess.Popen(
                 [sys.executable, "-m", "anabranch.cli.demo_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -129,7 +129,9 @@ class Writers:
         try:
             name, event = self._events.get(timeout=deadline - time.monotonic())
         except queue.Empty:
-            raise DemoFailedError(part="its writers", problem=f"none has said a word for {WAIT_SECONDS_MAX} s") from None
+            raise DemoFailedError(
+                part="its writers", problem=f"none has said a word for {WAIT_SECONDS_MAX} s"
+            ) from None
         if event is None and self._processes[name].wait(STOP_SECONDS_MAX) != 0:
             raise DemoFailedError(part=name, problem=f"its process ended with an error.\n{self._last_words(name)}")
         return name, event

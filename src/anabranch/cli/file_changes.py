@@ -58,7 +58,8 @@ class FileChangeSummary:
             rows_hidden=hidden,
             change_files=len(changes),
             change_bytes=sum(change.size for change in changes),
-            data_change=any(action.data_change for action in (*adds.values(), *removes.values())),
+            data_change=any(add.data_change for add in adds.values())
+            or any(remove.data_change for remove in removes.values()),
         )
 
     def in_words(self) -> Iterator[str]:

@@ -211,4 +211,6 @@ def _range_in_words(low: Any, high: Any) -> str:
 
 
 def _partition_in_words(partition: Mapping[str, str | None]) -> str:
-    return ", ".join(f"{plain(name)}={'null' if value is None else plain(value, 60)}" for name, value in partition.items())
+    return ", ".join(
+        f"{plain(name)}={'null' if value is None else plain(value, 60)}" for name, value in partition.items()
+    )

@@ -35,6 +35,14 @@ SHOWN_OF_A_KIND = 10
 _FOUND_BY_FILE = (CorruptCommitError, CorruptCheckpointError, LogGapError)
 """Errors about the newest version that the checks of single files report better."""
 
+_ONE = {
+    "commits": "commit",
+    "checkpoints": "checkpoint",
+    "compactions": "compaction",
+    "dataFiles": "data file",
+    "deletionVectors": "deletion vector",
+}
+
 Item = TypeVar("Item")
 
 
@@ -122,7 +130,7 @@ def print_report(report: Report) -> None:
     for note in report.notes:
         out.print(f"Note: {plain(note)}", style="yellow")
     _print_leftovers(report)
-    checked = [f"{number:,} {_words(name)}" for name, number in report.checked.items() if number]
+    checked = [count(number, _ONE[name]) for name, number in report.checked.items() if number]
     out.print(f"Checked version {report.version} of {plain(report.table)}: {listed(checked)}.")
     if not report.rebuilt:
         out.print("The newest version cannot be rebuilt, so its files were not checked.", style="red")
@@ -139,10 +147,12 @@ def _print_leftovers(report: Report) -> None:
     out = console()
     if left.files_of_history:
         told = f"{count(left.files_of_history, 'file')} ({size(left.history_bytes)})"
-        out.print(f"{told} of earlier versions are kept for time travel until VACUUM.", style="dim")
+        out.print(
+            f"{told} only of earlier versions, by the tombstones, stay for time travel until VACUUM.", style="dim"
+        )
     if left.files:
         told = f"{count(left.files, 'file')} ({size(left.size_bytes)})"
-        out.print(f"{told} belong to no version that the log tells of; VACUUM may delete them.", style="dim")
+        out.print(f"{told} belong neither to this version nor to its tombstones; VACUUM may delete them.", style="dim")
 
 
 def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:
@@ -197,10 +207,6 @@ def _not_writable(store: LogStore, state: TableState) -> list[str]:
 def _needed(error: UnsupportedFeatureError) -> str:
     versions = f"reader version {error.min_reader_version}, writer version {error.min_writer_version}"
     return f"{', '.join(error.features)} ({versions})" if error.features else versions
-
-
-def _words(name: str) -> str:
-    return {"dataFiles": "data files", "deletionVectors": "deletion vectors"}.get(name, name)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Leftovers:
     files: int
     size_bytes: int
     files_of_history: int
-    """Besides these: files that earlier versions need, as far as tombstones tell."""
+    """Besides these: files that the tombstones of the newest version still name."""
     history_bytes: int
 
 

@@ -17,7 +17,7 @@ from anabranch.log.checksum import decode_checksum, discrepancies
 from anabranch.log.commits import read_actions
 from anabranch.log.file_columns import logical_keys
 from anabranch.log.last_checkpoint import read_last_checkpoint
-from anabranch.log.listing import CheckpointFiles, LogListing, list_log
+from anabranch.log.listing import CheckpointFiles, CommitFile, CompactedFile, LogListing, list_log
 from anabranch.log.segment import find_segment
 from anabranch.protocol.actions import Action
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, LOG_DIRECTORY, LogFileKind, parse_log_path
@@ -70,10 +70,12 @@ def check_gaps(log: LogFiles) -> Iterator[Finding]:
         yield _gap(log, last + 1, latest)
 
 
-def check_commits(log: LogFiles, steps: Steps[tuple[object, Iterator[Action]]]) -> Iterator[Finding]:
+def check_commits(
+    log: LogFiles, steps: Steps[tuple[CommitFile | CompactedFile, Iterator[Action]]]
+) -> Iterator[Finding]:
     """Every commit and compaction is whole and made of actions."""
     compacted = {one.file.path for one in log.listing.compactions}
-    files = [*log.listing.commits, *log.listing.compactions]
+    files: list[CommitFile | CompactedFile] = [*log.listing.commits, *log.listing.compactions]
     for _, actions in steps(read_actions(log.store, files), "commits", len(files)):
         try:
             for _ in actions:
@@ -121,7 +123,10 @@ def check_hint(log: LogFiles) -> Iterator[Finding]:
         problem = f"It names the checkpoint of version {hint.version}, and there is no checkpoint at all"
     elif not any(one.version == hint.version for one in log.listing.checkpoints):
         kind = FindingKind.LAST_CHECKPOINT_STALE
-        problem = f"It names the checkpoint of version {hint.version}, which is not there; the newest is of version {newest.version}"
+        problem = (
+            f"It names the checkpoint of version {hint.version}, which is not there; "
+            f"the newest is of version {newest.version}"
+        )
     elif hint.version < newest.version:
         kind = FindingKind.LAST_CHECKPOINT_STALE
         problem = f"It names version {hint.version}, and there is a newer checkpoint of version {newest.version}"
@@ -200,7 +205,9 @@ def _check_checkpoint(log: LogFiles, files: CheckpointFiles) -> Iterator[Finding
 
 def _difference(log: LogFiles, files: CheckpointFiles, checkpoint: Checkpoint) -> str | None:
     """How the live files of a checkpoint differ from what the commits before it come to, if those are there."""
-    unusable = frozenset(file.path for one in log.listing.checkpoints for file in one.files if one.version >= files.version)
+    unusable = frozenset(
+        file.path for one in log.listing.checkpoints for file in one.files if one.version >= files.version
+    )
     try:
         replayed = load(log.store, find_segment(log.store, upto=files.version, unusable=unusable)).files
     except DeltaError:

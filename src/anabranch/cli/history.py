@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.commit_words import by_whom, metrics_in_words, parameters_in_words, reads_in_words
 from anabranch.cli.output import console, table_of
 from anabranch.cli.words import count, iso_time, local_time, plain
 from anabranch.log.history import HistoryEntry
 from anabranch.snapshot.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+TABLE_WIDTH_MIN = 120
+"""Below this a table would break its words."""
 
 
 def history_document(table: str, entries: Sequence[HistoryEntry]) -> dict[str, Any]:
@@ -18,26 +25,68 @@ def history_document(table: str, entries: Sequence[HistoryEntry]) -> dict[str, A
 
 
 def print_history(snapshots: Snapshots, entries: Sequence[HistoryEntry], *, limit: int | None) -> None:
-    """For people: one row a commit."""
+    """For people: one row a commit, or a few lines where the terminal is narrow."""
     out = console()
-    table = table_of("version", "time", "operation", "what it did", "read", "by", right=("version",))
-    for entry in entries:
-        info = entry.info
-        if info is None:
-            table.add_row(str(entry.version), local_time(entry.timestamp_ms), "not said", "", "", "")
-            continue
-        operation = plain(info.operation or "not said")
-        parameters = parameters_in_words(info.operation_parameters)
-        told = f"{operation}\n{parameters}" if parameters else operation
-        done = metrics_in_words(info.operation_metrics)
-        if info.user_metadata:
-            done = f"{done}\n“{plain(info.user_metadata, 80)}”".lstrip("\n")
-        row = (local_time(entry.timestamp_ms), told, done, reads_in_words(info), by_whom(info))
-        table.add_row(str(entry.version), *row)
-    out.print(table)
+    if out.width >= TABLE_WIDTH_MIN:
+        _print_table(out, entries)
+    else:
+        _print_lines(out, entries)
     latest = snapshots.cached()
     if limit is not None and latest is not None and entries and entries[-1].version > 0 and len(entries) >= limit:
         out.print(f"The newest {count(len(entries), 'commit')}; --limit shows more.", style="dim")
+
+
+def _print_table(out: Console, entries: Sequence[HistoryEntry]) -> None:
+    table = table_of("version", "time", "operation", "what it did", "read", "by", right=("version",))
+    for entry in entries:
+        told = _told(entry)
+        table.add_row(
+            str(entry.version),
+            local_time(entry.timestamp_ms),
+            "\n".join(filter(None, (told.operation, told.parameters))),
+            "\n".join(filter(None, (told.metrics, told.note))),
+            told.read,
+            told.by,
+        )
+    out.print(table)
+
+
+def _print_lines(out: Console, entries: Sequence[HistoryEntry]) -> None:
+    from rich.padding import Padding  # noqa: PLC0415 - JSON needs no rich
+
+    for entry in entries:
+        told = _told(entry)
+        out.print(f"{entry.version}  {local_time(entry.timestamp_ms)}  {told.operation}", style="bold")
+        read = told.read and f"read {told.read}"
+        for line in (told.parameters, told.metrics, told.note, "; ".join(filter(None, (read, told.by)))):
+            if line:
+                out.print(Padding(line, (0, 0, 0, 4)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A commit in words."""
+
+    operation: str
+    parameters: str = ""
+    metrics: str = ""
+    note: str = ""
+    read: str = ""
+    by: str = ""
+
+
+def _told(entry: HistoryEntry) -> _Told:
+    info = entry.info
+    if info is None:
+        return _Told(operation="not said")
+    return _Told(
+        operation=plain(info.operation or "not said"),
+        parameters=parameters_in_words(info.operation_parameters),
+        metrics=metrics_in_words(info.operation_metrics),
+        note=f"“{plain(info.user_metadata, 80)}”" if info.user_metadata else "",
+        read=reads_in_words(info),
+        by=by_whom(info),
+    )
 
 
 def _entry_document(entry: HistoryEntry) -> dict[str, Any]:

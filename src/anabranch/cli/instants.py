@@ -24,7 +24,10 @@ def snapshot_meant(snapshots: Snapshots, *, version: int | None, timestamp: str 
 
 
 def milliseconds(text: str) -> int:
-    """Since the epoch, of a time in ISO 8601; without a zone it is that of this machine. Raises `InvalidArgumentError`."""
+    """Since the epoch, of a time in ISO 8601; without a zone it is that of this machine.
+
+    Raises `InvalidArgumentError`.
+    """
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
         return int(moment.timestamp() * 1000)

@@ -3,16 +3,18 @@
 Modules are imported when their command runs, so that `--help` and `history` answer at once.
 """
 
+# ruff: noqa: PLC0415 - each command imports what it needs when it runs
+
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from anabranch import __version__
 from anabranch.cli.output import print_json, reporting
+from anabranch.cli.startup import leave_pandas_out
 
 app = typer.Typer(
     name="anabranch",
@@ -44,13 +46,13 @@ Options = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="One JSON document on standard output, and nothing else.")]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="One JSON document on standard output, and nothing else.")
+]
 Debug = Annotated[bool, typer.Option("--debug", metavar="", help="Show the traceback of an error.")]
 Where = Annotated[
     str | None,
-    typer.Option(
-        "--where", "-w", metavar="SQL", help="A condition as after WHERE: \"month = 3 AND carrier = 'UA'\"."
-    ),
+    typer.Option("--where", "-w", metavar="SQL", help="A condition as after WHERE: \"month = 3 AND carrier = 'UA'\"."),
 ]
 Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Columns by name, parted by commas.")
@@ -120,7 +122,7 @@ def detail(table: Table, option: Options = None, as_json: Json = False, debug: D
 @app.command(
     epilog=_examples(
         "show ./flights",
-        "show ./flights --columns carrier,origin,dep_delay --where \"month = 3 AND dep_delay > 60\"",
+        'show ./flights --columns carrier,origin,dep_delay --where "month = 3 AND dep_delay > 60"',
         "show ./flights --version 3 --limit 5",
         "show ./flights --timestamp '2026-03-01 10:30'",
     )
@@ -164,7 +166,7 @@ def show(
 @app.command(
     epilog=_examples(
         "files ./flights",
-        "files ./flights --where \"month = 3\"",
+        'files ./flights --where "month = 3"',
         "files ./flights --columns time_hour,dep_delay --limit 0",
     )
 )
@@ -208,10 +210,10 @@ def files(
 )
 def log(
     table: Table,
-    number: Annotated[
-        int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")
-    ] = -1,
-    raw: Annotated[bool, typer.Option("--raw", metavar="", help="The actions as the log has them, one a line.")] = False,
+    number: Annotated[int, typer.Argument(metavar="N", help="The version; -1 is the newest, -2 the one before.")] = -1,
+    raw: Annotated[
+        bool, typer.Option("--raw", metavar="", help="The actions as the log has them, one a line.")
+    ] = False,
     option: Options = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -285,9 +287,9 @@ def demo(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a Delta table of 336,776 real flights, written by four processes at once, and show what it can do.
+    r"""Make a Delta table of 336,776 real flights, written by four processes at once, and show what it can do.
 
-    Takes about a minute. Needs Java 17 and the flights: pip install "anabranch\\[demo]". Leaves the table for
+    Takes about a minute. Needs Java 17 and the flights: pip install "anabranch\[demo]". Leaves the table for
     you to explore. A folder that holds anything but an earlier demo table is left alone.
     """
     with reporting(as_json=as_json, debug=debug):
@@ -307,6 +309,8 @@ def run() -> None:
         if reconfigure is not None:
             # A terminal that lacks a character shall show its escape, not end the command.
             reconfigure(errors="backslashreplace")
+    if "demo" not in sys.argv[1:2]:
+        leave_pandas_out()
     app()
 
 

@@ -31,7 +31,10 @@ def open_table_store(table: str, options: Sequence[str]) -> LogStore:
 
 
 def storage_options(options: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as a mapping. Raises `InvalidArgumentError`, which does not repeat the value: it may be a key."""
+    """`KEY=VALUE` texts as a mapping.
+
+    Raises `InvalidArgumentError`, which does not repeat the value: it may be secret.
+    """
     found: dict[str, str] = {}
     for option in options:
         key, equals, value = option.partition("=")

@@ -118,4 +118,3 @@ def _tell(error: Exception, *, as_json: bool, debug: bool) -> None:
         message = f"This should not have happened: {message}.{hint}"
     for line in message.splitlines():
         error_console().print(plain(line), style="red")
-

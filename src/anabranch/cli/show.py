@@ -139,7 +139,9 @@ def _summary(shown: ShownRows) -> str:
     if not shown.condition.text:
         return f"{told}; opened {shown.files_opened:,} of {count(total, 'file')}."
     skipped = f", skipped {total - may_match:,} by their statistics and partitions" if may_match < total else ""
-    return f"{told} where {plain(shown.condition.text)}; opened {shown.files_opened:,} of {count(total, 'file')}{skipped}."
+    return (
+        f"{told} where {plain(shown.condition.text)}; opened {shown.files_opened:,} of {count(total, 'file')}{skipped}."
+    )
 
 
 def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
 import pyspark.sql.datasource
 from pyspark.sql import SparkSession
 
@@ -30,4 +34,23 @@ def register(spark: SparkSession) -> None:
     )
     # The class travels to Python workers, and what it knows of the session with it.
     source = type(DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "__module__": __name__})
-    spark.dataSource.register(source)
+    with _active(spark):
+        spark.dataSource.register(source)
+
+
+@contextlib.contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Spark looks for a source of the name in the thread's active session, whichever session registers."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        yield
+        return
+    sessions: Any = spark.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

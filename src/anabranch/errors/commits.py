@@ -99,3 +99,20 @@ class LogMovedOnError(DeltaError):
             "table was made anew. Whether the commits since then are in conflict can no longer be told, so nothing "
             "was written. Run the operation again; if it takes long, raise delta.logRetentionDuration."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowsNotLiveError(DeltaError):
+    """A commit would have hidden rows that are not in the table. Nothing was written."""
+
+    condition: ClassVar[str] = "DELTA_ROWS_NOT_LIVE"
+    path: str
+    position: int
+    """The first of them."""
+
+    def explain(self) -> str:
+        return (
+            f"Row {self.position} of {self.path} was to be deleted, and it is hidden already or beyond the end of the "
+            "file. The operation changed nothing. This is a defect in the program that computed the rows; please "
+            "report it with the table's last commits."
+        )

@@ -37,4 +37,7 @@ class WrittenFileError(DeltaError):
     problem: str
 
     def explain(self) -> str:
-        return f"Data file {self.path}, just written for {self.table}, {self.problem}. Nothing was committed; run it again."
+        return (
+            f"Data file {self.path}, just written for {self.table}, {self.problem}. "
+            "Nothing was committed; run it again."
+        )

@@ -30,8 +30,8 @@ LoadVectors = Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]]
 def encode(positions: BitMap64) -> bytes:
     """A lookup table for `hidden_bit` of the native scan: big-endian 32-bit words.
 
-    The first is the number n of chunks. The next n + 1 are byte offsets of chunks, the last of them, and those of
-    chunks without hidden rows, that of a chunk of zeros. Then the chunks: row i of a chunk is bit i & 31 of word i >> 5.
+    The first is the number n of chunks. The next n + 1 are byte offsets of chunks; the last of them, and those of
+    chunks without hidden rows, lead to a chunk of zeros. Then the chunks: row i is bit i & 31 of word i >> 5.
     """
     chunks = _chunks(positions)
     wanted = chunks.any(axis=1)

@@ -6,9 +6,8 @@ import concurrent.futures
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from anabranch.protocol.hive_paths import parse_partition_path
 from anabranch.protocol.partition_values import parse, serialize
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
-from anabranch.spark.engine import WrittenFiles, WriteRequest
+from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.footer_statistics import FooterReader, stored_leaves
 
 _FILES_AT_ONCE = 16

@@ -18,11 +18,11 @@ from anabranch.errors.conflicts import (
     ConflictReason,
 )
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.isolation import IsolationLevel
 from anabranch.transaction.invariants import physical_partition_columns
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import FileKey, Scan
 from anabranch.transaction.rearrangements import only_rearranges
+from anabranch.transaction.reordering import closes_a_cycle, may_stand_before
 from anabranch.transaction.winners import Winner
 
 NARROWER = (
@@ -63,11 +63,13 @@ def rows_added(race: Race) -> Conflict | None:
         return None
     ignored: AddedFile | None = None
     for found in _unseen_matches(race):
-        if not _may_stand_before(race, found.winner):
+        if not may_stand_before(race, found.winner):
             return _added(race, found, _reason_of(race, found))
         if ignored is None or found.winner.version < ignored.winner.version:
             ignored = found
-    return _reordered(race, ignored) if ignored is not None else None
+    if ignored is not None and closes_a_cycle(race, ignored.winner):
+        return _added(race, ignored, ConflictReason.REORDER_CYCLE)
+    return None
 
 
 def unseen_files(race: Race) -> list[AddedFile]:
@@ -106,25 +108,10 @@ def _unseen_matches(race: Race) -> list[AddedFile]:
     return [found for found, matches in zip(unseen, matching, strict=True) if matches]
 
 
-def _may_stand_before(race: Race, winner: Winner) -> bool:
-    relaxed = race.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
-    return relaxed and winner.is_blind_append and race.ours.metadata is None
-
-
-def _reordered(race: Race, ignored: AddedFile) -> Conflict | None:
-    """Rule R: we stand before the ignored append, so nobody who stands before us may have read it."""
-    appended = ignored.winner.version
-    for winner in race.winners:
-        later = winner.version > appended and winner.changes_data and not winner.is_blind_append
-        if later and (winner.read_version is None or winner.read_version >= appended):
-            return _added(race, ignored, ConflictReason.REORDER_CYCLE)
-    return None
-
-
 def _reason_of(race: Race, found: AddedFile) -> ConflictReason:
     if any(scan.reads_everything for scan in race.ours.reads.scans):
         return ConflictReason.WHOLE_TABLE_READ
-    return _hint(found.add.partition_values)
+    return hint_of(found.add.partition_values)
 
 
 def _added(race: Race, found: AddedFile, reason: ConflictReason) -> Conflict:
@@ -132,7 +119,7 @@ def _added(race: Race, found: AddedFile, reason: ConflictReason) -> Conflict:
         error=ConcurrentAppendException,
         winner=found.winner,
         reason=reason,
-        where=_place(race, found.add.path, found.add.partition_values),
+        where=place_of(race, found.add.path, found.add.partition_values),
         advice=NARROWER,
     )
 
@@ -142,8 +129,8 @@ def _gone(
 ) -> Conflict:
     winner, remove = next((winner, remove) for winner in race.winners for remove in winner.removes if remove.key == key)
     values = remove.partition_values or {}
-    reason = _hint(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
-    return Conflict(error=error, winner=winner, reason=reason, where=_place(race, key[0], values), advice=NARROWER)
+    reason = hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
+    return Conflict(error=error, winner=winner, reason=reason, where=place_of(race, key[0], values), advice=NARROWER)
 
 
 def _read_among(race: Race, scan: Scan, gone: frozenset[FileKey]) -> Iterable[FileKey]:
@@ -156,11 +143,11 @@ def _read_among(race: Race, scan: Scan, gone: frozenset[FileKey]) -> Iterable[Fi
     return sorted((key for key, row in rows.items() if key in gone and scan.files[row]), key=str)
 
 
-def _hint(partition_values: dict[str, str | None]) -> ConflictReason:
+def hint_of(partition_values: dict[str, str | None]) -> ConflictReason:
     return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
 
 
-def _place(race: Race, path: str, partition_values: dict[str, str | None]) -> str:
+def place_of(race: Race, path: str, partition_values: dict[str, str | None]) -> str:
     """The partition in the names that users know, or the file where there are no partitions."""
     metadata = race.head.metadata
     if metadata is None or not metadata.partition_columns or not partition_values:

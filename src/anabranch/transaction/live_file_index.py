@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.log.file_columns import vector_ids
+from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, vector_ids
+from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.row_ids import RowIds, shown_rows
@@ -43,6 +44,11 @@ class LiveFileIndex:
         hidden = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
         counts = zip(chosen["stats"].to_pylist(), hidden.to_pylist(), strict=True)
         return {key: shown_rows(stats, gone) for key, (stats, gone) in zip(keys, counts, strict=True)}
+
+    def adds(self, paths: Iterable[str]) -> dict[str, AddFile]:
+        """The live files of these paths, by path."""
+        _, chosen = self._columns_of(paths, *LIVE_FILE_SCHEMA.names)
+        return {add.path: add for add in adds_of_table(chosen, data_change=False)}
 
     def _columns_of(self, paths: Iterable[str], *names: str) -> tuple[list[FileKey], pa.Table]:
         """Some columns of the live files of these paths, and which files they are, in the order of the table."""

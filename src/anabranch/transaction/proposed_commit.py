@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
 
+from pyroaring import BitMap64
+
 from anabranch.protocol.actions import (
     Action,
     AddCDCFile,
@@ -19,8 +21,22 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.isolation import IsolationLevel
 from anabranch.transaction.operation import Operation
-from anabranch.transaction.read_set import ReadSet
+from anabranch.transaction.read_set import FileKey, ReadSet
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bin:
+    """Files whose rows were written together into others, by a commit that changes no row.
+
+    It stands for itself: left out of the commit, it leaves its sources as they are.
+    """
+
+    sources: frozenset[FileKey]
+    outputs: frozenset[str]
+    """Paths as in the log. No other bin writes them."""
+    metrics: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Its share of the commit's metrics."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +58,12 @@ class ProposedCommit:
     """None for a commit that changes no row."""
     reads: ReadSet
     actions: tuple[Action, ...]
+    deleted_rows: Mapping[FileKey, BitMap64 | None] = dataclasses.field(default_factory=dict)
+    """The rows it newly hides, by the files as they were read; None for all rows that a file showed. `actions`
+    has a remove for each of these files, and an add under the same path where rows are left. A file that is
+    removed and not named here was rewritten: its rows cannot be told apart."""
+    bins: tuple[Bin, ...] = ()
+    """For a commit that changes no row: the parts that it may do without."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
@@ -94,3 +116,20 @@ class ProposedCommit:
         if not gone:
             return self
         return dataclasses.replace(self, actions=tuple(action for action in self.actions if id(action) not in gone))
+
+    def less(self, dropped: tuple[Bin, ...]) -> ProposedCommit:
+        """The same commit without these bins."""
+        if not dropped:
+            return self
+        sources = {key for left_out in dropped for key in left_out.sources}
+        outputs = {path for left_out in dropped for path in left_out.outputs}
+        metrics = dict(self.metrics)
+        for left_out in dropped:
+            for name, amount in left_out.metrics.items():
+                metrics[name] = int(metrics.get(name, 0)) - amount
+        gone = [
+            *(remove for remove in self.removes if remove.key in sources),
+            *(add for add in self.adds if add.path in outputs),
+        ]
+        kept = tuple(found for found in self.bins if found not in dropped)
+        return dataclasses.replace(self.without(*gone), metrics=metrics, bins=kept)

@@ -12,6 +12,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import FileMask
+from anabranch.transaction.vectors import Vectors
 from anabranch.transaction.winners import Winner
 
 CanMatch = Callable[[Snapshot, Predicate, Sequence[AddFile]], FileMask]
@@ -29,6 +30,9 @@ class Race:
     head: Head
     """The table as it is; its `winners` are all commits since `read`."""
     can_match: CanMatch
+    vectors: Vectors
+    time_is_up: Callable[[], bool]
+    """Whether telling if there is a conflict has taken longer than allowed."""
 
     @property
     def winners(self) -> tuple[Winner, ...]:

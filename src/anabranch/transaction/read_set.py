@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap64
 
 from anabranch.predicates.expressions import TRUE, Predicate, is_opaque
+from anabranch.protocol.actions import AddFile
 
 FileKey = tuple[str, str | None]
 """Path and vector id: the identity of a logical file."""
 
 FileMask = npt.NDArray[np.bool_]
 """One entry a file, in the order of the snapshot's files; True where the file was read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsOfFile:
+    """Some rows of one logical file."""
+
+    file: AddFile
+    positions: BitMap64 | None
+    """From zero, none of them hidden by the file's vector. None stands for all that the vector leaves."""
+
+
+RowsMatching = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
+"""For each entry, which of its rows satisfy a condition; None where that cannot be told."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,6 +42,12 @@ class Scan:
     predicate: Predicate
     files: FileMask | frozenset[FileKey] | None
     """None stands for all files of the snapshot."""
+    rows: Mapping[FileKey, BitMap64] | None = None
+    """The rows that satisfied the condition, by file; a file that is left out holds none. None where they are
+    not known, as for a condition that is not deterministic: then every row of `files` counts."""
+    again: RowsMatching | None = None
+    """Asks the very same condition of other rows: with clock, session and, for MERGE, the source as they were
+    when the table was read. None where it cannot be asked."""
 
     @property
     def reads_everything(self) -> bool:

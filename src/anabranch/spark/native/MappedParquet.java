@@ -26,17 +26,14 @@ import org.apache.spark.sql.types.StructType;
 public final class MappedParquet extends ParquetFileFormat {
   private final StructType table;
   private final boolean byId;
-  private final boolean pushesFilters;
 
   /**
    * @param table logical schema, with column-mapping metadata
    * @param byId whether files are read by field id
-   * @param pushesFilters whether a physical name means the same column in every file
    */
-  public MappedParquet(StructType table, Boolean byId, Boolean pushesFilters) {
+  public MappedParquet(StructType table, Boolean byId) {
     this.table = table;
     this.byId = byId.booleanValue();
-    this.pushesFilters = pushesFilters.booleanValue();
   }
 
   public scala.Function1 buildReaderWithPartitionValues(
@@ -104,9 +101,10 @@ public final class MappedParquet extends ParquetFileFormat {
     return null;
   }
 
+  /** None by id: pushed filters go by name, which in some file may be that of another column. */
   private scala.collection.immutable.Seq renamed(scala.collection.immutable.Seq filters) {
     List found = new ArrayList();
-    for (int i = 0; pushesFilters && i < filters.size(); i++) {
+    for (int i = 0; !byId && i < filters.size(); i++) {
       Filter filter = renamed((Filter) filters.apply(i));
       if (filter != null) found.add(filter);
     }

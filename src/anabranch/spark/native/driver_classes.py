@@ -13,7 +13,8 @@ from anabranch.spark.native.jvm_classes import JvmClasses, class_loader
 
 _SOURCES = ("ListedFiles", "MappedParquet", "QueryBody")
 _lock = threading.Lock()
-_compiled: dict[int, DriverClasses | None] = {}
+_compiled: dict[int, tuple[Any, DriverClasses | None]] = {}
+"""By the id of the gateway, which is kept as well, so that the id stays its own."""
 
 
 class DriverClasses:
@@ -38,8 +39,8 @@ def driver_classes(gateway: Any, classes: JvmClasses) -> DriverClasses | None:
     with _lock:
         key = id(gateway)
         if key not in _compiled:
-            _compiled[key] = _compile(gateway, classes)
-        return _compiled[key]
+            _compiled[key] = (gateway, _compile(gateway, classes))
+        return _compiled[key][1]
 
 
 def object_array(gateway: Any, values: tuple[Any, ...]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.spark.engine import ScanRequest, WrittenFiles, WriteRequest
+from anabranch.spark.engine import ScanRequest, WriteRequest, WrittenFiles
 from anabranch.spark.native.driver_classes import driver_classes
 from anabranch.spark.native.jvm_values import JvmValues
 from anabranch.spark.native.plan_reading import versions_read
@@ -20,7 +20,7 @@ class NativeEngine:
         """`compiles=False` does without the Java compiler, as where Spark's distribution has none."""
         values = JvmValues(spark)
         # Spark's planner calls back into this process.
-        ensure_callback_server_started(values.gateway)
+        ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
         driver = driver_classes(values.gateway, values.classes) if compiles else None
         self._scan = NativeScan(spark, values, driver)
         self._write = NativeWrite(values, driver)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from anabranch.errors.spark import SparkClassMissingError
 
 _SQL = "org.apache.spark.sql"
@@ -81,8 +83,6 @@ class JvmClasses:
 
 def load_class(jvm: Any, name: str) -> Any | None:
     """The `java.lang.Class` of that name, or None."""
-    from py4j.protocol import Py4JJavaError
-
     try:
         return jvm.java.lang.Class.forName(name, False, class_loader(jvm))
     except Py4JJavaError:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
 from anabranch.spark.native.jvm_classes import JvmClasses
@@ -15,9 +16,9 @@ class JvmValues:
     """What one session's JVM is asked for again and again."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.session: Any = spark._jsparkSession  # type: ignore[attr-defined]
-        self.gateway: Any = spark.sparkContext._gateway  # type: ignore[attr-defined]
-        self.jvm: Any = self.gateway.jvm
+        self.session: Any = spark._jsparkSession
+        self.gateway: Any = spark.sparkContext._gateway
+        self.jvm: Any = spark._jvm
         self.classes = JvmClasses(self.jvm)
         self._spark = spark
 
@@ -58,20 +59,26 @@ class JvmValues:
 
     def frame(self, relation: Any) -> DataFrame:
         """A relation as a DataFrame of the session."""
-        return DataFrame(self.session.baseRelationToDataFrame(relation), self._spark)  # type: ignore[call-arg, arg-type]
+        return DataFrame(self.session.baseRelationToDataFrame(relation), self._spark)
 
     def static_call(self, owner: str, method: str, result: DataType, *arguments: Column) -> Column:
         """A call to a static method of a class that executors have, as a column; null for a null argument."""
         utils = self.classes.ExpressionUtils
-        inputs = self.seq(utils.expression(argument._jc) for argument in arguments)  # type: ignore[attr-defined]
+        inputs = self.seq(utils.expression(argument._jc) for argument in arguments)
         call = self.classes.StaticInvoke(
-            self.classes.java_class(owner), self.type(result), method, inputs, self.seq(()), True, False, True, self.none()
+            self.classes.java_class(owner),
+            self.type(result),
+            method,
+            inputs,
+            self.seq(()),
+            True,
+            False,
+            True,
+            self.none(),
         )
         return column_of(utils.column(call))
 
 
 def column_of(jvm_column: Any) -> Column:
     """A column of the JVM's as PySpark's."""
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
     return ClassicColumn(jvm_column)

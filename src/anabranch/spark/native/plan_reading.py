@@ -19,7 +19,7 @@ def description_of(version: int | None, table_root: str) -> str:
 def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
     """See `Engine.versions_read`. Subqueries and cached frames count; what went through a checkpoint does not show."""
     found = set()
-    for location in _locations(frame._jdf.queryExecution().analyzed()):  # type: ignore[attr-defined]
+    for location in _locations(frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
         if match is not None and match[2] == table_root and match[1] != "past":
             found.add(int(match[1]))

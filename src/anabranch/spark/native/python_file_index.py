@@ -112,9 +112,7 @@ class PythonFileIndex:
         answer = self._reader.hidden_rows(ids)
         lengths = np.frombuffer(answer, dtype="<i4", count=len(ids))
         ends = 4 * len(ids) + np.cumsum(lengths)
-        return {
-            int(file): answer[end - length : end] for file, end, length in zip(ids, ends, lengths, strict=True)
-        }
+        return {int(file): answer[end - length : end] for file, end, length in zip(ids, ends, lengths, strict=True)}
 
     def _members(self, kept: npt.NDArray[np.intp], alone: set[int]) -> list[list[int]]:
         """The files of each directory: those of one group, or one that has a row of its own."""
@@ -137,7 +135,7 @@ class PythonFileIndex:
         as_text = StructType([StructField(field.name, self._cell_type(field.name)) for field in self._partition_schema])
         typed = [F.col(quoted_name(field.name)).cast(field.dataType) for field in self._partition_schema]
         frame = self._spark.createDataFrame(texts, as_text).coalesce(1).select(*typed)
-        return list(frame._jdf.queryExecution().executedPlan().executeCollect())  # type: ignore[attr-defined]
+        return list(frame._jdf.queryExecution().executedPlan().executeCollect())
 
     def _cell_type(self, name: str) -> DataType:
         return BinaryType() if name == self._hidden_rows_column else StringType()

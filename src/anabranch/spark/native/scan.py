@@ -7,13 +7,13 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapType, StructField, StructType
 
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
-from anabranch.schema.paths import walk
-from anabranch.schema.void import without_void
 from anabranch.schema.visibility import visible_schema
+from anabranch.schema.void import without_void
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import FileListing, file_root, listing_of
 from anabranch.spark.file_schema import stored_schema
@@ -27,13 +27,14 @@ from anabranch.spark.native.python_file_index import PythonFileIndex
 from anabranch.spark.native.scan_reader import ScanReader
 from anabranch.spark.physical_columns import renamed
 from anabranch.spark.physical_predicates import PhysicalNames
-from anabranch.spark.void_columns import column_with_void, quoted_name
+from anabranch.spark.void_columns import column_with_void
 
 HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
 _FIELD_ID_READ = "spark.sql.parquet.fieldId.read.enabled"
-_UUID_NAME = "col-"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A live file that is missing or damaged is an error, whatever the session does for other data."""
+_COLON_IN_NAME = r"(:|%3[Aa])[^/]*$"
+_RAW_LOCAL = "org.apache.hadoop.fs.RawLocalFileSystem"
 _LEAVES_OF_OURS = 4
 """File id, hidden rows, row index and the struct around it."""
 _identities = itertools.count()
@@ -167,19 +168,18 @@ class NativeScan:
 
     def _relation(self, request: ScanRequest, layout: _Layout, index: Any) -> Any:
         data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
-        options = {**dict(request.options), **_STRICT}
+        options = {**dict(request.options), **_STRICT, **_file_system_options(request)}
         format_, session = self._values.classes.ParquetFileFormat(), self._values.session
         by_id = request.column_mapping is ColumnMappingMode.ID
-        # A pushed filter goes by name. By id, another column of some file may have that name.
-        pushes_filters = not by_id or _has_unique_names(request)
         if request.column_mapping.maps and self._driver is not None:
             table = self._values.type(layout.read_schema)
-            format_ = self._driver.new("MappedParquet", table, by_id, pushes_filters)
+            format_ = self._driver.new("MappedParquet", table, by_id)
         elif request.column_mapping.maps:
             data_schema = stored_schema(layout.read_schema, request.column_mapping)
             partition_schema = _physical_partitions(partition_schema, request)
             options[_FIELD_ID_READ] = str(by_id).lower()
-            if not pushes_filters:
+            if by_id:
+                # Pushed filters go by name, which in some file may be that of another column.
                 session = session.cloneSession()
                 session.conf().set("spark.sql.parquet.filterPushdown", "false")
         return self._values.classes.HadoopFsRelation(
@@ -220,6 +220,16 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     return frame.select(*columns)
 
 
+def _file_system_options(request: ScanRequest) -> dict[str, str]:
+    """Hadoop's local file system looks for a checksum beside each file, by a name that a colon makes no name at all."""
+    if (
+        request.table_root.startswith("/")
+        and pc.any(pc.match_substring_regex(request.files["path"], _COLON_IN_NAME)).as_py()
+    ):
+        return {"fs.file.impl": _RAW_LOCAL, "fs.file.impl.disable.cache": "true"}
+    return {}
+
+
 def _leaf_count(data_type: DataType) -> int:
     """Fields as Spark's code generation counts them."""
     if isinstance(data_type, StructType):
@@ -246,14 +256,9 @@ def _physical_partitions(partition_schema: StructType, request: ScanRequest) -> 
     table = {field.name: field for field in request.schema}
     return StructType(
         [
-            StructField(physical_name(table[field.name], request.column_mapping), field.dataType) if field.name in table else field
+            StructField(physical_name(table[field.name], request.column_mapping), field.dataType)
+            if field.name in table
+            else field
             for field in partition_schema
         ]
-    )
-
-
-def _has_unique_names(request: ScanRequest) -> bool:
-    """Whether a physical name can stand for no other column in any file, as names drawn at random cannot."""
-    return all(
-        physical_name(field, request.column_mapping).startswith(_UUID_NAME) for _, field in walk(request.schema)
     )

@@ -42,11 +42,12 @@ class ScanReader:
         self._load_vector = load_vector
         self._load_vectors = load_vectors
 
-    def apply(self, question: str, detail: str | bytes) -> bytes | str | None:
+    def apply(self, question: str, detail: str | bytes | bytearray) -> bytes | str | None:
         """The method of `java.util.function.BiFunction`. A string is an error, which the JVM raises."""
         try:
-            if isinstance(detail, str):
-                return self.files_wanted(detail)
+            if question == "prune":
+                return self.files_wanted(str(detail))
+            assert isinstance(detail, bytes | bytearray), question
             return self.hidden_rows(np.frombuffer(detail, dtype="<i4"))
         except DeltaError as error:
             return remember(error)

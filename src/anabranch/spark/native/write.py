@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import BinaryType, StructType
 
 from anabranch.schema.void import check_writable, without_void
-from anabranch.spark.engine import WrittenFiles, WriteRequest
+from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.file_listing import file_root
 from anabranch.spark.file_schema import stored_schema
 from anabranch.spark.native.driver_classes import DriverClasses, object_array
@@ -62,7 +62,7 @@ class NativeWrite:
         writer_session = values.session.cloneSession()
         for key, value in _WRITER_SETTINGS.items():
             writer_session.conf().set(key, value)
-        execution = frame._jdf.queryExecution()  # type: ignore[attr-defined]
+        execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
         columns = self._output(plan, request, schema)
         partitions = [columns[schema.names.index(name)] for name in request.partition_columns]

@@ -1,0 +1,102 @@
+"""Files of the table, with the rows in them that matter to one commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from pyroaring import BitMap64
+
+from anabranch.protocol.actions import AddFile
+from anabranch.transaction.read_set import FileKey, Scan
+from anabranch.transaction.race import Race
+from anabranch.transaction.row_ids import row_count
+from anabranch.transaction.winners import Winner
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NewRows:
+    """Rows that came since we read."""
+
+    origin: Winner
+    """Who brought them."""
+    first: AddFile
+    """The file in which they came, whose statistics are the narrowest that they ever had."""
+    file: AddFile
+    """A file in which they can be read."""
+    positions: BitMap64 | None
+    """Where in it; None for all rows that it shows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FollowedFile:
+    """One file that a winner has touched, as it stands after the winners looked at so far."""
+
+    add: AddFile
+    deleted: BitMap64 = dataclasses.field(default_factory=BitMap64)
+    """Rows that ours deletes."""
+    read: Mapping[int, BitMap64] = dataclasses.field(default_factory=dict)
+    """Rows that satisfied a condition of ours, by the number of the scan."""
+    any_deleted: bool = False
+    """Ours deletes all its rows, and how many there are is not known."""
+    any_read: bool = False
+    """It holds rows that ours read, and which of them is not known."""
+    new: tuple[NewRows, ...] = ()
+
+    @property
+    def matters(self) -> bool:
+        """Whether rows that ours knows stand in it."""
+        return self.any_deleted or self.any_read or bool(self.deleted) or any(self.read.values())
+
+    def is_deleted(self, gone: BitMap64 | None) -> BitMap64 | bool:
+        """Whether some of the rows that went are rows that ours deletes; None stands for all rows."""
+        if self.any_deleted:
+            return gone is None or bool(gone)
+        return self.deleted if gone is None else self.deleted & gone
+
+    def is_read(self, gone: BitMap64 | None) -> BitMap64 | bool:
+        """Whether some of the rows that went are rows that ours read; None stands for all rows."""
+        if self.any_read:
+            return gone is None or bool(gone)
+        found = BitMap64()
+        for rows in self.read.values():
+            found |= rows if gone is None else rows & gone
+        return found
+
+
+def as_read(race: Race, add: AddFile, row: int, hidden: BitMap64) -> FollowedFile:
+    """A file of our snapshot, at `row` of its file table; `hidden` is what its vector hides."""
+    key = add.key
+    shown = _shown(add, hidden)
+    deletes, deleted = key in race.ours.deleted_rows, race.ours.deleted_rows.get(key)
+    read: dict[int, BitMap64] = {}
+    any_read = False
+    for number, scan in enumerate(race.ours.reads.scans if race.ours.isolation is not None else ()):
+        if scan.rows is not None:
+            read[number] = scan.rows.get(key, BitMap64())
+        elif opened(scan, key, row):
+            any_read = any_read or shown is None
+            read[number] = shown or BitMap64()
+    return FollowedFile(
+        add=add,
+        deleted=(deleted if deleted is not None else shown or BitMap64()) if deletes else BitMap64(),
+        any_deleted=deletes and deleted is None and shown is None,
+        read=read,
+        any_read=any_read,
+    )
+
+
+def opened(scan: Scan, key: FileKey, row: int) -> bool:
+    """Whether the scan looked into this file of our snapshot."""
+    if scan.files is None or scan.reads_everything:
+        return True
+    return key in scan.files if isinstance(scan.files, frozenset) else bool(scan.files[row])
+
+
+def _shown(add: AddFile, hidden: BitMap64) -> BitMap64 | None:
+    rows = row_count(add.stats)
+    if rows is None:
+        return None
+    every = BitMap64()
+    every.add_range(0, rows)
+    return every - hidden

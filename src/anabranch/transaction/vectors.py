@@ -1,0 +1,71 @@
+"""The hidden rows of files, as transactions get at them."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from anabranch.deletion_vectors.reading import load_vectors
+from anabranch.deletion_vectors.writing import encode_files, inline_descriptor
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.storage.log_store import LogStore
+from anabranch.transaction.random_uuid import random_uuid
+from anabranch.transaction.row_ids import row_count
+
+INLINE_BYTES_MAX = 256
+"""A vector up to this size stands in the log itself: about a hundred scattered rows, or any number of runs."""
+
+
+class Vectors(Protocol):
+    """Reads and writes the vectors of one table."""
+
+    def hidden(self, files: Sequence[AddFile]) -> list[BitMap64]:
+        """The rows that each file hides, not to be changed. Raises `DeletionVectorError`, `StorageError`."""
+
+    def write(self, vectors: Sequence[BitMap64]) -> list[DeletionVectorDescriptor]:
+        """Store them, durably, and say where. Raises `StorageError`."""
+
+
+class StoredVectors:
+    """`Vectors` in a table's own storage. Remembers what it has read, so it lives as long as one commit."""
+
+    def __init__(self, store: LogStore, random: random.Random) -> None:
+        self._store = store
+        self._random = random
+        self._known: dict[tuple[str, str], BitMap64] = {}
+
+    def hidden(self, files: Sequence[AddFile]) -> list[BitMap64]:
+        wanted = {_key(file, vector): file for file in files if (vector := file.deletion_vector) is not None}
+        missing = [file for key, file in wanted.items() if key not in self._known]
+        if missing:
+            descriptors = [file.deletion_vector for file in missing if file.deletion_vector is not None]
+            loaded = load_vectors(self._store, descriptors, num_rows=[row_count(file.stats) for file in missing])
+            for file, descriptor, vector in zip(missing, descriptors, loaded, strict=True):
+                self._known[_key(file, descriptor)] = vector
+        return [
+            BitMap64() if file.deletion_vector is None else self._known[_key(file, file.deletion_vector)]
+            for file in files
+        ]
+
+    def write(self, vectors: Sequence[BitMap64]) -> list[DeletionVectorDescriptor]:
+        written = [inline_descriptor(vector) for vector in vectors]
+        large = [place for place, vector in enumerate(written) if vector.size_in_bytes > INLINE_BYTES_MAX]
+        stored: list[DeletionVectorDescriptor] = []
+        for file in encode_files([vectors[place] for place in large], file_ids=self._file_ids()):
+            self._store.put(file.path, file.data)
+            stored += file.descriptors
+        for place, descriptor in zip(large, stored, strict=True):
+            written[place] = descriptor
+        return written
+
+    def _file_ids(self) -> Iterator[uuid.UUID]:
+        while True:
+            yield uuid.UUID(random_uuid(self._random))
+
+
+def _key(file: AddFile, vector: DeletionVectorDescriptor) -> tuple[str, str]:
+    return file.path, vector.unique_id

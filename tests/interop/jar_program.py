@@ -1,0 +1,70 @@
+"""A Spark with the delta-spark jar, as a process of its own: one request a line, as JSON; one answer a line.
+
+It runs beside the tests because their Spark must have no jar on its classpath.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+ANSWER = "@answer "
+"""Starts each line that is one; Spark prints what it likes."""
+
+
+def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    scratch = tempfile.mkdtemp()
+    settings = {
+        "spark.jars": os.environ["ANABRANCH_JARS"],
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("delta-spark")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    for statement in request.get("run", []):
+        spark.sql(statement)
+    if "query" not in request:
+        return {}
+    table = spark.sql(request["query"]).toArrow()
+    handle, path = tempfile.mkstemp(suffix=".arrow")
+    os.close(handle)
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return {"rows": path}
+
+
+def main() -> None:
+    spark = session()
+    spark.sparkContext.setLogLevel("ERROR")
+    print(ANSWER + json.dumps({"ready": spark.version}), flush=True)
+    for line in sys.stdin:
+        try:
+            found = answer(spark, json.loads(line))
+        except Exception as error:
+            found = {"error": str(error)[:2000]}
+        print(ANSWER + json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""All tests of engines and of the data source once more, over Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from engines import OVER_CONNECT
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(OVER_CONNECT in os.environ, reason="this is that run")
+@pytest.mark.parametrize("file", ["test_engine_suite.py", "test_portable_data_source.py"])
+def test_the_same_over_connect(file: str) -> None:
+    """In a process of its own: PySpark has either classic or Connect sessions in one process."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", str(HERE / file)]
+    paths = [str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, OVER_CONNECT: "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    assert run.returncode == 0, run.stdout[-8_000:]
