@@ -66,7 +66,7 @@ READABLE: dict[str, list[str]] = {
     ],
     "type widening": [
         "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, s STRUCT<x: SMALLINT>, l ARRAY<INT>)"
-        " USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        " USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported')",
         "INSERT INTO {t} VALUES (1, 2, 1.5, 1.25, DATE'2024-01-01', named_struct('x', 3), array(1, NULL))",
         "ALTER TABLE {t} ALTER COLUMN a TYPE INT",
         "ALTER TABLE {t} ALTER COLUMN b TYPE BIGINT",

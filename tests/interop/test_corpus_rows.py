@@ -10,12 +10,23 @@ from pyspark.sql import SparkSession
 from anabranch.errors.protocol import UnsafePathError
 from interop.arrow_rows import explain, rows_of
 from interop.readers import read_by_delta_rs
-from interop.corpus_tables import LOG_ONLY, OUTSIDE, REFUSED, Expectation, expectations, expected_table, folder_of, names
+from interop.corpus_tables import (
+    LOG_ONLY,
+    OUTSIDE,
+    REFUSED,
+    Expectation,
+    expectations,
+    expected_table,
+    folder_of,
+    names,
+)
 
 pytestmark = pytest.mark.spark
 
 EXPECTATIONS = expectations()
-WITHOUT_EXPECTATION = sorted(set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE - {found.name for found in EXPECTATIONS})
+WITHOUT_EXPECTATION = sorted(
+    set(names()) - REFUSED.keys() - LOG_ONLY - OUTSIDE - {found.name for found in EXPECTATIONS}
+)
 
 
 @pytest.mark.parametrize("expectation", EXPECTATIONS, ids=str)

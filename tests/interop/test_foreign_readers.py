@@ -81,7 +81,9 @@ def test_checkpoints_stand_for_the_commits_before_them(
     table, root = written(kind), str(tmp_path / "copy")
     shutil.copytree(table.root, root)
     log = Path(root, "_delta_log")
-    checkpointed = max(int(match[1]) for file in log.iterdir() if (match := re.match(r"(\d{20})\.checkpoint", file.name)))
+    checkpointed = max(
+        int(match[1]) for file in log.iterdir() if (match := re.match(r"(\d{20})\.checkpoint", file.name))
+    )
     assert checkpointed >= 10
     for file in log.iterdir():
         match = re.fullmatch(r"(\d{20})(\.json|\.crc|\.checkpoint.*)", file.name)

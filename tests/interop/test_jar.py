@@ -62,15 +62,14 @@ def versions(root: str) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", READABLE)
-def test_every_version_of_its_tables_reads_equal_here(
-    jar: Jar, native: SparkSession, made: Callable[[str], str], kind: str
-) -> None:
+def test_its_tables_read_equal_here(jar: Jar, native: SparkSession, made: Callable[[str], str], kind: str) -> None:
+    """The newest version and those right before it."""
     root = made(kind)
     theirs = by_jar(jar, root)
     ours = here(native, root)
     assert ours.column_names == theirs.column_names
     assert explain(rows_of(ours), rows_of(theirs)) == ""
-    for version in versions(root)[:-1]:
+    for version in versions(root)[-4:-1]:
         ours, theirs = here(native, root, version), by_jar(jar, root, version)
         assert ours.column_names == theirs.column_names
         assert explain(rows_of(ours), rows_of(theirs)) == "", version

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.errors.spark import WrittenFileError
-from anabranch.protocol.data_paths import decode_path
+from anabranch.protocol.data_paths import decode_path, encode_path
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.native.engine import NativeEngine
 
@@ -297,6 +298,24 @@ def test_a_file_cut_short_on_its_way_is_not_committed(
 
     with pytest.raises(WrittenFileError, match="bytes"):
         Files(compiled, tmp_path, frame.schema).write(frame, open_file=torn)
+
+
+def test_tables_on_a_hadoop_file_system(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
+    """Footers are read and files are found through the file system that Spark writes to."""
+    (tmp_path / "disk").mkdir()
+    mounts = f"tests{uuid.uuid4().hex[:8]}"
+    configuration = spark._jsc.hadoopConfiguration()
+    configuration.set(f"fs.viewfs.mounttable.{mounts}.link./mounted", (tmp_path / "disk").as_uri())
+    frame = spark.range(0, 100, 1, 2).selectExpr("id", "concat(id % 2, ' %') AS p")
+    files = Files(engine, f"viewfs://{mounts}/mounted/a t", frame.schema, ("p",))  # type: ignore[arg-type]
+    written = files.write(frame)
+    assert written.num_rows == 100
+    assert {add.path for add in written.adds} == {
+        encode_path(str(path)) for path in files_below(tmp_path / "disk" / "a t")
+    }
+    assert sum(json.loads(add.stats or "")["numRecords"] for add in written.adds) == 100
+    files.hide(0, [0])
+    assert files.scan().where("p = '1 %' OR id >= 0").count() == 99
 
 
 def test_a_frame_of_our_own_scan_is_written(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:

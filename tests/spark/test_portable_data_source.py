@@ -103,6 +103,14 @@ def test_time_travel(table_of: MakeTable, plain: SparkSession) -> None:
     assert read.option("versionAsOf", 0).load(table.root).count() == 1
     assert plain.read.format("delta").option("timestampAsOf", "2024-01-01 00:05:00").load(table.root).count() == 1
     assert plain.read.format("delta").option("TIMESTAMPASOF", "2024-01-01T01:10:00+01:00").load(table.root).count() == 3
+    plain.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        anabranch.datasource.register(plain)
+        tokyo = plain.read.format("delta").option("timestampAsOf", "2024-01-01 09:05:00")
+        assert tokyo.load(table.root).count() == 1
+    finally:
+        plain.conf.set("spark.sql.session.timeZone", "UTC")
+        anabranch.datasource.register(plain)
     with pytest.raises(Exception, match="timestampAsOf"):
         plain.read.format("delta").option("timestampAsOf", "yesterday").load(table.root).count()
     with pytest.raises(Exception, match="DELTA_VERSION"):

@@ -245,6 +245,7 @@ def task_for(root: str, schema: StructType, **facts: Any) -> Any:
             "partition_columns": (),
             "column_mapping": ColumnMappingMode.NONE,
             "properties": TableProperties(),
+            "file_system": {},
             **facts,
         },
     )

@@ -1,6 +1,7 @@
 """The judge of logs: does every prefix of a `_delta_log` keep to the protocol?
 
-It reads JSON by itself and shares no code with what it judges, but for the names of files.
+It reads JSON by itself and shares no code with what it judges, but for what reads deletion vectors. Vectors whose
+files are not there, as in tests that only name them, are judged by what the log says of them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ import json
 import re
 from typing import Any
 
+from anabranch.deletion_vectors.locations import vector_path
+from anabranch.deletion_vectors.reading import load_vector
+from anabranch.errors.vectors import DeletionVectorError
+from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.storage.log_store import LogStore
 
 Key = tuple[str, str | None]
 COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+MAY_SHRINK = {"RESTORE", "REPLACE TABLE", "CREATE OR REPLACE TABLE"}
+"""Operations that may bring hidden rows back."""
 CHECKSUM = re.compile(r"_delta_log/(\d{20})\.crc")
 
 
 @dataclasses.dataclass
 class _State:
+    store: LogStore
     live: dict[Key, dict[str, Any]] = dataclasses.field(default_factory=dict)
     protocol: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
@@ -37,7 +45,7 @@ def lint(store: LogStore) -> list[str]:
     if versions != list(range(len(versions))):
         problems.append(f"versions are not contiguous from 0: {versions}")
     checksums = {int(match[1]) for path in files if (match := CHECKSUM.fullmatch(path))}
-    state = _State()
+    state = _State(store=store)
     for version in versions:
         found = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
         if version in checksums:
@@ -66,6 +74,8 @@ def _replay(state: _State, version: int, data: bytes) -> list[str]:
         return problems
     problems += _judge_info(state, version, lines, kinds)
     problems += _judge_transactions(state, kinds.get("txn", []))
+    operation = kinds.get("commitInfo", [{}])[0].get("operation", "")
+    problems += _judge_vectors(state, kinds.get("add", []), may_shrink=operation in MAY_SHRINK)
     problems += _judge_files(state, kinds.get("add", []), kinds.get("remove", []))
     problems += _judge_row_ids(state, version, kinds)
     return problems
@@ -147,6 +157,48 @@ def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[s
     if len(changes) > 1:
         problems.append("dataChange is not uniform")
     return problems
+
+
+def _judge_vectors(state: _State, adds: list[dict[str, Any]], *, may_shrink: bool) -> list[str]:
+    """Vectors hide as many rows as they say, none beyond the file, and never fewer than before."""
+    problems = []
+    before = {path: action for (path, _), action in state.live.items()}
+    for action in adds:
+        path = action["path"]
+        try:
+            hidden = _hidden(state.store, action)
+        except DeletionVectorError as error:
+            problems.append(f"the vector of {path}: {error}")
+            continue
+        if not hidden:
+            continue
+        statistics = json.loads(action["stats"]) if "stats" in action else {}
+        if max(hidden) >= statistics.get("numRecords", 2**63):
+            problems.append(f"the vector of {path} hides row {max(hidden)} of {statistics['numRecords']}")
+        if path in before and _key(before[path]) != _key(action):
+            came_back = (_hidden(state.store, before[path]) or set()) - hidden
+            if came_back and not may_shrink:
+                problems.append(f"the vector of {path} no longer hides {sorted(came_back)}")
+            if statistics.get("minValues") and statistics.get("tightBounds") is not False:
+                problems.append(f"the bounds of {path} are said to be tight, and rows of it were hidden")
+    return problems
+
+
+def _hidden(store: LogStore, action: dict[str, Any]) -> set[int] | None:
+    """What the vector of a file hides; None where there is none to be read."""
+    vector = action.get("deletionVector")
+    if vector is None or "sizeInBytes" not in vector:
+        return None
+    descriptor = DeletionVectorDescriptor(
+        storage_type=vector["storageType"],
+        path_or_inline_dv=vector["pathOrInlineDv"],
+        offset=vector.get("offset"),
+        size_in_bytes=vector["sizeInBytes"],
+        cardinality=vector["cardinality"],
+    )
+    if descriptor.storage_type != "i" and store.head(vector_path(descriptor, table_root=store.root)) is None:
+        return None
+    return set(load_vector(store, descriptor))
 
 
 def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:

@@ -44,7 +44,8 @@ def _active(spark: SparkSession) -> Iterator[None]:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         yield
         return
-    sessions: Any = spark.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession
+    jvm: Any = spark.sparkContext._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:

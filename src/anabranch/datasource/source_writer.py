@@ -59,7 +59,7 @@ class DeltaWriter(DataSourceArrowWriter):
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,
             properties=snapshot.properties,
-            options=tuple(options.file_system.items()),
+            file_system=options.file_system,
             open_files_max=OPEN_FILES_MAX,
         )
 

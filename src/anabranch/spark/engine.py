@@ -81,7 +81,7 @@ class WriteRequest:
     options: Sequence[tuple[str, str]] = ()
     """Further Parquet writer options, such as ("compression", "zstd"), and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
-    """Opens a file of the table by its relative, plain path, for its footer; by default from local disk."""
+    """Opens a file of the table by its relative, plain path, for its footer; by default from disk or through Hadoop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,18 +48,20 @@ class PublicCatalog:
         return f"{unquote(folder)}/{table.lower()}"
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
-        del partition_columns  # they stand in the log
+        # Spark asks the source for the columns; partition columns stand in the log. A table with a location is
+        # external to the catalog, so that DROP TABLE leaves the files.
+        del schema, partition_columns
         if self.find(entry.name) is not None:
             return
-        self._spark.catalog.createTable(
-            f"{SESSION_CATALOG}.{entry.name.quoted}", path=entry.location, source=PROVIDER, schema=schema
-        )
+        assert entry.location is not None
+        name = f"{SESSION_CATALOG}.{entry.name.quoted}"
+        self._spark.sql(f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
 
     def _information(self, name: NameIdentifier) -> dict[str, str] | None:
         schema, table = name.parts
-        pattern = _GLOB.sub(r"\\\1", table).replace("'", "\\'")
+        pattern = _literal(_GLOB.sub(r"\\\1", table))
         try:
-            rows = self._spark.sql(f"SHOW TABLE EXTENDED IN {quote(schema)} LIKE '{pattern}'").collect()
+            rows = self._spark.sql(f"SHOW TABLE EXTENDED IN {quote(schema)} LIKE {pattern}").collect()
         except AnalysisException:
             return None
         for row in rows:
@@ -67,3 +69,9 @@ class PublicCatalog:
                 lines = row.information.split("\n")
                 return dict(line.split(": ", 1) for line in lines if ": " in line and not line.startswith(" "))
         return None
+
+
+def _literal(text: str) -> str:
+    """A SQL string that means exactly `text`."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

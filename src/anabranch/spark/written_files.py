@@ -6,7 +6,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -48,9 +48,13 @@ def manifest_entries(manifest: Path) -> list[ManifestEntry]:
     ]
 
 
-def completed(request: WriteRequest, entries: Sequence[ManifestEntry]) -> WrittenFiles:
+OpenFile = Callable[[str], pa.NativeFile]
+"""Opens a file of the table by its relative, plain path."""
+
+
+def completed(request: WriteRequest, entries: Sequence[ManifestEntry], open_file: OpenFile) -> WrittenFiles:
     """The files with statistics, made durable. Files without rows are removed. Raises `WrittenFileError`."""
-    completion = _Completion(request)
+    completion = _Completion(request, open_file)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="written-files") as pool:
         found = [add for add in pool.map(completion.complete, entries) if add is not None]
         list(pool.map(_sync, completion.directories([add for add, _ in found])))
@@ -71,8 +75,9 @@ def plain_path(url: str) -> str:
 class _Completion:
     """Everything that is the same for all files of one write."""
 
-    def __init__(self, request: WriteRequest) -> None:
+    def __init__(self, request: WriteRequest, open_file: OpenFile) -> None:
         self._request = request
+        self._open_file = open_file
         self._root = request.table_root.rstrip("/") + "/"
         self._is_local = request.table_root.startswith("/")
         self._partition_types = {
@@ -125,16 +130,11 @@ class _Completion:
 
     def _metadata(self, relative: str, entry: ManifestEntry) -> pq.FileMetaData:
         """The footer. A file that was cut short on its way has none."""
-        with self._open(relative) as file:
+        with self._open_file(relative) as file:
             if file.size() != entry.size_bytes:
                 problem = f"has {file.size()} bytes where {entry.size_bytes} were written"
                 raise WrittenFileError(table=self._request.table_root, path=relative, problem=problem)
             return pq.read_metadata(file)
-
-    def _open(self, relative: str) -> pa.NativeFile:
-        if self._request.open_file is not None:
-            return self._request.open_file(relative)
-        return pa.OSFile(self._root + relative)
 
     def _remove(self, relative: str) -> None:
         """A file that nothing refers to; elsewhere than on local disk it is left to VACUUM."""

@@ -13,7 +13,7 @@ from anabranch.transaction.commit_place import CommitPlace
 from anabranch.transaction.conflict_checks import rebase, without_repetition
 from anabranch.transaction.fate import Fate, settle
 from anabranch.transaction.head import Head
-from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.winners import Winner
 
@@ -27,11 +27,20 @@ class Landed:
     """The table right before it."""
     attempts: int
     """Versions tried, the last one included."""
+    dropped: tuple[Bin, ...] = ()
+    """Parts that others made impossible; they may be done again on the new version."""
     interrupt: KeyboardInterrupt | None = None
     """The user asked to stop while it landed; to be raised when that cannot hurt any more."""
 
 
-def land(proposal: ProposedCommit, *, read: Head, place: CommitPlace) -> Landed:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NothingLeft:
+    """A commit that changes no row lost all of its parts to others. Nothing was written, and nothing is wrong."""
+
+    dropped: tuple[Bin, ...]
+
+
+def land(proposal: ProposedCommit, *, read: Head, place: CommitPlace) -> Landed | NothingLeft:
     """Add `proposal`, which was made from `read`, to the log.
 
     Raises the exceptions of `errors.conflicts` and `errors.commits`, `UnsupportedFeatureError`,
@@ -44,17 +53,29 @@ def land(proposal: ProposedCommit, *, read: Head, place: CommitPlace) -> Landed:
         draft = draft_commit(ours, head, now_ms=place.clock.now_ms(), engine_info=place.engine_info)
         fate = settle(draft, place)
         if fate.theirs is None:
-            return Landed(draft=draft, head=head, attempts=attempt, interrupt=fate.interrupt)
+            dropped = tuple(each for each in proposal.bins if each not in ours.bins)
+            return Landed(draft=draft, head=head, attempts=attempt, dropped=dropped, interrupt=fate.interrupt)
         _obey(fate, draft)
         place.wait_after_race(attempt)
         head = head.after(_winners(fate, place))
         ours = _rebased(proposal, read, head, place)
+        if proposal.bins and not ours.bins:
+            return NothingLeft(dropped=proposal.bins)
     raise _too_many_winners(proposal, head, place)
 
 
 def _rebased(proposal: ProposedCommit, read: Head, head: Head, place: CommitPlace) -> ProposedCommit:
     """The proposal as first made, rebased over all winners at once."""
-    outcome = rebase(Race(ours=proposal, read=read, head=head, can_match=place.can_match))
+    deadline_ms = place.clock.now_ms() + place.bounds.checks_ms_max
+    race = Race(
+        ours=proposal,
+        read=read,
+        head=head,
+        can_match=place.can_match,
+        vectors=place.vectors,
+        time_is_up=lambda: place.clock.now_ms() > deadline_ms,
+    )
+    outcome = rebase(race)
     if isinstance(outcome, Conflict):
         raise outcome.as_error(table=head.table, read_version=read.version)
     return outcome

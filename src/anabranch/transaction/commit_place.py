@@ -8,6 +8,7 @@ import random
 from anabranch.clock import Clock
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.race import CanMatch
+from anabranch.transaction.vectors import Vectors
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,8 @@ class CommitBounds:
 
     attempts_max: int = 10_000
     """Versions tried. Every lost attempt is somebody else's commit, so the table moves on."""
+    checks_ms_max: float = 600_000
+    """Longest time to tell, after a lost race, whether ours is in conflict."""
     doubts_max: int = 12
     """Times one version is tried while the storage does not say what became of it."""
     race_wait_ms_max: float = 100
@@ -32,6 +35,7 @@ class CommitPlace:
     random: random.Random
     can_match: CanMatch
     engine_info: str
+    vectors: Vectors
     bounds: CommitBounds = CommitBounds()
 
     def wait_after_race(self, attempt: int) -> None:

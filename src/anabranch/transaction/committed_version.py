@@ -8,6 +8,7 @@ from functools import cached_property
 
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.proposed_commit import Bin
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,6 +23,8 @@ class CommittedVersion:
     """Versions tried; 1 where nobody was in the way."""
     reconciled: tuple[int, ...]
     """Versions that landed between the one read and this one."""
+    dropped_bins: tuple[Bin, ...] = ()
+    """Of a commit that changes no row: parts that winners made impossible, to be done again if wanted."""
     actions: tuple[Action, ...] = dataclasses.field(repr=False)
     """As they stand in the log."""
     load: Callable[[int], Snapshot] = dataclasses.field(repr=False)

@@ -1,4 +1,4 @@
-"""Whether a proposal may stand behind the commits that landed first. No I/O, nothing is raised."""
+"""Whether a proposal may stand behind the commits that landed first. Nothing is raised for a conflict."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from anabranch.errors.conflicts import (
 from anabranch.protocol.actions import Action, Protocol
 from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import supported_features
+from anabranch.transaction.bins import fit_bins
 from anabranch.transaction.description_changes import harmful_features, harmful_properties, same_schema_and_layout
 from anabranch.transaction.file_rules import files_gone, rows_added
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+from anabranch.transaction.row_rules import fit_rows, tells_rows_apart
 from anabranch.transaction.winners import Winner
 
 RUN_AGAIN = "Run the operation again on the new version."
@@ -26,11 +28,22 @@ RUN_AGAIN = "Run the operation again on the new version."
 
 def rebase(race: Race) -> ProposedCommit | Conflict:
     """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
-    return first_conflict(race) or without_repetition(race.ours, race.head)
+    conflict = description_conflict(race)
+    fitting = conflict if conflict is not None else fit_data(race)
+    return fitting if isinstance(fitting, Conflict) else without_repetition(fitting, race.head)
 
 
-def first_conflict(race: Race) -> Conflict | None:
-    """Cheap checks before dear ones."""
+def fit_data(race: Race) -> ProposedCommit | Conflict:
+    """By rows where they can be told apart, else by files."""
+    if race.ours.bins:
+        return fit_bins(race)
+    if race.ours.isolation is not None and tells_rows_apart(race):
+        return fit_rows(race)
+    return files_gone(race) or rows_added(race) or race.ours
+
+
+def description_conflict(race: Race) -> Conflict | None:
+    """What follows from the actions that describe the table. Cheap checks before dear ones."""
     return (
         table_created(race)
         or table_replaced(race)
@@ -39,8 +52,6 @@ def first_conflict(race: Race) -> Conflict | None:
         or identity_columns(race)
         or metadata_domains(race)
         or application_ids(race)
-        or files_gone(race)
-        or rows_added(race)
     )
 
 

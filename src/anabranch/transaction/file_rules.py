@@ -44,12 +44,12 @@ def files_gone(race: Race) -> Conflict | None:
     gone = race.head.removed_from_base
     for file in race.ours.files:
         if file.key in gone:
-            return _gone(race, ConcurrentDeleteDeleteException, file.key)
+            return gone_conflict(race, ConcurrentDeleteDeleteException, file.key)
     if race.ours.isolation is None:
         return None
     for scan in race.ours.reads.scans:
         for key in _read_among(race, scan, gone):
-            return _gone(race, ConcurrentDeleteReadException, key)
+            return gone_conflict(race, ConcurrentDeleteReadException, key)
     return None
 
 
@@ -124,9 +124,10 @@ def _added(race: Race, found: AddedFile, reason: ConflictReason) -> Conflict:
     )
 
 
-def _gone(
+def gone_conflict(
     race: Race, error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException], key: FileKey
 ) -> Conflict:
+    """A winner removed this file."""
     winner, remove = next((winner, remove) for winner in race.winners for remove in winner.removes if remove.key == key)
     values = remove.partition_values or {}
     reason = hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
@@ -144,6 +145,7 @@ def _read_among(race: Race, scan: Scan, gone: frozenset[FileKey]) -> Iterable[Fi
 
 
 def hint_of(partition_values: dict[str, str | None]) -> ConflictReason:
+    """How close the place of a clash is known, where it is not known by row."""
     return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile
-from anabranch.transaction.read_set import FileKey, Scan
 from anabranch.transaction.race import Race
+from anabranch.transaction.read_set import FileKey, Scan
 from anabranch.transaction.row_ids import row_count
+from anabranch.transaction.row_moves import Moves
 from anabranch.transaction.winners import Winner
 
 
@@ -48,19 +49,17 @@ class FollowedFile:
         """Whether rows that ours knows stand in it."""
         return self.any_deleted or self.any_read or bool(self.deleted) or any(self.read.values())
 
-    def is_deleted(self, gone: BitMap64 | None) -> BitMap64 | bool:
-        """Whether some of the rows that went are rows that ours deletes; None stands for all rows."""
-        if self.any_deleted:
-            return gone is None or bool(gone)
-        return self.deleted if gone is None else self.deleted & gone
+    def deletes_among(self, gone: BitMap64) -> BitMap64:
+        """Those of the rows that ours deletes."""
+        return gone if self.any_deleted else self.deleted & gone
 
-    def is_read(self, gone: BitMap64 | None) -> BitMap64 | bool:
-        """Whether some of the rows that went are rows that ours read; None stands for all rows."""
+    def reads_among(self, gone: BitMap64) -> BitMap64:
+        """Those of the rows that ours read, as far as that is known; in doubt, all."""
         if self.any_read:
-            return gone is None or bool(gone)
+            return gone
         found = BitMap64()
         for rows in self.read.values():
-            found |= rows if gone is None else rows & gone
+            found |= rows & gone
         return found
 
 
@@ -71,7 +70,7 @@ def as_read(race: Race, add: AddFile, row: int, hidden: BitMap64) -> FollowedFil
     deletes, deleted = key in race.ours.deleted_rows, race.ours.deleted_rows.get(key)
     read: dict[int, BitMap64] = {}
     any_read = False
-    for number, scan in enumerate(race.ours.reads.scans if race.ours.isolation is not None else ()):
+    for number, scan in enumerate(race.ours.reads.scans):
         if scan.rows is not None:
             read[number] = scan.rows.get(key, BitMap64())
         elif opened(scan, key, row):
@@ -94,9 +93,42 @@ def opened(scan: Scan, key: FileKey, row: int) -> bool:
 
 
 def _shown(add: AddFile, hidden: BitMap64) -> BitMap64 | None:
+    """The rows that a file shows; None where its statistics do not say how many it has."""
     rows = row_count(add.stats)
-    if rows is None:
-        return None
+    return None if rows is None else every_row(rows) - hidden
+
+
+def every_row(count: int) -> BitMap64:
+    """The first `count` positions."""
     every = BitMap64()
-    every.add_range(0, rows)
-    return every - hidden
+    every.add_range(0, count)
+    return every
+
+
+def moved_rows(
+    source: FollowedFile, hidden: BitMap64, moves: Moves, outputs: Mapping[str, FollowedFile]
+) -> list[FollowedFile]:
+    """The outputs to which rows of `source` went, with those rows that matter; `hidden` is what its vector hid."""
+    path = source.add.path
+    found = dict(outputs)
+
+    def moved(rows: BitMap64) -> dict[str, BitMap64]:
+        return moves.moved(rows, source=path, hidden=hidden) if rows else {}
+
+    for target, rows in moved(source.deleted).items():
+        found[target] = dataclasses.replace(found[target], deleted=found[target].deleted | rows)
+    for number, read in source.read.items():
+        for target, rows in moved(read).items():
+            known = found[target].read
+            joined = {**known, number: known.get(number, BitMap64()) | rows}
+            found[target] = dataclasses.replace(found[target], read=joined)
+    for new in source.new:
+        positions = new.positions if new.positions is not None else _shown(source.add, hidden)
+        assert positions is not None, "moves are known only of files whose rows are counted"
+        for target, rows in moved(positions).items():
+            here = dataclasses.replace(new, file=found[target].add, positions=rows)
+            found[target] = dataclasses.replace(found[target], new=(*found[target].new, here))
+    if source.any_read:
+        for run in moves.runs[path]:
+            found[run.path] = dataclasses.replace(found[run.path], any_read=True)
+    return [file for target, file in found.items() if file is not outputs[target]]

@@ -35,15 +35,11 @@ def hide_rows(chosen: Sequence[RowsOfFile], vectors: Vectors, *, removed_at_ms: 
     ]
 
 
-def add_hidden(
-    files: Sequence[tuple[AddFile, BitMap64]], vectors: Vectors, *, data_change: bool
-) -> list[AddFile]:
+def add_hidden(files: Sequence[tuple[AddFile, BitMap64]], vectors: Vectors, *, data_change: bool) -> list[AddFile]:
     """Each file with that vector in the place of its own."""
     written = vectors.write([vector for _, vector in files])
     return [
-        msgspec.structs.replace(
-            file, data_change=data_change, stats=_wide_statistics(file), deletion_vector=descriptor
-        )
+        msgspec.structs.replace(file, data_change=data_change, stats=_wide_statistics(file), deletion_vector=descriptor)
         for (file, _), descriptor in zip(files, written, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from anabranch.transaction.winners import Winner
 
 
 def may_stand_before(race: Race, winner: Winner) -> bool:
-    """Whether ours may ignore rows that the winner added: it read nothing, and ours does not change what it wrote by."""
+    """Whether ours may ignore rows of the winner: it read nothing to make them, and ours changes no metadata."""
     relaxed = race.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
     return relaxed and winner.is_blind_append and race.ours.metadata is None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from pyroaring import BitMap64
 
@@ -20,7 +21,7 @@ from anabranch.errors.conflicts import (
 )
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transaction.file_rules import NARROWER, hint_of, place_of
-from anabranch.transaction.followed_files import FollowedFile, NewRows, as_read
+from anabranch.transaction.followed_files import FollowedFile, NewRows, as_read, moved_rows
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rearrangements import only_rearranges
@@ -59,7 +60,7 @@ def follow(race: Race) -> Followed | Conflict:
 
 
 class _State:
-    """The table as the winners looked at so far left it; no longer than `follow` runs."""
+    """The table as the winners looked at so far left it; it lives no longer than `follow` runs."""
 
     def __init__(self, race: Race) -> None:
         self.race = race
@@ -73,20 +74,164 @@ class _State:
             return _out_of_time(winner)
         self._take_up({file.path for file in winner.files})
         came = {add.path: add for add in winner.adds}
-        staying = [came[path] for path in came if path in self.files]
+        changed = [add for path, add in came.items() if path in self.files and self.files[path].add.key != add.key]
         removed = [remove for remove in winner.removes if remove.path not in came and remove.path in self.files]
-        fresh = [add for add in winner.adds if add.path not in self.files]
-        conflict = self._regrow(staying, winner)
-        if conflict is None and (removed or fresh):
-            conflict = self._replace(removed, fresh, winner, also_changed=any(map(self._changed, staying)))
+        fresh = [add for path, add in came.items() if path not in self.files]
+        self._describe(came)
+        conflict = self._regrow(changed, winner) or self._replace(removed, fresh, winner, only_moves=not changed)
         self._added |= {add.key: add for add in winner.adds}
         return conflict
 
     def _take_up(self, paths: set[str]) -> None:
-        """Note how the files of these paths stood when we read, if they are touched for the first time."""
+        """Note how the files of these paths stood when we read, if nobody touched them before."""
         unseen = paths - self.files.keys() - self._gone
         rows = self.race.read.base_files.find(unseen)
-        adds = [self.race.read.base_files.adds(unseen)[key[0]] for key in rows] if rows else []
-        hidden = self.race.vectors.hidden(adds)
-        for add, row, vector in zip(adds, rows.values(), hidden, strict=True):
-            self.files[add.path] = as_read(self.race, add, row, vector)
+        if not rows:
+            return
+        adds = self.race.read.base_files.adds(unseen)
+        hidden = self.race.vectors.hidden([adds[path] for path, _ in rows])
+        for (key, row), vector in zip(rows.items(), hidden, strict=True):
+            self.files[key[0]] = as_read(self.race, adds[key[0]], row, vector)
+
+    def _describe(self, came: dict[str, AddFile]) -> None:
+        """The same logical file again: tags, statistics or row ids were given to it."""
+        for path, add in came.items():
+            file = self.files.get(path)
+            if file is not None and file.add.key == add.key:
+                self.files[path] = dataclasses.replace(file, add=add)
+
+    def _regrow(self, adds: Sequence[AddFile], winner: Winner) -> Conflict | None:
+        """Files that stay with another vector: some rows went, and after RESTORE some may be back."""
+        files = [self.files[add.path] for add in adds]
+        before, after = self.race.vectors.hidden([file.add for file in files]), self.race.vectors.hidden(adds)
+        gone = [hidden - hidden_before for hidden_before, hidden in zip(before, after, strict=True)]
+        back = [hidden_before - hidden for hidden_before, hidden in zip(before, after, strict=True)]
+        for file, add, went, came in zip(files, adds, gone, back, strict=True):
+            new = [_grown(rows, add, went) for rows in file.new]
+            if came:
+                new.append(NewRows(origin=winner, first=add, file=add, positions=came))
+            self.files[add.path] = dataclasses.replace(file, add=add, new=tuple(filter(_holds_rows, new)))
+        return self._first_hit(zip(files, gone, strict=True), winner)
+
+    def _first_hit(self, touched: Iterable[tuple[FollowedFile, BitMap64]], winner: Winner) -> Conflict | None:
+        hits = [(file, file.deletes_among(gone), file.reads_among(gone)) for file, gone in touched]
+        for file, deletes, _ in hits:
+            if deletes:
+                return _rows_gone(self.race, winner, file, deletes, error=ConcurrentDeleteDeleteException)
+        for file, _, reads in hits:
+            if reads:
+                return _rows_gone(self.race, winner, file, reads, error=ConcurrentDeleteReadException)
+        return None
+
+    def _replace(
+        self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner, *, only_moves: bool
+    ) -> Conflict | None:
+        """Files that went, and files that came."""
+        moves = self._moves(removes, adds, winner) if only_moves else None
+        if moves is not None:
+            self._move([remove.path for remove in removes], adds, moves)
+            return None
+        unmapped = only_moves and not any(map(has_word, removes))
+        if unmapped and only_rearranges(winner, self.race.read, added_before=self._added):
+            return self._lose_sight([self._pop(remove) for remove in removes], adds, winner)
+        sources = [self._pop(remove) for remove in removes]
+        for add in adds:
+            self.files[add.path] = FollowedFile(
+                add=add, new=(NewRows(origin=winner, first=add, file=add, positions=None),)
+            )
+        return _files_gone(self.race, winner, sources)
+
+    def _pop(self, remove: RemoveFile) -> FollowedFile:
+        self._gone.add(remove.path)
+        return self.files.pop(remove.path)
+
+    def _moves(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner) -> Moves | None:
+        if winner.changes_data or not removes or not all(map(has_word, removes)):
+            return None
+        return checked_moves(
+            [(remove, _rows_shown(self.files[remove.path].add)) for remove in removes],
+            adds,
+            self.race.vectors.hidden(adds),
+        )
+
+    def _move(self, paths: Sequence[str], adds: Sequence[AddFile], moves: Moves) -> None:
+        """Every row stands somewhere else, and it is known where."""
+        outputs = {add.path: FollowedFile(add=add) for add in adds}
+        for path in paths:
+            source = self.files.pop(path)
+            self._gone.add(path)
+            (hidden,) = self.race.vectors.hidden([source.add])
+            for moved in moved_rows(source, hidden, moves, outputs):
+                outputs[moved.add.path] = moved
+        self.files |= outputs
+
+    def _lose_sight(self, sources: Sequence[FollowedFile], adds: Sequence[AddFile], winner: Winner) -> Conflict | None:
+        """Rows stand somewhere else, and nobody says where: ours looks for those that it deletes, or gives up."""
+        found: Sequence[BitMap64] = [BitMap64() for _ in adds]
+        if any(source.deleted or source.any_deleted for source in sources):
+            again = found_again(self.race, sources, adds)
+            if again is None:
+                return _files_gone(self.race, winner, [source for source in sources if source.matters])
+            found = again
+        any_read = any(source.any_read or any(source.read.values()) for source in sources)
+        self.out_of_sight += [rows for source in sources for rows in source.new]
+        for add, deleted in zip(adds, found, strict=True):
+            self.files[add.path] = FollowedFile(add=add, deleted=deleted, any_read=any_read)
+        return None
+
+
+def _grown(rows: NewRows, add: AddFile, gone: BitMap64) -> NewRows:
+    left = None if rows.positions is None else rows.positions - gone
+    return dataclasses.replace(rows, file=add, positions=left)
+
+
+def _holds_rows(rows: NewRows) -> bool:
+    return rows.positions is None or bool(rows.positions)
+
+
+def _rows_shown(add: AddFile) -> int | None:
+    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
+
+
+def _rows_gone(
+    race: Race,
+    winner: Winner,
+    file: FollowedFile,
+    rows: BitMap64,
+    *,
+    error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException],
+) -> Conflict:
+    return Conflict(
+        error=error,
+        winner=winner,
+        reason=ConflictReason.ROW_LEVEL_CHANGES,
+        where=place_of(race, file.add.path, file.add.partition_values),
+        advice=NARROWER,
+        example_keys=tuple(f"row {position} of {file.add.path}" for position in islice(rows, EXAMPLES_MAX)),
+    )
+
+
+def _files_gone(race: Race, winner: Winner, sources: Iterable[FollowedFile]) -> Conflict | None:
+    """The first file that took rows with it that ours knows."""
+    lost = [source for source in sources if source.matters]
+    if not lost:
+        return None
+    deletes = [source for source in lost if source.deleted or source.any_deleted]
+    file = (deletes or lost)[0]
+    values = file.add.partition_values
+    return Conflict(
+        error=ConcurrentDeleteDeleteException if deletes else ConcurrentDeleteReadException,
+        winner=winner,
+        reason=hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE,
+        where=place_of(race, file.add.path, values),
+        advice=NARROWER,
+    )
+
+
+def _out_of_time(winner: Winner) -> Conflict:
+    return Conflict(
+        error=ConcurrentDeleteReadException,
+        winner=winner,
+        reason=ConflictReason.ALLOTTED_TIME_EXCEEDED,
+        advice="Run the operation again, or allow more time for telling whether commits conflict.",
+    )

@@ -54,8 +54,9 @@ def runs_of(sources: Sequence[int], outputs: Sequence[tuple[str, int]]) -> list[
     assert sum(sources) == sum(rows for _, rows in outputs), "as many rows are written as were read"
     remaining = [(path, 0, rows) for path, rows in reversed(outputs) if rows]
     found: list[list[Run]] = []
-    for wanted in sources:
+    for shown in sources:
         runs: list[Run] = []
+        wanted = shown
         while wanted:
             path, start, left = remaining.pop()
             taken = min(wanted, left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from anabranch import __version__
@@ -10,7 +11,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshots import Snapshots
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.after_commit import AfterCommit
-from anabranch.transaction.commit import Landed, land
+from anabranch.transaction.commit import Landed, NothingLeft, land
 from anabranch.transaction.commit_place import CommitBounds, CommitPlace
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.head import head_at
@@ -21,6 +22,7 @@ from anabranch.transaction.race import CanMatch
 from anabranch.transaction.random_uuid import random_uuid
 from anabranch.transaction.transaction import Transaction
 from anabranch.transaction.upkeep import standard_upkeep
+from anabranch.transaction.vectors import StoredVectors
 
 ENGINE_INFO = f"anabranch/{__version__}"
 DEFAULT_BOUNDS = CommitBounds()
@@ -50,7 +52,13 @@ class Table:
         self.snapshots = snapshots or Snapshots(store, clock)
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
         self._place = CommitPlace(
-            store=store, clock=clock, random=random, can_match=can_match, engine_info=engine_info, bounds=bounds
+            store=store,
+            clock=clock,
+            random=random,
+            can_match=can_match,
+            vectors=StoredVectors(store, random),
+            engine_info=engine_info,
+            bounds=bounds,
         )
 
     @property
@@ -63,15 +71,21 @@ class Table:
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
         """A transaction on a version that was read before."""
+        # What it has read of vectors is dropped with the transaction.
+        vectors = StoredVectors(self.store, self._place.random)
+        place = dataclasses.replace(self._place, vectors=vectors)
         return Transaction(
             operation=operation,
             snapshot=snapshot,
             txn_id=random_uuid(self._place.random),
-            land=lambda proposal: self._land(proposal, snapshot),
+            vectors=vectors,
+            land=lambda proposal: self._land(proposal, snapshot, place),
         )
 
-    def _land(self, proposal: ProposedCommit, snapshot: Snapshot | None) -> CommittedVersion:
-        landed = land(proposal, read=head_at(snapshot, table=self.root), place=self._place)
+    def _land(self, proposal: ProposedCommit, snapshot: Snapshot | None, place: CommitPlace) -> CommittedVersion | None:
+        landed = land(proposal, read=head_at(snapshot, table=self.root), place=place)
+        if isinstance(landed, NothingLeft):
+            return None
         version = self._committed(landed)
         if landed.interrupt is not None:
             landed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
@@ -90,6 +104,7 @@ class Table:
             txn_id=landed.draft.txn_id,
             attempts=landed.attempts,
             reconciled=tuple(winner.version for winner in landed.head.winners),
+            dropped_bins=landed.dropped,
             actions=landed.draft.actions,
             load=self._snapshot_at,
         )

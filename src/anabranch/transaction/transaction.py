@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+from pyroaring import BitMap64
 
 from anabranch.predicates.expressions import TRUE, Predicate
 from anabranch.protocol.actions import Action, Metadata, Protocol
@@ -16,8 +17,9 @@ from anabranch.transaction.application_progress import already_written
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.isolation import changes_no_row
 from anabranch.transaction.operation import Operation
-from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import WHOLE_TABLE, FileKey, FileMask, ReadSet, Scan
+from anabranch.transaction.proposed_commit import Bin, ProposedCommit
+from anabranch.transaction.read_set import WHOLE_TABLE, FileKey, FileMask, ReadSet, RowsMatching, Scan
+from anabranch.transaction.vectors import Vectors
 
 
 class Transaction:
@@ -32,12 +34,15 @@ class Transaction:
         operation: Operation,
         snapshot: Snapshot | None,
         txn_id: str,
-        land: Callable[[ProposedCommit], CommittedVersion],
+        vectors: Vectors,
+        land: Callable[[ProposedCommit], CommittedVersion | None],
     ) -> None:
         self.operation = operation
         self.snapshot = snapshot
         """None where there is no table yet."""
         self.txn_id = txn_id
+        self.vectors = vectors
+        """For `hide_rows`, whose actions are what a commit that deletes rows is made of."""
         self._land = land
         self._lock = threading.Lock()
         self._scans: list[Scan] = []
@@ -56,16 +61,26 @@ class Transaction:
     def protocol(self) -> Protocol | None:
         return None if self.snapshot is None else self.snapshot.protocol
 
-    def record_scan(self, predicate: Predicate, *, files: FileMask | Iterable[FileKey] | None = None) -> None:
+    def record_scan(
+        self,
+        predicate: Predicate,
+        *,
+        files: FileMask | Iterable[FileKey] | None = None,
+        rows: Mapping[FileKey, BitMap64] | None = None,
+        again: RowsMatching | None = None,
+    ) -> None:
         """Rows for which `predicate` is true matter to this operation; `files` were opened to find them.
 
         Every row of the snapshot that satisfies it must be in one of these files. Without `files`, all were
-        opened.
+        opened. `rows` are those that satisfied it, by file, and `again` asks it of other rows. Both are for
+        conditions that are deterministic; without them, whatever changes in `files` counts as a conflict, and
+        so does every new file that the predicate does not rule out.
         """
         opened = files if files is None or isinstance(files, np.ndarray) else frozenset(files)
-        scan = WHOLE_TABLE if predicate == TRUE and opened is None else Scan(predicate=predicate, files=opened)
+        told = opened is not None or rows is not None or again is not None
+        scan = Scan(predicate=predicate, files=opened, rows=rows, again=again)
         with self._lock:
-            self._scans.append(scan)
+            self._scans.append(scan if told or predicate != TRUE else WHOLE_TABLE)
 
     def record_whole_table(self) -> None:
         """Any row at all may matter to this operation."""
@@ -89,6 +104,8 @@ class Transaction:
         self,
         actions: Sequence[Action],
         *,
+        deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
+        bins: Sequence[Bin] = (),
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> ProposedCommit:
@@ -102,21 +119,47 @@ class Transaction:
             isolation=None if changes_no_row(actions) else self._isolation_level(actions),
             reads=self.reads(),
             actions=tuple(actions),
+            deleted_rows=deleted_rows or {},
+            bins=tuple(bins),
         )
 
     def commit(
         self,
         actions: Sequence[Action],
         *,
+        deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> CommittedVersion:
         """Land `actions` as the next version, behind whoever came first.
 
+        `deleted_rows` names the rows that `actions` newly hide, by the files as they were read, None for all
+        rows of a file: so they can be hidden behind winners that changed other rows of the same files. A file
+        that is removed and not named is taken to be rewritten, and then no winner may have touched it.
+
         Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
         `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
         """
-        return self._land(self.propose(actions, metrics=metrics, tags=tags))
+        landed = self._land(self.propose(actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags))
+        assert landed is not None, "only bins can be left out"
+        return landed
+
+    def commit_bins(
+        self,
+        actions: Sequence[Action],
+        bins: Sequence[Bin],
+        *,
+        metrics: Mapping[str, int | str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> CommittedVersion | None:
+        """Land what winners leave of a commit that changes no row; None where that is nothing.
+
+        Every remove of `actions` is a source of one bin and every add its output; `moved_to_tags` on the
+        removes let marks of winners be carried along. `dropped_bins` of the result, or all of them where it
+        is None, are as they were and may be done again. Rows are never a conflict.
+        """
+        assert changes_no_row(actions), "bins rearrange rows and change none"
+        return self._land(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
 
     def _isolation_level(self, actions: Sequence[Action]) -> IsolationLevel:
         """As the table asks for; a new table's first commit by what it sets itself."""

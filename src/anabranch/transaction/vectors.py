@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.file_ids import file_ids
 from anabranch.deletion_vectors.reading import load_vectors
 from anabranch.deletion_vectors.writing import encode_files, inline_descriptor
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
@@ -44,8 +45,8 @@ class StoredVectors:
         if missing:
             descriptors = [file.deletion_vector for file in missing if file.deletion_vector is not None]
             loaded = load_vectors(self._store, descriptors, num_rows=[row_count(file.stats) for file in missing])
-            for file, descriptor, vector in zip(missing, descriptors, loaded, strict=True):
-                self._known[_key(file, descriptor)] = vector
+            for file, descriptor, hidden in zip(missing, descriptors, loaded, strict=True):
+                self._known[_key(file, descriptor)] = hidden
         return [
             BitMap64() if file.deletion_vector is None else self._known[_key(file, file.deletion_vector)]
             for file in files
@@ -53,18 +54,15 @@ class StoredVectors:
 
     def write(self, vectors: Sequence[BitMap64]) -> list[DeletionVectorDescriptor]:
         written = [inline_descriptor(vector) for vector in vectors]
-        large = [place for place, vector in enumerate(written) if vector.size_in_bytes > INLINE_BYTES_MAX]
+        large = [place for place, inline in enumerate(written) if inline.size_in_bytes > INLINE_BYTES_MAX]
+        names = file_ids(functools.partial(random_uuid, self._random))
         stored: list[DeletionVectorDescriptor] = []
-        for file in encode_files([vectors[place] for place in large], file_ids=self._file_ids()):
+        for file in encode_files([vectors[place] for place in large], file_ids=names):
             self._store.put(file.path, file.data)
             stored += file.descriptors
         for place, descriptor in zip(large, stored, strict=True):
             written[place] = descriptor
         return written
-
-    def _file_ids(self) -> Iterator[uuid.UUID]:
-        while True:
-            yield uuid.UUID(random_uuid(self._random))
 
 
 def _key(file: AddFile, vector: DeletionVectorDescriptor) -> tuple[str, str]:

@@ -203,9 +203,11 @@ class NativeScan:
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
             loaded = load_all(descriptors_at(vectors, rows), request.load_vector, request.load_vectors)
             numbered = list(zip(rows.tolist(), loaded, strict=True))
-            frame = without_hidden_rows(self._spark, frame, numbered, frame[FILE_ID_COLUMN], _row_index(frame))
+            # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
+            frame = frame.withColumn(ROW_INDEX_COLUMN, _row_index(frame))
+            frame = without_hidden_rows(self._spark, frame, numbered, frame[FILE_ID_COLUMN], frame[ROW_INDEX_COLUMN])
         if self._driver is None and request.column_mapping.maps:
-            kept = [FILE_ID_COLUMN] if layout.with_file_id else []
+            kept = [name for name in (FILE_ID_COLUMN, ROW_INDEX_COLUMN) if name in frame.columns]
             frame = renamed(frame, layout.read_schema, request.column_mapping, kept=kept)
         return frame
 
@@ -242,6 +244,8 @@ def _leaf_count(data_type: DataType) -> int:
 
 
 def _row_index(frame: DataFrame) -> Column:
+    if ROW_INDEX_COLUMN in frame.columns:
+        return frame[ROW_INDEX_COLUMN]
     return frame.metadataColumn("_metadata").getField("row_index")
 
 

@@ -10,6 +10,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import BinaryType, StructType
@@ -21,7 +23,8 @@ from anabranch.spark.file_schema import stored_schema
 from anabranch.spark.native.driver_classes import DriverClasses, object_array
 from anabranch.spark.native.jvm_values import JvmValues
 from anabranch.spark.void_columns import dropped_void, quoted_name
-from anabranch.spark.written_files import completed, manifest_entries
+from anabranch.spark.written_files import OpenFile, completed, manifest_entries
+from anabranch.storage.hadoop import HadoopSession, HadoopStore
 
 _WRITER_SETTINGS = {
     # INT96, Spark's default for timestamps, has no statistics and is deprecated by the Parquet format.
@@ -54,7 +57,16 @@ class NativeWrite:
             entries = manifest_entries(scratch / "log" / str(_BATCH))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return completed(request, entries)
+        return completed(request, entries, request.open_file or self._opener(request))
+
+    def _opener(self, request: WriteRequest) -> OpenFile:
+        """For footers: from local disk, or through Hadoop, which wrote the files."""
+        root = request.table_root.rstrip("/")
+        if root.startswith("/"):
+            return lambda path: pa.OSFile(f"{root}/{path}")
+        options = self._values.string_map(dict(request.options))
+        configuration = self._values.session.sessionState().newHadoopConfWithOptions(options)
+        return HadoopStore(root, HadoopSession(gateway=self._values.gateway, configuration=configuration)).open
 
     def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
         """Run Spark's write job. If it fails, Spark removes the files it wrote, and only those."""
@@ -83,7 +95,7 @@ class NativeWrite:
             values.seq(()),
             options,
             0,
-            getattr(classes.FileFormatWriter, "write$default$12")(),
+            *_later_arguments(classes.FileFormatWriter),
         )
         self._execute(execution, arguments)
 
@@ -115,6 +127,14 @@ class NativeWrite:
             object_array(values.gateway, arguments),
         )
         classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
+
+
+def _later_arguments(writer: Any) -> tuple[Any, ...]:
+    """What `FileFormatWriter.write` takes besides since Spark 4.3: nothing to run."""
+    try:
+        return (getattr(writer, "write$default$12")(),)
+    except Py4JError:
+        return ()
 
 
 def _writable(request: WriteRequest, schema: StructType) -> DataFrame:

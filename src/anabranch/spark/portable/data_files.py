@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening import open_store
+
+_HADOOP = "spark.hadoop."
+
+
+def storage_options(spark: SparkSession, table_root: str, options: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """How Python reaches the table's storage: the session's Hadoop settings, and before them those of the call."""
+    given = {key: value for key, value in options if "." in key}
+    if "://" not in table_root:
+        return given
+    settings = dict(spark.conf.getAll)
+    return {**{key: value for key, value in settings.items() if key.startswith(_HADOOP)}, **given}
 
 
 class DataFiles:

@@ -20,7 +20,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import file_root, listing_of
 from anabranch.spark.hidden_rows import descriptors_at, load_all
-from anabranch.spark.portable.data_files import DataFiles
+from anabranch.spark.portable.data_files import DataFiles, storage_options
 from anabranch.spark.portable.file_groups import FileGroup, Partitioning, groups_of
 from anabranch.spark.portable.file_layouts import FileLayouts
 from anabranch.spark.portable.file_table import NUMBER, ROW_INDEX, numbered, partition_name, without_hidden_rows
@@ -46,7 +46,7 @@ class PortableScan:
         self._spark = spark
         self._request = request
         self._layouts = layouts
-        self._data_files = DataFiles(request.table_root, dict(request.options))
+        self._data_files = DataFiles(request.table_root, storage_options(spark, request.table_root, request.options))
         mode = request.column_mapping
         self._partition_fields = [request.schema[name] for name in request.partition_columns]
         self._partition_names = [physical_name(field, mode) for field in self._partition_fields]

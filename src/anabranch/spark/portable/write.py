@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.portable.arrow_types import file_schema
+from anabranch.spark.portable.data_files import storage_options
 from anabranch.spark.portable.projection import column
 from anabranch.spark.portable.write_task import WriteTask
 from anabranch.spark.void_columns import dropped_void
@@ -55,6 +56,7 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
         partition_columns=request.partition_columns,
         column_mapping=request.column_mapping,
         properties=request.properties,
+        file_system=storage_options(spark, request.table_root, request.options),
         options=request.options,
         codec=spark.conf.get(_CODEC_SETTING),
         max_records_per_file=request.max_records_per_file,
@@ -75,6 +77,7 @@ def write_task(
     partition_columns: Sequence[str],
     column_mapping: ColumnMappingMode,
     properties: TableProperties,
+    file_system: Mapping[str, str],
     options: Sequence[tuple[str, str]] = (),
     codec: str | None = None,
     max_records_per_file: int | None = None,
@@ -87,7 +90,7 @@ def write_task(
     stored = [(i, field) for i, field in enumerate(schema.fields) if field.name not in partition_columns]
     return WriteTask(
         table_root=table_root,
-        storage_options={key: value for key, value in options if "." in key},
+        storage_options=file_system,
         file_schema=file_schema(StructType([field for _, field in stored]), column_mapping),
         data_columns=[i for i, _ in stored],
         partition_columns={

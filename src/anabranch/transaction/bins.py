@@ -1,0 +1,98 @@
+"""A commit that changes no row, behind commits that did: what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import msgspec
+from pyroaring import BitMap64
+
+from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.transaction.hiding_rows import add_hidden
+from anabranch.transaction.proposed_commit import Bin, ProposedCommit
+from anabranch.transaction.race import Race
+from anabranch.transaction.row_ids import row_count, shown_rows
+from anabranch.transaction.row_moves import Moves, checked_moves
+
+
+def fit_bins(race: Race) -> ProposedCommit:
+    """The bins whose sources still hold what was written, less the rows that winners hid meanwhile.
+
+    Those rows are hidden in the outputs too. A bin is left out if a source of it is gone, or shows rows that it
+    did not, or if nobody knows where its rows went: what it leaves is as it was, to be done again.
+    """
+    touched = race.head.removed_from_base
+    replaced: list[AddFile | RemoveFile] = []
+    dropped: list[Bin] = []
+    for each in race.ours.bins:
+        if each.sources.isdisjoint(touched):
+            continue
+        carried = _carried(race, each, touched)
+        if carried is None:
+            dropped.append(each)
+        else:
+            replaced += carried
+    left = race.ours.less(tuple(dropped))
+    paths = {action.path for action in replaced}
+    kept = left.without(*(file for file in left.files if file.path in paths))
+    return dataclasses.replace(kept, actions=(*kept.actions, *replaced))
+
+
+def _carried(race: Race, each: Bin, touched: frozenset[tuple[str, str | None]]) -> list[AddFile | RemoveFile] | None:
+    """The file actions of a bin with the marks of winners in its outputs; None if it cannot be kept."""
+    before = race.read.base_files.adds(path for path, _ in each.sources)
+    now = {path: add for (path, _), add in race.head.added.items() if path in before}
+    removes = [remove for remove in race.ours.removes if remove.key in each.sources]
+    outputs = [add for add in race.ours.adds if add.path in each.outputs]
+    written = race.vectors.hidden(outputs)
+    moves = checked_moves([(remove, _rows(before.get(remove.path))) for remove in removes], outputs, written)
+    changed = [remove for remove in removes if remove.key in touched]
+    if moves is None or any(remove.path not in now for remove in changed):
+        return None
+    hidden = {add.path: BitMap64(vector) for add, vector in zip(outputs, written, strict=True)}
+    for remove in changed:
+        marks = _new_marks(race, before[remove.path], now[remove.path], moves)
+        if marks is None:
+            return None
+        for path, positions in marks.items():
+            hidden[path] |= positions
+    if any(len(hidden[add.path]) == row_count(add.stats) for add in outputs):
+        return None
+    return [*(_at_head(remove, now) for remove in removes), *_with_marks(race, outputs, written, hidden)]
+
+
+def _new_marks(race: Race, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64] | None:
+    """Where in the outputs those rows stand that were hidden in a source meanwhile; None if others came to light."""
+    hidden_before, hidden_now = race.vectors.hidden([before, now])
+    if not hidden_before.issubset(hidden_now):
+        return None
+    return moves.moved(hidden_now - hidden_before, source=before.path, hidden=hidden_before)
+
+
+def _with_marks(
+    race: Race, outputs: Sequence[AddFile], written: Sequence[BitMap64], hidden: dict[str, BitMap64]
+) -> list[AddFile]:
+    same = [add for add, vector in zip(outputs, written, strict=True) if hidden[add.path] == vector]
+    grown = [(add, hidden[add.path]) for add in outputs if add not in same]
+    return [*same, *add_hidden(grown, race.vectors, data_change=False)]
+
+
+def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
+    """The tombstone of what is live now. Where its rows went is told by counting those that are left."""
+    live = now.get(remove.path)
+    if live is None:
+        return remove
+    return msgspec.structs.replace(
+        remove,
+        deletion_vector=live.deletion_vector,
+        stats=live.stats,
+        base_row_id=live.base_row_id,
+        default_row_commit_version=live.default_row_commit_version,
+    )
+
+
+def _rows(add: AddFile | None) -> int | None:
+    if add is None:
+        return None
+    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)

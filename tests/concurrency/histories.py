@@ -1,0 +1,112 @@
+"""Histories: statements, and the order in which they read and commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from anabranch.errors.conflicts import DeltaConcurrentModificationException
+from concurrency.conditions import Row
+from concurrency.executor import Manner, PlayedTable, Running
+from concurrency.statements import Effect, Optimize, Statement, shown
+
+LEVELS = ("Serializable", "WriteSerializable")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class History:
+    """Each statement stands in `schedule` twice, by its number: where it reads, and where it commits."""
+
+    level: str
+    files: tuple[tuple[Row, ...], ...]
+    statements: tuple[Statement, ...]
+    schedule: tuple[int, ...]
+    manner: Manner = Manner()
+
+    def in_words(self) -> str:
+        """As a person would write it down."""
+        lines = [f"a table, {self.level}, {self.manner}"]
+        lines += [f"  file {number}: {', '.join(map(shown, rows))}" for number, rows in enumerate(self.files)]
+        begun: set[int] = set()
+        for number in self.schedule:
+            lines.append(f"  T{number} {'commits' if number in begun else f'reads for {self.statements[number]}'}")
+            begun.add(number)
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Commit:
+    """A statement that landed."""
+
+    number: int
+    statement: Statement
+    read_version: int
+    version: int
+    effect: Effect
+
+    @property
+    def is_blind(self) -> bool:
+        return type(self.statement).__name__ == "Insert"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A statement that was told of a conflict."""
+
+    number: int
+    statement: Statement
+    read_version: int
+    after: int
+    """The newest version at that time."""
+    effect: Effect
+    error: DeltaConcurrentModificationException
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a history."""
+
+    history: History
+    played: PlayedTable
+    commits: tuple[Commit, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def run(history: History) -> Outcome:
+    """Play it."""
+    played = PlayedTable.created(history.files, level=history.level, manner=history.manner)
+    running: dict[int, Running] = {}
+    commits: list[Commit] = []
+    refusals: list[Refusal] = []
+    for number in history.schedule:
+        if number not in running:
+            running[number] = played.begin(history.statements[number])
+            continue
+        finish(number, running[number], commits, refusals)
+    return Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
+
+
+def finish(number: int, running: Running, commits: list[Commit], refusals: list[Refusal]) -> None:
+    """Commit, and note what came of it."""
+    facts = {"number": number, "statement": running.statement, "read_version": running.read_version}
+    try:
+        landed = running.commit()
+    except DeltaConcurrentModificationException as error:
+        assert not isinstance(running.statement, Optimize) or not running.statement.leaves_word, error
+        last = len(commits)
+        refusals.append(Refusal(**facts, after=last, effect=running.effect, error=error))  # type: ignore[arg-type]
+        return
+    if landed is not None:
+        commits.append(Commit(**facts, version=landed.version, effect=running.effect))  # type: ignore[arg-type]
+
+
+def replayed(rows: Counter[Row], effect: Effect) -> Counter[Row]:
+    """The table after the effect; every row it deletes must be there."""
+    left = rows - effect.deleted
+    assert left.total() == rows.total() - effect.deleted.total(), "a row that is not there was deleted"
+    return left + effect.inserted
+
+
+def as_rows(rows: Counter[Row]) -> Sequence[Row]:
+    return list(rows.elements())

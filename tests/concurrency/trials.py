@@ -1,0 +1,105 @@
+"""Many random histories, run and judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections import Counter
+
+from anabranch.errors.base import DeltaError
+from concurrency.histories import History, run
+from concurrency.judges import is_needless, violations
+from concurrency.random_histories import EVERYTHING, Mix, random_history
+from concurrency.shrinking import shrunk
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+    """A history that no judge lets pass."""
+
+    seed: int
+    history: History
+    """The smallest of its kind."""
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}, shrunk:\n{self.history.in_words()}\n  " + "\n  ".join(self.problems)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trials:
+    """What many histories came to."""
+
+    histories: int
+    seconds: float
+    commits: int
+    refusals: Counter[str]
+    needless: int
+    """Statements that were refused although they would have done the same at that place."""
+    found: tuple[Found, ...]
+
+    def __str__(self) -> str:
+        rate = self.histories / self.seconds if self.seconds else 0
+        return (
+            f"{self.histories} histories, {rate:.0f} a second: {len(self.found)} violations; {self.commits} commits, "
+            f"{self.refusals.total()} conflicts, {self.needless} of them needless; {dict(self.refusals)}"
+        )
+
+
+def problems_of(history: History) -> list[str]:
+    """What is wrong, in words. An error that is no conflict is wrong too."""
+    try:
+        return violations(run(history))
+    except (DeltaError, AssertionError) as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def first_found(mix: Mix, *, histories_max: int, verdict: str = "") -> Found | None:
+    """The first history that shows a fault of which a judge says `verdict`."""
+    for seed in range(histories_max):
+        history = random_history(random.Random(seed), mix)
+        if _shows(history, verdict):
+            return _found(seed, history, verdict)
+    return None
+
+
+def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max: int = 3) -> Trials:
+    """Run `count` histories, fewer if faults are found."""
+    began = time.monotonic()
+    commits, needless, done = 0, 0, 0
+    refusals: Counter[str] = Counter()
+    found: list[Found] = []
+    for seed in range(first_seed, first_seed + count):
+        history = random_history(random.Random(seed), mix)
+        done += 1
+        try:
+            outcome = run(history)
+            problems = violations(outcome)
+        except (DeltaError, AssertionError):
+            found.append(_found(seed, history))
+        else:
+            commits += len(outcome.commits)
+            refusals.update(f"{type(each.error).__name__} {each.error.reason}" for each in outcome.refusals)
+            needless += sum(is_needless(outcome, each.number) for each in outcome.refusals)
+            if problems:
+                found.append(_found(seed, history))
+        if len(found) >= found_max:
+            break
+    return Trials(
+        histories=done,
+        seconds=time.monotonic() - began,
+        commits=commits,
+        refusals=refusals,
+        needless=needless,
+        found=tuple(found),
+    )
+
+
+def _shows(history: History, verdict: str) -> bool:
+    return any(verdict in problem for problem in problems_of(history))
+
+
+def _found(seed: int, history: History, verdict: str = "") -> Found:
+    smallest = shrunk(history, lambda each: _shows(each, verdict))
+    return Found(seed=seed, history=smallest, problems=tuple(problems_of(smallest)))
