@@ -34,6 +34,8 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOT_HERE = "Not in this version"
 """How the docstring of a method begins that refuses by name."""
 
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
 ACTED_ON = {
     "delta.appendOnly",
     "delta.checkpoint.writeStatsAsJson",
@@ -81,9 +83,10 @@ def pages() -> dict[Path, str]:
 
 def _filled(text: str, made: dict[str, str]) -> str:
     for name, part in made.items():
-        pattern = re.compile(re.escape(_opening(name)) + ".*?" + re.escape(f"<!-- end: {name} -->"), re.DOTALL)
-        whole = f"{_opening(name)}\n\n{part.strip()}\n\n<!-- end: {name} -->"
-        text = pattern.sub(lambda _, whole=whole: whole, text)
+        before, opening, rest = text.partition(_opening(name))
+        if opening:
+            closing = f"<!-- end: {name} -->"
+            text = f"{before}{opening}\n\n{part.strip()}\n\n{closing}{rest.split(closing, 1)[1]}"
     return text
 
 
@@ -137,7 +140,7 @@ def _signature(function: Callable[..., Any]) -> str:
             continue
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in shown:
             shown.append("*")
-        star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        star = _STARS.get(parameter.kind, "")
         default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
         shown.append(f"{star}{parameter.name}{default}")
     return f"({', '.join(shown)})"

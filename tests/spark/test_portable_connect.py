@@ -1,4 +1,4 @@
-"""All tests of engines and of the data source once more, over Spark Connect."""
+"""The tests of engines, of the data source and of the API once more, over Spark Connect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ HERE = Path(__file__).parent
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.skipif(OVER_CONNECT in os.environ, reason="this is that run")
-@pytest.mark.parametrize("file", ["test_engine_suite.py", "test_portable_data_source.py"])
+@pytest.mark.parametrize(
+    "file",
+    ["test_engine_suite.py", "test_portable_data_source.py", "../session", "../tables/test_delta_table.py"],
+)
 def test_the_same_over_connect(file: str) -> None:
     """In a process of its own: PySpark has either classic or Connect sessions in one process."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", str(HERE / file)]

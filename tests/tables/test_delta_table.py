@@ -120,7 +120,7 @@ def test_history_limit(delta: SparkSession, path: str) -> None:
 
 def test_what_is_missing_is_refused_by_name(delta: SparkSession, path: str) -> None:
     delta.range(1).write.format("delta").save(path)
-    with pytest.raises(UnsupportedOperationError, match="DeltaTable.vacuum"):
+    with pytest.raises(UnsupportedOperationError, match=r"DeltaTable\.vacuum"):
         DeltaTable.forPath(delta, path).vacuum()
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -59,7 +60,7 @@ def typed_violations() -> Iterator[None]:
         yield
     except DeltaError:
         raise
-    except (PySparkException, Exception) as failure:
+    except (PySparkException, Py4JError) as failure:
         found = _violation(failure)
         if found is None:
             raise
