@@ -25,7 +25,7 @@ import numpy as np
 import pyspark
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from anabranch.log.file_columns import table_of_adds
@@ -71,9 +71,8 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     folder = Path(tempfile.mkdtemp(prefix="anabranch-benchmark-"))
     try:
-        print(
-            f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, PySpark {pyspark.__version__}"
-        )
+        versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
+        print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}")
         print(
             f"{arguments.rows:,} rows in {FILES} files, {HIDDEN_SHARE:.0%} of each hidden; driver memory 4g, local[2]\n"
         )
@@ -117,9 +116,8 @@ def scans(spark: SparkSession, engine: NativeEngine, root: Path, *, rows: int, r
     adds = write(engine, frame, root)
     generator = np.random.default_rng(SEED)
     count = rows // FILES
-    vectors = {
-        add.path: BitMap64(generator.choice(count, int(count * HIDDEN_SHARE), replace=False).tolist()) for add in adds
-    }
+    per_file = int(count * HIDDEN_SHARE)
+    vectors = {add.path: BitMap64(generator.choice(count, per_file, replace=False).tolist()) for add in adds}
     hidden = [with_vector(add, vectors) for add in adds]
     frames = {
         "plain": spark.read.parquet(str(root)),
@@ -159,7 +157,8 @@ def plans(engine: NativeEngine, *, count: int, rounds: int) -> list[Timing]:
     def request(files: object) -> ScanRequest:
         return ScanRequest(
             table_root="/nowhere", version=0, schema=schema, partition_columns=("part",),
-            column_mapping=ColumnMappingMode.NONE, files=files, load_vector=lambda _: BitMap64(), prune=lambda _: nothing,
+            column_mapping=ColumnMappingMode.NONE, files=files,
+            load_vector=lambda _: BitMap64(), prune=lambda _: nothing,
         )  # fmt: skip
 
     found = []

@@ -1,9 +1,9 @@
 """Delta Lake tables for PySpark, with row-level concurrency and nothing added to Spark's classpath.
 
-    import anabranch
+import anabranch
 
-    spark = anabranch.session()      # a local session that knows Delta, or
-    anabranch.enable(spark)          # a running one that learns it
+spark = anabranch.session()      # a local session that knows Delta, or
+anabranch.enable(spark)          # a running one that learns it
 """
 
 from __future__ import annotations

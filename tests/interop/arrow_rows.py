@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ def _lists(column: Any, *, pairs: bool) -> list[Any]:
         bounds = [(i * size, (i + 1) * size) for i in range(column.offset, column.offset + len(column))]
     else:
         offsets = column.offsets.to_pylist()
-        bounds = list(zip(offsets, offsets[1:], strict=False))
+        bounds = list(itertools.pairwise(offsets))
     valid = column.is_valid().to_pylist()
     return [tuple(flat[start:end]) if ok else None for (start, end), ok in zip(bounds, valid, strict=True)]
 

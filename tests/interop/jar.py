@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,12 @@ class JarError(Exception):
 class Jar:
     def __init__(self) -> None:
         program = Path(__file__).with_name("jar_program.py")
-        self._log = tempfile.TemporaryFile("w+")
+        self._log = Path(tempfile.mkdtemp(), "stderr")
         self._process = subprocess.Popen(
             [sys.executable, str(program)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._log,
+            stderr=self._log.open("w"),
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
@@ -50,7 +51,7 @@ class Jar:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)
-        self._log.close()
+        shutil.rmtree(self._log.parent)
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -66,5 +67,4 @@ class Jar:
                 if "error" in found:
                     raise JarError(found["error"])
                 return found
-        self._log.seek(0)
-        raise JarError(f"the process ended: {self._log.read()[-4000:]}")
+        raise JarError(f"the process ended: {self._log.read_text()[-4000:]}")

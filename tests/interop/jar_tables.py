@@ -59,14 +59,18 @@ READABLE: dict[str, list[str]] = {
     ],
     "mapping, upgraded": [
         _create(NO_VECTORS),
-        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2',"
-        " 'delta.minWriterVersion' = '5')",
+        (
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2',"
+            " 'delta.minWriterVersion' = '5')"
+        ),
         "ALTER TABLE {t} RENAME COLUMN id TO key",
         "INSERT INTO {t} VALUES (1000, 1, 'x')",
     ],
     "type widening": [
-        "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, s STRUCT<x: SMALLINT>, l ARRAY<INT>)"
-        " USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported')",
+        (
+            "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, s STRUCT<x: SMALLINT>, l ARRAY<INT>)"
+            " USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.feature.timestampNtz' = 'supported')"
+        ),
         "INSERT INTO {t} VALUES (1, 2, 1.5, 1.25, DATE'2024-01-01', named_struct('x', 3), array(1, NULL))",
         "ALTER TABLE {t} ALTER COLUMN a TYPE INT",
         "ALTER TABLE {t} ALTER COLUMN b TYPE BIGINT",
@@ -75,8 +79,10 @@ READABLE: dict[str, list[str]] = {
         "ALTER TABLE {t} ALTER COLUMN e TYPE TIMESTAMP_NTZ",
         "ALTER TABLE {t} ALTER COLUMN s.x TYPE BIGINT",
         "ALTER TABLE {t} ALTER COLUMN l.element TYPE BIGINT",
-        "INSERT INTO {t} VALUES (70000, 5000000000, 0.1, 99999.1234, TIMESTAMP_NTZ'2024-01-01 10:11:12.5',"
-        " named_struct('x', 9), array(6000000000))",
+        (
+            "INSERT INTO {t} VALUES (70000, 5000000000, 0.1, 99999.1234, TIMESTAMP_NTZ'2024-01-01 10:11:12.5',"
+            " named_struct('x', 9), array(6000000000))"
+        ),
     ],
     "v2 checkpoints": [
         _create(f"{VECTORS}, 'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '3'"),
@@ -106,23 +112,33 @@ READABLE: dict[str, list[str]] = {
     "change data feed": [_create(f"{VECTORS}, 'delta.enableChangeDataFeed' = 'true'"), *CHANGES],
     "timestampNtz": [
         "CREATE TABLE {t} (ntz TIMESTAMP_NTZ, ts TIMESTAMP, day DATE, n INT) USING delta PARTITIONED BY (day)",
-        "INSERT INTO {t} VALUES (TIMESTAMP_NTZ'1582-10-15 00:00:00', TIMESTAMP'0001-01-01', DATE'0001-01-01', 1),"
-        " (TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', TIMESTAMP'9999-12-31 23:59:59.999999', DATE'9999-12-31', 2),"
-        " (NULL, NULL, NULL, NULL)",
+        (
+            "INSERT INTO {t} VALUES (TIMESTAMP_NTZ'1582-10-15 00:00:00', TIMESTAMP'0001-01-01', DATE'0001-01-01', 1),"
+            " (TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', TIMESTAMP'9999-12-31 23:59:59.999999', DATE'9999-12-31', 2),"
+            " (NULL, NULL, NULL, NULL)"
+        ),
     ],
     "partitions of every type": [
-        "CREATE TABLE {t} (id INT, s STRING, ts TIMESTAMP, ntz TIMESTAMP_NTZ, d DECIMAL(10, 2), f DOUBLE, b BOOLEAN)"
-        " USING delta PARTITIONED BY (s, ts, ntz, d, f, b)",
-        "INSERT INTO {t} VALUES (1, 'a b/c=%', TIMESTAMP'1969-12-31 23:59:59.5', TIMESTAMP_NTZ'2024-02-29 12:00:00.000001',"
-        " -1.50, 0.1, true), (2, 'ü\"{{}}', TIMESTAMP'2024-01-01', TIMESTAMP_NTZ'2024-01-01', 3, double('NaN'), false),"
-        " (3, NULL, NULL, NULL, NULL, NULL, NULL), (4, '', TIMESTAMP'2024-01-01', NULL, 0, -0.0D, true)",
+        (
+            "CREATE TABLE {t} (id INT, s STRING, ts TIMESTAMP, ntz TIMESTAMP_NTZ, d DECIMAL(10, 2), f DOUBLE, b BOOLEAN)"
+            " USING delta PARTITIONED BY (s, ts, ntz, d, f, b)"
+        ),
+        (
+            "INSERT INTO {t} VALUES (1, 'a b/c=%', TIMESTAMP'1969-12-31 23:59:59.5', TIMESTAMP_NTZ'2024-02-29 12:00:00.000001',"
+            " -1.50, 0.1, true), (2, 'ü\"{{}}', TIMESTAMP'2024-01-01', TIMESTAMP_NTZ'2024-01-01', 3, double('NaN'), false),"
+            " (3, NULL, NULL, NULL, NULL, NULL, NULL), (4, '', TIMESTAMP'2024-01-01', NULL, 0, -0.0D, true)"
+        ),
     ],
     "nested": [
-        "CREATE TABLE {t} (s STRUCT<a: INT, b: STRUCT<c: MAP<STRING, ARRAY<STRUCT<d: DATE>>>>>, l ARRAY<ARRAY<BINARY>>)"
-        " USING delta",
-        "INSERT INTO {t} VALUES (named_struct('a', 1, 'b', named_struct('c', map('k', array(named_struct('d',"
-        " DATE'2024-01-01'), NULL)))), array(array(X'00', NULL), NULL)), (NULL, NULL),"
-        " (named_struct('a', NULL, 'b', NULL), array())",
+        (
+            "CREATE TABLE {t} (s STRUCT<a: INT, b: STRUCT<c: MAP<STRING, ARRAY<STRUCT<d: DATE>>>>>, l ARRAY<ARRAY<BINARY>>)"
+            " USING delta"
+        ),
+        (
+            "INSERT INTO {t} VALUES (named_struct('a', 1, 'b', named_struct('c', map('k', array(named_struct('d',"
+            " DATE'2024-01-01'), NULL)))), array(array(X'00', NULL), NULL)), (NULL, NULL),"
+            " (named_struct('a', NULL, 'b', NULL), array())"
+        ),
         "ALTER TABLE {t} ADD COLUMNS (s.e STRING)",
         "INSERT INTO {t} VALUES (named_struct('a', 2, 'b', NULL, 'e', 'new'), NULL)",
     ],
@@ -141,8 +157,10 @@ READABLE: dict[str, list[str]] = {
         "INSERT INTO {t} VALUES (1, 'a')",
     ],
     "defaults": [
-        "CREATE TABLE {t} (id BIGINT, word STRING DEFAULT 'none') USING delta"
-        " TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        (
+            "CREATE TABLE {t} (id BIGINT, word STRING DEFAULT 'none') USING delta"
+            " TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+        ),
         "INSERT INTO {t} (id) VALUES (1)",
     ],
     "dropped feature": [

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.protocol import UnsafePathError
 from interop.arrow_rows import explain, rows_of
-from interop.readers import read_by_delta_rs
 from interop.corpus_tables import (
     LOG_ONLY,
     OUTSIDE,
@@ -20,6 +19,7 @@ from interop.corpus_tables import (
     folder_of,
     names,
 )
+from interop.readers import read_by_delta_rs
 
 pytestmark = pytest.mark.spark
 

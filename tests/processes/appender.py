@@ -91,7 +91,7 @@ def append_many(url: str, writers: str, commits: str) -> None:
         if child == 0:
             os.close(go)
             os.read(blocked, 1)  # ends when everybody is there and the parent closes its side
-            _run(lambda table, writer=writer: _append_many(table, writer, int(commits)), url)
+            _run(_append_many, url, writer, int(commits))
         children.append(child)
     os.close(go)
     statuses = [os.waitpid(child, 0)[1] for child in children]
@@ -112,7 +112,7 @@ def be_killed(url: str, seed: str, rounds: str, writers: str) -> None:
             alive, told = os.pipe()
             child = os.fork()
             if child == 0:
-                _run(lambda table, *given: _append_until_killed(table, *given), url, writer, told, landed_before)
+                _run(_append_until_killed, url, writer, told, landed_before)
             os.close(told)
             children.append((child, alive))
         for _, alive in children:

@@ -8,16 +8,16 @@ reads the same settings for the log, which goes through no jar.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 from interop.readers import read_by_delta_rs
 from processes.appender import ROWS, STORAGE, append, create, table_in
@@ -26,28 +26,15 @@ from storage.services import BUCKET, SECRET_KEY, SETTINGS, make_bucket, s3_store
 from transaction.log_linter import lint
 
 
-class OneRequestAtATime:
-    """moto looks for the key and writes it in two steps; S3 does both in one."""
-
-    def __init__(self) -> None:
-        self._moto = DomainDispatcherApplication(create_backend_app)
-        self._lock = threading.Lock()
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        with self._lock:
-            return list(self._moto(environ, start_response))
-
-
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, OneRequestAtATime(), threaded=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    make_bucket(endpoint)
-    yield endpoint
-    server.shutdown()
-    thread.join()
+    program = Path(__file__).with_name("s3_server.py")
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        endpoint = server.stdout.readline().strip()
+        make_bucket(endpoint)
+        yield endpoint
+        server.terminate()
 
 
 def read_over_s3(endpoint: str, name: str, version: int | None = None) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from engines import EngineTable, mapped, struct
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,

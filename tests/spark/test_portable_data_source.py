@@ -14,7 +14,7 @@ import pyspark.sql.datasource
 import pytest
 from engines import OVER_CONNECT, EngineTable, mapped, struct
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
 import anabranch.datasource
@@ -23,6 +23,7 @@ from anabranch.protocol.actions_json import encode_actions
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.serialization import schema_string
 from anabranch.spark.portable.engine import PortableEngine
+from anabranch.storage.opening import open_store
 
 pytestmark = [pytest.mark.spark]
 
@@ -64,16 +65,23 @@ def created(table: EngineTable, *, minute: int = 0, **configuration: str) -> Non
     if table.mode.maps:
         configuration["delta.columnMapping.mode"] = table.mode.value
         configuration["delta.columnMapping.maxColumnId"] = "99"
+    actions = creation(table.schema, list(table.partition_columns), configuration)
+    log(table, 0, *actions, *table.adds, minute=minute)
+
+
+def creation(schema: StructType, partition_columns: list[str], configuration: dict[str, str]) -> list[Action]:
     metadata = Metadata(
         id="00000000-0000-0000-0000-000000000000",
         format=PARQUET,
-        schema_string=schema_string(table.schema),
-        partition_columns=list(table.partition_columns),
+        schema_string=schema_string(schema),
+        partition_columns=partition_columns,
         configuration=dict(configuration),
         created_time=0,
     )
-    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=FEATURES, writer_features=FEATURES)
-    log(table, 0, protocol, metadata, *table.adds, minute=minute)
+    return [
+        Protocol(min_reader_version=3, min_writer_version=7, reader_features=FEATURES, writer_features=FEATURES),
+        metadata,
+    ]
 
 
 def test_a_table_reads_as_its_log_says(table_of: MakeTable, plain: SparkSession) -> None:
@@ -209,3 +217,31 @@ def test_a_failed_write_commits_nothing(table_of: MakeTable, plain: SparkSession
     with pytest.raises(Exception, match="stop here"):
         bad.write.format("delta").mode("append").save(table.root)
     assert os.listdir(Path(table.root) / "_delta_log") == [f"{0:020d}.json"]
+
+
+def test_a_table_on_s3_needs_nothing_of_hadoop(plain: SparkSession) -> None:
+    """Spark here has no S3 connector at all: rows come and go through Python alone."""
+    boto3 = pytest.importorskip("boto3")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+        boto3.client("s3", endpoint_url=endpoint, **keys).create_bucket(Bucket="tables")
+        options = {
+            "fs.s3a.endpoint": endpoint,
+            "fs.s3a.access.key": "a",
+            "fs.s3a.secret.key": "b",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+        }
+        root = "s3a://tables/a table"
+        store = open_store(root, options)
+        schema = struct(("id", LongType()), ("p", StringType()))
+        store.put_if_absent(f"_delta_log/{0:020d}.json", encode_actions(creation(schema, ["p"], {})))
+        frame = plain.range(100).selectExpr("id", "concat('é ', id % 2) AS p")
+        frame.write.format("delta").options(**options).mode("append").save(root)
+        read = plain.read.format("delta").options(**options).load(root)
+        assert read.groupBy("p").count().orderBy("p").collect() == [("é 0", 50), ("é 1", 50)]
+    finally:
+        server.stop()

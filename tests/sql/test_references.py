@@ -60,3 +60,8 @@ def test_time_travel_belongs_to_the_name(clause: str, version: str | None, times
     assert (reference.version, reference.timestamp_sql) == (version, timestamp)
     assert text[reference.start : reference.end] == f"s.t {clause}"
     assert reference.has_alias == (" x" in rest)
+
+
+def test_versions_behind_unquoted_names() -> None:
+    assert names("SELECT * FROM s.t@v3 a, u@20240131093000000") == ["s.t@v3", "u@20240131093000000"]
+    assert names("SELECT * FROM t @v3") == ["t"]

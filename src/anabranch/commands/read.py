@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.table_access import TableHandle, table_at, table_identified
+from anabranch.commands.table_access import TableHandle, is_delta_name, table_at, table_identified
 from anabranch.deletion_vectors.reading import load_vector
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.predicates.expressions import Predicate
@@ -71,7 +71,18 @@ def read_path(
 
 def read_name(session: DeltaSession, name: str, options: Mapping[str, str]) -> DataFrame:
     """The table that `name` stands for in the catalog, or by path in delta.`/path`."""
-    return read_identified(session, parse_identifier(name), _time_travel(_lower(options)), options=options)
+    identifier, travel = parse_identifier(name), _time_travel(_lower(options))
+    if isinstance(identifier, NameIdentifier) and travel.is_newest:
+        identifier, travel = strip_name_suffix(session, identifier)
+    return read_identified(session, identifier, travel, options=options)
+
+
+def reads_delta_name(session: DeltaSession, name: str) -> bool:
+    """Whether `name`, with or without `@v3`, names a Delta table."""
+    if is_delta_name(session, name):
+        return True
+    plain, travel = split_time_travel(name)
+    return not travel.is_newest and is_delta_name(session, plain)
 
 
 def read_identified(
@@ -138,6 +149,7 @@ def scan_request(
         load_vector=load,
         prune=prune,
         with_positions=with_positions,
+        options=handle.storage,
     )
 
 
@@ -191,7 +203,8 @@ def _check_declared(handle: TableHandle, snapshot: Snapshot, declared: StructTyp
     wanted = declared if isinstance(declared, StructType) else _parsed(declared)
     actual = snapshot.schema
     if [(f.name, f.dataType) for f in wanted] != [(f.name, f.dataType) for f in actual]:
-        problem = f"{handle.label} has its own schema, {actual.simpleString()}; leave the schema out and select the columns you want"
+        own = f"{handle.label} has its own schema, {actual.simpleString()}"
+        problem = f"{own}; leave the schema out and select the columns you want"
         raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
 
 

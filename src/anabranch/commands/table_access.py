@@ -21,6 +21,8 @@ class TableHandle:
     table: Table
     path: str
     """Qualified by the session's file system."""
+    storage: tuple[tuple[str, str], ...] = ()
+    """`fs.*` settings for this table alone, which go before the session's."""
     entry: CatalogEntry | None = None
     """How the catalog knows the table, where it was found by name."""
 
@@ -40,7 +42,12 @@ class TableHandle:
 def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableHandle:
     """The table, existing or not, whose folder is `path`."""
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
-    return TableHandle(session=session, table=session.table(path, storage), path=session.qualified_path(path))
+    return TableHandle(
+        session=session,
+        table=session.table(path, storage),
+        path=session.qualified_path(path),
+        storage=tuple(sorted(storage.items())),
+    )
 
 
 def table_named(session: DeltaSession, text: str) -> TableHandle:

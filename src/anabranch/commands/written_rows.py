@@ -84,7 +84,7 @@ def write_rows(handle: TableHandle, frame: DataFrame, target: WriteTarget, optio
                 column_mapping=target.column_mapping,
                 properties=target.properties,
                 max_records_per_file=options.max_records_per_file,
-                options=options.parquet,
+                options=(*handle.storage, *options.parquet),
             )
         )
 
@@ -161,6 +161,7 @@ def _keep_other_rows(handle: TableHandle, snapshot: Snapshot, touched: FileMask,
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,
             properties=snapshot.properties,
+            options=handle.storage,
         )
     )
 

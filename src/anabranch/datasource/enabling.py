@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from anabranch.commands.read import read_name, read_path
+from anabranch.commands.read import read_name, read_path, reads_delta_name
 from anabranch.commands.table_access import is_delta_name
 from anabranch.commands.write import insert_into, save, save_as_table
 from anabranch.commands.write_options import WriteOptions
@@ -144,14 +144,14 @@ def _load(
 
 def _table(original: Callable[..., Any], self: Any, tableName: str) -> Any:
     session = DeltaSession.of(_session_of(self))
-    if not is_delta_name(session, tableName):
+    if not reads_delta_name(session, tableName):
         return original(self, tableName)
     return read_name(session, tableName, noted(self).options)
 
 
 def _session_table(original: Callable[..., Any], self: Any, tableName: str) -> Any:
     session = DeltaSession.of(self)
-    if not is_delta_name(session, tableName):
+    if not reads_delta_name(session, tableName):
         return original(self, tableName)
     return read_name(session, tableName, {})
 

@@ -1,4 +1,4 @@
-"""Errors about options and arguments; each is also a `ValueError`."""
+"""Errors about options and arguments, and about what is not supported."""
 
 from __future__ import annotations
 

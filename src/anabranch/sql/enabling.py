@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.sql.queries import rewrite_query, run_query
+from anabranch.sql.refusals import refuse_unsupported, refuse_view
 
 _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _wrapped: set[type] = set()
@@ -34,9 +35,12 @@ def _wrap(session: type[SparkSession]) -> None:
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803 - PySpark's name
         if self not in _enabled or not isinstance(sqlQuery, str):
             return original(self, sqlQuery, args, **kwargs)
-        rewritten = rewrite_query(DeltaSession.of(self), sqlQuery, has_fields=bool(kwargs))
+        delta = DeltaSession.of(self)
+        refuse_unsupported(delta, sqlQuery)
+        rewritten = rewrite_query(delta, sqlQuery, has_fields=bool(kwargs))
         if rewritten is None:
             return original(self, sqlQuery, args, **kwargs)
+        refuse_view(sqlQuery)
         return run_query(original, self, rewritten, args, kwargs)
 
     session.sql = sql  # type: ignore[method-assign]

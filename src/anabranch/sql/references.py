@@ -17,11 +17,13 @@ from sqlglot.tokens import Token, TokenType
 
 _QUERY_STARTS = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"}
 _FROM_ENDS = {
-    "WHERE", "GROUP BY", "GROUP", "ORDER BY", "ORDER", "HAVING", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS",
-    "SELECT", "WINDOW", "QUALIFY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "SORT", "CLUSTER", "DISTRIBUTE", "VIEW", "SET",
+    "WHERE", "GROUP BY", "GROUP", "ORDER BY", "ORDER", "HAVING", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT",
+    "MINUS", "SELECT", "WINDOW", "QUALIFY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "SORT", "CLUSTER", "DISTRIBUTE",
+    "VIEW", "SET",
 }  # fmt: skip
 # The tokenizer takes all that follows EXPLAIN as one token.
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+(EXTENDED|CODEGEN|COST|FORMATTED)\b)?", re.IGNORECASE)
+_VERSION_SUFFIX = re.compile(r"[vV]\d+|\d{17}")
 _NO_NAME = {TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACE}
 _OPERAND_GOES_ON = {TokenType.PLUS, TokenType.DASH, TokenType.DOT, TokenType.DCOLON, TokenType.STAR}
 
@@ -137,6 +139,10 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         position += 2
     if position < len(tokens) and tokens[position].token_type is TokenType.L_PAREN:
         return None, position
+    suffix = _version_suffix(tokens, position)
+    if suffix is not None:
+        parts[-1] += suffix
+        position += 2
     end = tokens[position - 1].end + 1
     version, timestamp_sql, position = _read_time_travel(text, tokens, position)
     if version is not None or timestamp_sql is not None:
@@ -153,6 +159,15 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         timestamp_sql=timestamp_sql,
     )
     return reference, position
+
+
+def _version_suffix(tokens: Sequence[Token], position: int) -> str | None:
+    """`@v3` or `@20240131093000000` right behind an unquoted name."""
+    if position + 1 >= len(tokens) or tokens[position].text != "@":
+        return None
+    at, value = tokens[position], tokens[position + 1]
+    adjacent = tokens[position - 1].end + 1 == at.start and at.end + 1 == value.start
+    return f"@{value.text}" if adjacent and _VERSION_SUFFIX.fullmatch(value.text) else None
 
 
 def _read_time_travel(text: str, tokens: Sequence[Token], position: int) -> tuple[str | None, str | None, int]:

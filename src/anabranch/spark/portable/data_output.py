@@ -31,7 +31,7 @@ class DataOutput:
     def finish(self) -> tuple[int, int]:
         """Make the file durable. Its size in bytes and when it was modified, in milliseconds since the epoch."""
         if self._local is None:
-            data = self.sink.getvalue()
+            data = self.sink.getvalue().to_pybytes()
             self._store.put(self._path, data)
             return len(data), time.time_ns() // 1_000_000
         self.sink.close()
