@@ -18,7 +18,6 @@ from anabranch.protocol.actions import Action, AddFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.memory import MemoryStore
 from anabranch.transaction.after_commit import AfterCommit
-from anabranch.transaction.commit_place import CommitBounds
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.hiding_rows import hide_rows, removal
 from anabranch.transaction.operation import Operation
@@ -62,19 +61,25 @@ class PlayedTable:
 
     @classmethod
     def created(
-        cls, files: Sequence[Sequence[Row]], *, level: str, manner: Manner = Manner(), seed: int = 0, **properties: str
+        cls,
+        files: Sequence[Sequence[Row]],
+        *,
+        level: str,
+        manner: Manner = Manner(),
+        tracks_rows: bool = False,
     ) -> PlayedTable:
         clock = TestClock(NOW_MS)
         store = MemoryStore(clock=clock)
         played = cls(
             store=store,
             clock=clock,
-            table=Table(store, clock, random.Random(seed), after_commit=AfterCommit(), bounds=CommitBounds()),
+            table=Table(store, clock, random.Random(0), after_commit=AfterCommit()),
             manner=manner,
             data={},
         )
-        described = with_properties(metadata(SCHEMA), isolationLevel=level, **properties)
-        protocol = features("deletionVectors", "appendOnly", "invariants", "domainMetadata")
+        described = with_properties(metadata(SCHEMA), isolationLevel=level)
+        tracking = ["rowTracking"] if tracks_rows else []
+        protocol = features("deletionVectors", "appendOnly", "invariants", "domainMetadata", *tracking)
         adds = [played.write(rows) for rows in files if rows]
         played.table.begin(Operation(name="CREATE TABLE AS SELECT")).commit([protocol, described, *adds])
         return played
@@ -106,7 +111,9 @@ class PlayedTable:
     def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
         found: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
         if self.manner.statistics:
-            columns = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields}
+            columns = {
+                name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
+            }
             found["minValues"] = {name: min(values) for name, values in columns.items() if values}
             found["maxValues"] = {name: max(values) for name, values in columns.items() if values}
             found["nullCount"] = {name: len(rows) - len(values) for name, values in columns.items()}
@@ -136,7 +143,9 @@ class PlayedTable:
             transaction.record_scan(
                 each.condition.predicate,
                 files=[add.key for add in adds],
-                rows={adds[file].key: positions for file, positions in found.items()} if self.manner.told_rows else None,
+                rows={adds[file].key: positions for file, positions in found.items()}
+                if self.manner.told_rows
+                else None,
                 again=self.asking(each.condition) if self.manner.asks_again else None,
             )
         deleted = by_file(places, plan.deletes)

@@ -50,7 +50,9 @@ class Explored:
     problems: list[str] = dataclasses.field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.states} states, {self.commits} commits, {self.refusals} conflicts, {len(self.problems)} violations"
+        return (
+            f"{self.states} states, {self.commits} commits, {self.refusals} conflicts, {len(self.problems)} violations"
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,9 @@ EVERYTHING = Mix(
     }
 )
 APPENDS_AND_READERS = Mix(
-    kinds={"insert": 10, "delete": 10, "insert select": 10, "guarded": 3}, levels=("WriteSerializable",), statements_max=4
+    kinds={"insert": 10, "delete": 10, "insert select": 10, "guarded": 3},
+    levels=("WriteSerializable",),
+    statements_max=4,
 )
 APPENDS_AND_COMPACTION = Mix(kinds={"insert": 10, "delete": 10, "foreign": 10}, levels=("WriteSerializable",))
 
@@ -52,9 +54,7 @@ def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
         files=tuple(tuple(_row(rng) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))),
         statements=statements,
         schedule=_schedule(rng, count),
-        manner=Manner(
-            statistics=rng.random() < 0.5, told_rows=rng.random() < 0.9, asks_again=rng.random() < 0.8
-        ),
+        manner=Manner(statistics=rng.random() < 0.5, told_rows=rng.random() < 0.9, asks_again=rng.random() < 0.8),
     )
 
 

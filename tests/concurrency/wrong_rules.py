@@ -17,7 +17,7 @@ from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_following import Followed
 from anabranch.transaction.row_moves import Moves
-from concurrency.random_histories import APPENDS_AND_READERS, APPENDS_AND_COMPACTION, EVERYTHING, Mix
+from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, EVERYTHING, Mix
 
 Patch = tuple[object, str, object]
 
@@ -66,7 +66,9 @@ def _scan_anything_again(
 ) -> list[BitMap64] | None:
     for scan in race.ours.reads.scans:
         if scan.again is not None:
-            return [rows or BitMap64() for rows in scan.again([RowsOfFile(file=add, positions=None) for add in outputs])]
+            return [
+                rows or BitMap64() for rows in scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
+            ]
     return None
 
 
@@ -78,9 +80,7 @@ def _no_complaints(*facts: object) -> Iterator[str]:
     return iter(())
 
 
-def _moved_without_counting(
-    self: Moves, positions: BitMap64, *, source: str, hidden: BitMap64
-) -> dict[str, BitMap64]:
+def _moved_without_counting(self: Moves, positions: BitMap64, *, source: str, hidden: BitMap64) -> dict[str, BitMap64]:
     return RIGHT_MOVED(self, positions, source=source, hidden=BitMap64())
 
 

@@ -55,8 +55,7 @@ def test_threads_append(endpoint: str) -> None:
 
     def work(writer: int) -> None:
         table = table_in(s3_store(endpoint, "threads"))
-        for number in range(5):
-            landed.append(append(table, writer=writer, number=number))
+        landed.extend(append(table, writer=writer, number=number) for number in range(5))
 
     threads = [threading.Thread(target=work, args=(writer,)) for writer in range(8)]
     for thread in threads:

@@ -99,6 +99,9 @@ class DeltaSession:
         return known
 
     def _qualify(self, path: str) -> str:
+        if "://" in path and not path.startswith("file:"):
+            # Complete as it is; the storage may be one that Spark itself has no classes for.
+            return path.rstrip("/")
         jvm: Any = self.spark.sparkContext._jvm
         hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
         file_system = hadoop_path.getFileSystem(self._hadoop_configuration())

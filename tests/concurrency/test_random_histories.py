@@ -1,0 +1,52 @@
+"""Random histories, run by the real conflict checks and judged by those who know nothing of them."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from concurrency.histories import run
+from concurrency.judges import explains, has_serial_order, reordered, table_at_every_version, violations
+from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, EVERYTHING, Mix, random_history
+from concurrency.trials import trials
+
+HISTORIES = int(os.environ.get("HISTORIES", "2000"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mix", "share"),
+    [(EVERYTHING, 0.8), (APPENDS_AND_READERS, 0.1), (APPENDS_AND_COMPACTION, 0.1)],
+    ids=["everything", "appends and readers", "appends and compaction"],
+)
+def test_every_history_has_a_serial_order(mix: Mix, share: float) -> None:
+    """Set HISTORIES for more of them. Judges C1, C2 and C5."""
+    came_to = trials(max(1, int(HISTORIES * share)), mix=mix)
+    print(came_to)
+    assert not came_to.found, "\n\n".join(map(str, came_to.found))
+    assert came_to.commits > came_to.histories, "histories in which nothing happens prove nothing"
+    assert came_to.refusals, "and so do histories without conflicts"
+
+
+def test_a_history_is_the_same_each_time() -> None:
+    """A seed is all that is needed to see a history again."""
+    history = random_history(random.Random(7))
+    first, second = run(history), run(random_history(random.Random(7)))
+    assert history == random_history(random.Random(7))
+    assert table_at_every_version(first.played) == table_at_every_version(second.played)
+    assert [each.version for each in first.commits] == [each.version for each in second.commits]
+    assert violations(first) == []
+
+
+def test_the_witness_agrees_with_trying_every_order() -> None:
+    """The two judges of `WriteSerializable` know nothing of one another."""
+    seen = 0
+    for seed in range(400):
+        outcome = run(random_history(random.Random(seed), APPENDS_AND_READERS))
+        tables = table_at_every_version(outcome.played)
+        if explains(reordered(outcome.commits), tables[0], tables[-1]):
+            seen += reordered(outcome.commits) != list(outcome.commits)
+            assert has_serial_order(outcome.commits, tables[0], tables[-1])
+    assert seen > 5, "some statements must have been put in another order than the log"
