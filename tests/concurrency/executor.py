@@ -48,6 +48,9 @@ class Manner:
     """Whether conditions can be asked of other rows."""
 
 
+AS_USUAL = Manner()
+
+
 @dataclasses.dataclass(kw_only=True)
 class PlayedTable:
     """One table and its data files."""
@@ -65,7 +68,7 @@ class PlayedTable:
         files: Sequence[Sequence[Row]],
         *,
         level: str,
-        manner: Manner = Manner(),
+        manner: Manner = AS_USUAL,
         tracks_rows: bool = False,
     ) -> PlayedTable:
         clock = TestClock(NOW_MS)

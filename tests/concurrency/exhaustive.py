@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import EVERY, Change, Row, Where
-from concurrency.executor import Manner, PlayedTable
+from concurrency.executor import AS_USUAL, Manner, PlayedTable
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import violations
 from concurrency.statements import Delete, Insert, InsertSelect, Merge, Optimize, Statement, Update
@@ -64,7 +64,7 @@ class _Node:
     words: tuple[str, ...] = ()
 
 
-def explore(level: str, kinds: Sequence[Statement], *, statements: int, manner: Manner = Manner()) -> Explored:
+def explore(level: str, kinds: Sequence[Statement], *, statements: int, manner: Manner = AS_USUAL) -> Explored:
     """All sequences of so many statements."""
     explored = Explored()
     root = PlayedTable.created(FILES, level=level, manner=manner)

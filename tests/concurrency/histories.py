@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from concurrency.conditions import Row
-from concurrency.executor import Manner, PlayedTable, Running
+from concurrency.executor import AS_USUAL, Manner, PlayedTable, Running
 from concurrency.statements import Effect, Optimize, Statement, shown
 
 LEVELS = ("Serializable", "WriteSerializable")
@@ -22,7 +22,7 @@ class History:
     files: tuple[tuple[Row, ...], ...]
     statements: tuple[Statement, ...]
     schedule: tuple[int, ...]
-    manner: Manner = Manner()
+    manner: Manner = AS_USUAL
 
     def in_words(self) -> str:
         """As a person would write it down."""

@@ -10,7 +10,7 @@ from typing import Any
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
-from concurrency.executor import Manner, PlayedTable, Running
+from concurrency.executor import AS_USUAL, Manner, PlayedTable, Running
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import table_at_every_version, violations
 from concurrency.statements import Statement
@@ -19,7 +19,7 @@ from concurrency.statements import Statement
 class Scene:
     """A table on which statements meet."""
 
-    def __init__(self, level: str, *files: Sequence[Row], manner: Manner = Manner(), tracks_rows: bool = False) -> None:
+    def __init__(self, level: str, *files: Sequence[Row], manner: Manner = AS_USUAL, tracks_rows: bool = False) -> None:
         self.level = level
         self.played = PlayedTable.created(files, level=level, manner=manner, tracks_rows=tracks_rows)
         self._files = tuple(map(tuple, files))

@@ -29,7 +29,7 @@ def _smaller(history: History) -> Iterator[History]:
         for row in range(len(history.files[file])):
             rows = history.files[file][:row] + history.files[file][row + 1 :]
             if rows:
-                files = history.files[:file] + (rows,) + history.files[file + 1 :]
+                files = (*history.files[:file], rows, *history.files[file + 1 :])
                 yield dataclasses.replace(history, files=files)
     yield from _sooner(history)
 

@@ -33,6 +33,6 @@ def test_every_race_is_covered_or_waits() -> None:
 def _numbers(text: str) -> set[int]:
     """`18`, `1 to 5`, `19 and 33`, `20, 21, 36`."""
     found: set[int] = set()
-    for first, last in re.findall(r"(\d+)(?:\s*(?:to|-|–)\s*(\d+))?", text):
+    for first, last in re.findall(r"(\d+)(?:\s*(?:to|-)\s*(\d+))?", text):
         found |= set(range(int(first), int(last or first) + 1))
     return found

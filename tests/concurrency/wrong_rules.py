@@ -108,7 +108,11 @@ WRONG_RULES = (
         name="vectors are united because they are disjoint, and reads are not looked at",
         patches=[(FollowedFile, "reads_among", _no_reads), (row_rules, "rows_added", _no_conflict)],
     ),
-    WrongRule(name="rows that an UPDATE wrote are not new", patches=[(row_rules, "rows_added", _new_but_of_updates)]),
+    WrongRule(
+        name="rows that an UPDATE wrote are not new",
+        patches=[(row_rules, "rows_added", _new_but_of_updates)],
+        verdict="a serial run has",
+    ),
     WrongRule(
         name="WriteSerializable without Rule R",
         patches=[(row_rules, "closes_a_cycle", _no_cycles)],

@@ -17,8 +17,8 @@ import pytest
 from native_tables import Files, mapped, rows_of
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from anabranch.errors.storage import StorageError
 from anabranch.predicates.expressions import Column, Comparison, In, conjuncts, references

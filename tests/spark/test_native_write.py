@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from native_tables import Files, mapped, rows_of
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.errors.spark import WrittenFileError
