@@ -40,12 +40,16 @@ NAMES = {"Insert": "WRITE", "InsertSelect": "WRITE"}
 class Manner:
     """How executors of a history tell transactions what they read."""
 
-    statistics: bool = True
-    """Whether files have minima and maxima."""
+    statistics: str = "bounds"
+    """What files say of themselves: `bounds`, only `counts` of rows, or `nothing`."""
     told_rows: bool = True
     """Whether scans name the rows that satisfied them."""
     asks_again: bool = True
     """Whether conditions can be asked of other rows."""
+    whole_files: bool = False
+    """Whether a file of which all rows go is named as such, and its rows are not."""
+    tracks_rows: bool = False
+    """Whether the table gives its rows ids; it needs counts for that."""
 
 
 AS_USUAL = Manner()
@@ -69,7 +73,6 @@ class PlayedTable:
         *,
         level: str,
         manner: Manner = AS_USUAL,
-        tracks_rows: bool = False,
     ) -> PlayedTable:
         clock = TestClock(NOW_MS)
         store = MemoryStore(clock=clock)
@@ -81,7 +84,7 @@ class PlayedTable:
             data={},
         )
         described = with_properties(metadata(SCHEMA), isolationLevel=level)
-        tracking = ["rowTracking"] if tracks_rows else []
+        tracking = ["rowTracking"] if manner.tracks_rows else []
         protocol = features("deletionVectors", "appendOnly", "invariants", "domainMetadata", *tracking)
         adds = [played.write(rows) for rows in files if rows]
         played.table.begin(Operation(name="CREATE TABLE AS SELECT")).commit([protocol, described, *adds])
@@ -108,12 +111,12 @@ class PlayedTable:
             size=100 * len(rows),
             modification_time=NOW_MS,
             data_change=data_change,
-            stats=json.dumps(self._statistics(rows)),
+            stats=None if self.manner.statistics == "nothing" else json.dumps(self._statistics(rows)),
         )
 
     def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
         found: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
-        if self.manner.statistics:
+        if self.manner.statistics == "bounds":
             columns = {
                 name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
             }
@@ -152,7 +155,10 @@ class PlayedTable:
                 again=self.asking(each.condition) if self.manner.asks_again else None,
             )
         deleted = by_file(places, plan.deletes)
-        chosen = [RowsOfFile(file=adds[file], positions=positions) for file, positions in deleted.items()]
+        chosen = [
+            RowsOfFile(file=adds[file], positions=self._named(adds[file], positions, hidden[file]))
+            for file, positions in deleted.items()
+        ]
         actions: list[Action] = [*hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)]
         if plan.inserts:
             actions.append(self.write(plan.inserts))
@@ -162,8 +168,13 @@ class PlayedTable:
             plan=plan,
             effect=statement.effect(rows),
             actions=tuple(actions),
-            deleted_rows={adds[file].key: positions for file, positions in deleted.items()},
+            deleted_rows={rows.file.key: rows.positions for rows in chosen},
         )
+
+    def _named(self, add: AddFile, positions: BitMap64, hidden: BitMap64) -> BitMap64 | None:
+        """None for all rows that the file shows, where that is how it is said."""
+        everything = len(positions) + len(hidden) == len(self.data[add.path])
+        return None if everything and self.manner.whole_files else positions
 
     def _begin_optimize(self, statement: Optimize, transaction: Transaction) -> Running:
         adds, hidden = live_files(transaction)
@@ -219,7 +230,7 @@ class Running:
     plan: Plan
     effect: Effect
     actions: tuple[Action, ...]
-    deleted_rows: dict[tuple[str, str | None], BitMap64] = dataclasses.field(default_factory=dict)
+    deleted_rows: dict[tuple[str, str | None], BitMap64 | None] = dataclasses.field(default_factory=dict)
     bins: tuple[Bin, ...] = ()
 
     @property

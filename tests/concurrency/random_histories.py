@@ -54,7 +54,18 @@ def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
         files=tuple(tuple(_row(rng) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))),
         statements=statements,
         schedule=_schedule(rng, count),
-        manner=Manner(statistics=rng.random() < 0.5, told_rows=rng.random() < 0.9, asks_again=rng.random() < 0.8),
+        manner=_manner(rng),
+    )
+
+
+def _manner(rng: random.Random) -> Manner:
+    statistics = rng.choice(["bounds", "bounds", "counts", "counts", "nothing"])
+    return Manner(
+        statistics=statistics,
+        told_rows=rng.random() < 0.9,
+        asks_again=rng.random() < 0.8,
+        whole_files=rng.random() < 0.5,
+        tracks_rows=rng.random() < 0.3 and statistics != "nothing",
     )
 
 

@@ -19,9 +19,9 @@ from concurrency.statements import Statement
 class Scene:
     """A table on which statements meet."""
 
-    def __init__(self, level: str, *files: Sequence[Row], manner: Manner = AS_USUAL, tracks_rows: bool = False) -> None:
+    def __init__(self, level: str, *files: Sequence[Row], manner: Manner = AS_USUAL) -> None:
         self.level = level
-        self.played = PlayedTable.created(files, level=level, manner=manner, tracks_rows=tracks_rows)
+        self.played = PlayedTable.created(files, level=level, manner=manner)
         self._files = tuple(map(tuple, files))
         self._commits: list[Commit] = []
         self._refusals: list[Refusal] = []

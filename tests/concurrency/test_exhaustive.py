@@ -21,7 +21,7 @@ def test_three_statements(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("manner", [Manner(), Manner(statistics=False), Manner(asks_again=False)], ids=str)
+@pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(asks_again=False)], ids=str)
 def test_two_statements_of_all_kinds(level: str, manner: Manner) -> None:
     explored = explore(level, MORE_KINDS, statements=2, manner=manner)
     print(level, explored)

@@ -68,7 +68,7 @@ def test_a_matching_insert() -> None:
 
 
 @BOTH_LEVELS
-@pytest.mark.parametrize("manner", [Manner(), Manner(statistics=False), Manner(asks_again=False)], ids=str)
+@pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(asks_again=False)], ids=str)
 def test_an_insert_that_does_not_match(level: str, manner: Manner) -> None:
     """Covers races 19 and 33: statistics tell, or asking the condition of the new rows."""
     scene = Scene(level, SIX, manner=manner)
@@ -77,7 +77,7 @@ def test_an_insert_that_does_not_match(level: str, manner: Manner) -> None:
 
 def test_neither_statistics_nor_a_condition_to_ask() -> None:
     """Covers race 33: in doubt there is a conflict."""
-    blind = Manner(statistics=False, asks_again=False)
+    blind = Manner(statistics="counts", asks_again=False)
     error = Scene("Serializable", SIX, manner=blind).meets(Delete(FIVE_OR_MORE), Insert((Row(9, 0),)))
     assert error is not None
     assert error.reason is ConflictReason.WITHOUT_HINT

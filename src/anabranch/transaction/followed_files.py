@@ -63,25 +63,21 @@ class FollowedFile:
         return found
 
 
-def as_read(race: Race, add: AddFile, row: int, hidden: BitMap64) -> FollowedFile:
-    """A file of our snapshot, at `row` of its file table; `hidden` is what its vector hides."""
+def as_read(race: Race, add: AddFile, row: int) -> FollowedFile:
+    """A file of our snapshot, at `row` of its file table, with the rows in it that ours knows."""
     key = add.key
-    shown = _shown(add, hidden)
-    deletes, deleted = key in race.ours.deleted_rows, race.ours.deleted_rows.get(key)
-    read: dict[int, BitMap64] = {}
-    any_read = False
-    for number, scan in enumerate(race.ours.reads.scans):
-        if scan.rows is not None:
-            read[number] = scan.rows.get(key, BitMap64())
-        elif opened(scan, key, row):
-            any_read = any_read or shown is None
-            read[number] = shown or BitMap64()
+    ours = race.ours
+    deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
+    unknown = [number for number, scan in enumerate(ours.reads.scans) if scan.rows is None and opened(scan, key, row)]
+    shown = _shown(race, add) if deletes_all or unknown else None
+    every = BitMap64() if shown is None else shown
+    read = {number: scan.rows.get(key, BitMap64()) for number, scan in enumerate(ours.reads.scans) if scan.rows}
     return FollowedFile(
         add=add,
-        deleted=(deleted if deleted is not None else shown or BitMap64()) if deletes else BitMap64(),
-        any_deleted=deletes and deleted is None and shown is None,
-        read=read,
-        any_read=any_read,
+        deleted=every if deletes_all else ours.deleted_rows.get(key) or BitMap64(),
+        any_deleted=deletes_all and shown is None,
+        read=read | dict.fromkeys(unknown, every),
+        any_read=bool(unknown) and shown is None,
     )
 
 
@@ -92,9 +88,10 @@ def opened(scan: Scan, key: FileKey, row: int) -> bool:
     return key in scan.files if isinstance(scan.files, frozenset) else bool(scan.files[row])
 
 
-def _shown(add: AddFile, hidden: BitMap64) -> BitMap64 | None:
+def _shown(race: Race, add: AddFile) -> BitMap64 | None:
     """The rows that a file shows; None where its statistics do not say how many it has."""
     rows = row_count(add.stats)
+    (hidden,) = race.vectors.hidden([add])
     return None if rows is None else every_row(rows) - hidden
 
 
@@ -106,11 +103,14 @@ def every_row(count: int) -> BitMap64:
 
 
 def moved_rows(
-    source: FollowedFile, hidden: BitMap64, moves: Moves, outputs: Mapping[str, FollowedFile]
+    race: Race, source: FollowedFile, moves: Moves, outputs: Mapping[str, FollowedFile]
 ) -> list[FollowedFile]:
-    """The outputs to which rows of `source` went, with those rows that matter; `hidden` is what its vector hid."""
+    """The outputs to which rows of `source` went, with those of its rows that matter."""
     path = source.add.path
     found = dict(outputs)
+    if not source.matters and not source.new:
+        return []
+    (hidden,) = race.vectors.hidden([source.add])
 
     def moved(rows: BitMap64) -> dict[str, BitMap64]:
         return moves.moved(rows, source=path, hidden=hidden) if rows else {}
@@ -123,7 +123,7 @@ def moved_rows(
             joined = {**known, number: known.get(number, BitMap64()) | rows}
             found[target] = dataclasses.replace(found[target], read=joined)
     for new in source.new:
-        positions = new.positions if new.positions is not None else _shown(source.add, hidden)
+        positions = new.positions if new.positions is not None else _shown(race, source.add)
         assert positions is not None, "moves are known only of files whose rows are counted"
         for target, rows in moved(positions).items():
             here = dataclasses.replace(new, file=found[target].add, positions=rows)

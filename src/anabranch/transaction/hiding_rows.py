@@ -13,6 +13,7 @@ from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.statistics import FileStatistics
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_ids import row_count
+from anabranch.transaction.row_moves import MOVED_TO_TAG
 from anabranch.transaction.vectors import Vectors
 
 
@@ -45,7 +46,8 @@ def add_hidden(files: Sequence[tuple[AddFile, BitMap64]], vectors: Vectors, *, d
 
 
 def removal(file: AddFile, *, removed_at_ms: int, data_change: bool) -> RemoveFile:
-    """What takes a live file out of the table."""
+    """What takes a live file out of the table. It says nothing of where rows went, whatever the file's tags say."""
+    tags = {name: value for name, value in (file.tags or {}).items() if name != MOVED_TO_TAG}
     return RemoveFile(
         path=file.path,
         deletion_timestamp=removed_at_ms,
@@ -54,7 +56,7 @@ def removal(file: AddFile, *, removed_at_ms: int, data_change: bool) -> RemoveFi
         partition_values=file.partition_values,
         size=file.size,
         stats=file.stats,
-        tags=file.tags,
+        tags=tags or None,
         deletion_vector=file.deletion_vector,
         base_row_id=file.base_row_id,
         default_row_commit_version=file.default_row_commit_version,

@@ -66,7 +66,10 @@ class _State:
         self.race = race
         self.files: dict[str, FollowedFile] = {}
         self.out_of_sight: list[NewRows] = []
-        self._gone: set[str] = set()
+        # Asked once for all winners: to find files in the columns of a large table takes its time.
+        paths = {file.path for winner in race.winners for file in winner.files}
+        self._rows_as_read = {key[0]: row for key, row in race.read.base_files.find(paths).items()}
+        self._as_read = race.read.base_files.adds(self._rows_as_read)
         self._added: dict[FileKey, AddFile] = {}
 
     def apply(self, winner: Winner) -> Conflict | None:
@@ -75,7 +78,12 @@ class _State:
         self._take_up({file.path for file in winner.files})
         came = {add.path: add for add in winner.adds}
         changed = [add for path, add in came.items() if path in self.files and self.files[path].add.key != add.key]
-        removed = [remove for remove in winner.removes if remove.path not in came and remove.path in self.files]
+        # A remove that names another vector than the live one removes nothing. See "Action Reconciliation".
+        removed = [
+            remove
+            for remove in winner.removes
+            if remove.path not in came and remove.path in self.files and self.files[remove.path].add.key == remove.key
+        ]
         fresh = [add for path, add in came.items() if path not in self.files]
         self._describe(came)
         conflict = self._regrow(changed, winner) or self._replace(removed, fresh, winner, only_moves=not changed)
@@ -84,14 +92,8 @@ class _State:
 
     def _take_up(self, paths: set[str]) -> None:
         """Note how the files of these paths stood when we read, if nobody touched them before."""
-        unseen = paths - self.files.keys() - self._gone
-        rows = self.race.read.base_files.find(unseen)
-        if not rows:
-            return
-        adds = self.race.read.base_files.adds(unseen)
-        hidden = self.race.vectors.hidden([adds[path] for path, _ in rows])
-        for (key, row), vector in zip(rows.items(), hidden, strict=True):
-            self.files[key[0]] = as_read(self.race, adds[key[0]], row, vector)
+        for path in paths & self._as_read.keys():
+            self.files[path] = as_read(self.race, self._as_read.pop(path), self._rows_as_read[path])
 
     def _describe(self, came: dict[str, AddFile]) -> None:
         """The same logical file again: tags, statistics or row ids were given to it."""
@@ -101,8 +103,14 @@ class _State:
                 self.files[path] = dataclasses.replace(file, add=add)
 
     def _regrow(self, adds: Sequence[AddFile], winner: Winner) -> Conflict | None:
-        """Files that stay with another vector: some rows went, and after RESTORE some may be back."""
+        """Files that stay with another vector: some rows went, and after RESTORE some may be back.
+
+        Of a file that hid nothing and has no row that matters, the vectors need not be read.
+        """
+        followed = [(self.files[add.path], add) for add in adds]
+        adds = [add for file, add in followed if file.matters or file.new or file.add.deletion_vector is not None]
         files = [self.files[add.path] for add in adds]
+        self.files |= {add.path: dataclasses.replace(file, add=add) for file, add in followed}
         before, after = self.race.vectors.hidden([file.add for file in files]), self.race.vectors.hidden(adds)
         gone = [hidden - hidden_before for hidden_before, hidden in zip(before, after, strict=True)]
         back = [hidden_before - hidden for hidden_before, hidden in zip(before, after, strict=True)]
@@ -133,17 +141,13 @@ class _State:
             return None
         unmapped = only_moves and not any(map(has_word, removes))
         if unmapped and only_rearranges(winner, self.race.read, added_before=self._added):
-            return self._lose_sight([self._pop(remove) for remove in removes], adds, winner)
-        sources = [self._pop(remove) for remove in removes]
+            return self._lose_sight([self.files.pop(remove.path) for remove in removes], adds, winner)
+        sources = [self.files.pop(remove.path) for remove in removes]
         for add in adds:
             self.files[add.path] = FollowedFile(
                 add=add, new=(NewRows(origin=winner, first=add, file=add, positions=None),)
             )
         return _files_gone(self.race, winner, sources)
-
-    def _pop(self, remove: RemoveFile) -> FollowedFile:
-        self._gone.add(remove.path)
-        return self.files.pop(remove.path)
 
     def _moves(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner) -> Moves | None:
         if winner.changes_data or not removes or not all(map(has_word, removes)):
@@ -158,10 +162,7 @@ class _State:
         """Every row stands somewhere else, and it is known where."""
         outputs = {add.path: FollowedFile(add=add) for add in adds}
         for path in paths:
-            source = self.files.pop(path)
-            self._gone.add(path)
-            (hidden,) = self.race.vectors.hidden([source.add])
-            for moved in moved_rows(source, hidden, moves, outputs):
+            for moved in moved_rows(self.race, self.files.pop(path), moves, outputs):
                 outputs[moved.add.path] = moved
         self.files |= outputs
 

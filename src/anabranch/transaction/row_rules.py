@@ -36,6 +36,8 @@ def fit_rows(race: Race) -> ProposedCommit | Conflict:
     rewritten = files_rewritten_by_both(race)
     if rewritten is not None:
         return rewritten
+    if not race.ours.reads.reads_rows and not race.ours.deleted_rows:
+        return race.ours
     followed = follow(race)
     if isinstance(followed, Conflict):
         return followed

@@ -23,7 +23,7 @@ def found_again(race: Race, sources: Sequence[FollowedFile], outputs: Sequence[A
     for number, scan in enumerate(race.ours.reads.scans):
         if scan.again is None or scan.rows is None or race.time_is_up():
             continue
-        if any(source.deleted != source.read.get(number) for source in sources):
+        if any(source.deleted != source.read.get(number, BitMap64()) for source in sources):
             continue
         found = scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
         places = [rows for rows in found if rows is not None]
