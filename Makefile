@@ -7,10 +7,11 @@ SPARK ?= 4.3
 SPARK_VENV = .venv-spark-$(SPARK)
 DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
+HISTORIES ?= 20000
 
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help demo test check lint types docs bench test-spark test-jar java clean
+.PHONY: help demo test check lint types docs bench prove test-spark test-jar java clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +37,9 @@ docs: $(VENV)/.ready java ## Run the examples of README and docs
 
 bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/README.md
 	$(BIN)/python -m benchmarks $(BENCH)
+
+prove: $(VENV)/.ready ## Random histories of concurrent statements against the judges: make prove HISTORIES=100000
+	PYTHONPATH=tests:tests/transaction $(BIN)/python -m concurrency.prove $(HISTORIES)
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)

@@ -11,12 +11,16 @@ import sys
 
 from concurrency.exhaustive import MORE_KINDS, explore
 from concurrency.histories import LEVELS
-from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, EVERYTHING
+from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, CHANGES_AND_OPTIMIZE, EVERYTHING
 from concurrency.trials import first_found, trials
 from concurrency.wrong_rules import WRONG_RULES
 
-SHARES = {"everything": (EVERYTHING, 80), "appends and readers": (APPENDS_AND_READERS, 10)}
-SHARES["appends and compaction"] = (APPENDS_AND_COMPACTION, 10)
+SHARES = {
+    "everything": (EVERYTHING, 70),
+    "changes and OPTIMIZE": (CHANGES_AND_OPTIMIZE, 10),
+    "appends and readers": (APPENDS_AND_READERS, 10),
+    "appends and compaction": (APPENDS_AND_COMPACTION, 10),
+}
 
 
 def prove(histories: int, first_seed: int) -> bool:

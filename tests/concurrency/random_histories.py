@@ -42,6 +42,7 @@ APPENDS_AND_READERS = Mix(
     levels=("WriteSerializable",),
     statements_max=4,
 )
+CHANGES_AND_OPTIMIZE = Mix(kinds={"insert": 5, "delete": 10, "update": 5, "merge": 10, "optimize": 15})
 APPENDS_AND_COMPACTION = Mix(kinds={"insert": 10, "delete": 10, "foreign": 10}, levels=("WriteSerializable",))
 
 

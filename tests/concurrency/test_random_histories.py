@@ -9,7 +9,14 @@ import pytest
 
 from concurrency.histories import run
 from concurrency.judges import explains, has_serial_order, reordered, table_at_every_version, violations
-from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, EVERYTHING, Mix, random_history
+from concurrency.random_histories import (
+    APPENDS_AND_COMPACTION,
+    APPENDS_AND_READERS,
+    CHANGES_AND_OPTIMIZE,
+    EVERYTHING,
+    Mix,
+    random_history,
+)
 from concurrency.trials import trials
 
 HISTORIES = int(os.environ.get("HISTORIES", "2000"))
@@ -18,8 +25,8 @@ HISTORIES = int(os.environ.get("HISTORIES", "2000"))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mix", "share"),
-    [(EVERYTHING, 0.8), (APPENDS_AND_READERS, 0.1), (APPENDS_AND_COMPACTION, 0.1)],
-    ids=["everything", "appends and readers", "appends and compaction"],
+    [(EVERYTHING, 0.7), (CHANGES_AND_OPTIMIZE, 0.1), (APPENDS_AND_READERS, 0.1), (APPENDS_AND_COMPACTION, 0.1)],
+    ids=["everything", "changes and OPTIMIZE", "appends and readers", "appends and compaction"],
 )
 def test_every_history_has_a_serial_order(mix: Mix, share: float) -> None:
     """Set HISTORIES for more of them. Judges C1, C2 and C5."""

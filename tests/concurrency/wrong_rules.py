@@ -17,7 +17,13 @@ from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_following import Followed
 from anabranch.transaction.row_moves import Moves
-from concurrency.random_histories import APPENDS_AND_COMPACTION, APPENDS_AND_READERS, EVERYTHING, Mix
+from concurrency.random_histories import (
+    APPENDS_AND_COMPACTION,
+    APPENDS_AND_READERS,
+    CHANGES_AND_OPTIMIZE,
+    EVERYTHING,
+    Mix,
+)
 
 Patch = tuple[object, str, object]
 
@@ -132,9 +138,12 @@ WRONG_RULES = (
     WrongRule(
         name="rows are moved by position, hidden rows not counted",
         patches=[(Moves, "moved", _moved_without_counting), (hiding_rows, "_is_everything", _unchecked)],
+        mix=CHANGES_AND_OPTIMIZE,
     ),
     WrongRule(name="OPTIMIZE forgets rows that were hidden meanwhile", patches=[(bins, "_new_marks", _no_marks)]),
     WrongRule(
-        name="rows that an OPTIMIZE moved count as old", patches=[(row_following, "moved_rows", _moved_rows_are_old)]
+        name="rows that an OPTIMIZE moved count as old",
+        patches=[(row_following, "moved_rows", _moved_rows_are_old)],
+        mix=CHANGES_AND_OPTIMIZE,
     ),
 )

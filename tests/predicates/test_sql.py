@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.predicates import PredicateSyntaxError

@@ -132,3 +132,11 @@ def _files_of_scans(frame: DataFrame) -> list[int]:
     """How many files each scan of the plan selected."""
     plan = frame._jdf.queryExecution().sparkPlan().collectLeaves()
     return [plan.apply(i).selectedPartitions().totalNumberOfFiles() for i in range(plan.size())]
+
+
+@pytest.mark.skipif("ANABRANCH_TEST_CONNECT" in os.environ, reason="a classic session's habit")
+def test_every_object_of_a_session_knows_delta(native: SparkSession, three_versions: str) -> None:
+    """PySpark makes a new object for the active session at each call."""
+    active = SparkSession.getActiveSession()
+    assert active is not None
+    assert active.sql(f"SELECT count(*) FROM delta.`{three_versions}` VERSION AS OF 0").first()[0] == 10

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 from anabranch.predicates.expressions import (
     And,

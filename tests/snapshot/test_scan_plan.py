@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -25,8 +24,10 @@ from anabranch.commands.write_options import WriteOptions
 from anabranch.datasource.recorded_calls import columns_of, note_calls, note_table, noted
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session_identity import identity, is_connect
 
-_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+_enabled: set[str] = set()
+"""Identities of sessions."""
 _wrapped: set[type] = set()
 _lock = threading.Lock()
 
@@ -38,12 +39,12 @@ def enable_readers_and_writers(spark: SparkSession) -> None:
         if classes.session not in _wrapped:
             _wrap(classes)
             _wrapped.add(classes.session)
-        _enabled.add(spark)
+        _enabled.add(identity(spark))
 
 
 def is_enabled(spark: SparkSession) -> bool:
     """Whether `anabranch.enable` was called on `spark`."""
-    return spark in _enabled
+    return identity(spark) in _enabled
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class _PySparkClasses:
 
 
 def _classes_of(spark: SparkSession) -> _PySparkClasses:
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         # Only a session that is there already brings the packages that these modules need.
         from pyspark.sql.connect import readwriter  # noqa: PLC0415
         from pyspark.sql.connect.streaming import readwriter as streaming  # noqa: PLC0415

@@ -10,6 +10,7 @@ import pyspark.sql.datasource
 from pyspark.sql import SparkSession
 
 from anabranch.datasource.delta_source import DeltaDataSource, SessionFacts
+from anabranch.spark.session_identity import is_connect
 
 _PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 _TIME_ZONE_SETTING = "spark.sql.session.timeZone"
@@ -41,7 +42,7 @@ def register(spark: SparkSession) -> None:
 @contextlib.contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
     """Spark looks for a source of the name in the thread's active session, whichever session registers."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         yield
         return
     jvm: Any = spark.sparkContext._jvm

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +12,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.catalog import SessionCatalog
 from anabranch.spark.classic_catalog import ClassicCatalog
 from anabranch.spark.engine import Engine
 from anabranch.spark.native.engine import NativeEngine
 from anabranch.spark.portable.engine import PortableEngine
 from anabranch.spark.public_catalog import PublicCatalog
+from anabranch.spark.session_identity import identity, is_connect
 from anabranch.storage.hadoop import HadoopSession
 from anabranch.storage.opening import open_store
 from anabranch.transaction.table import Table
@@ -29,7 +30,8 @@ TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
 _HADOOP = "spark.hadoop."
 
-_sessions: weakref.WeakKeyDictionary[SparkSession, DeltaSession] = weakref.WeakKeyDictionary()
+_sessions: dict[str, DeltaSession] = {}
+"""By identity of the session."""
 _lock = threading.Lock()
 
 
@@ -37,10 +39,10 @@ class DeltaSession:
     """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = weakref.ref(spark)
+        self.spark = spark
         self.clock: Clock = SystemClock()
         self.random: random.Random = random.SystemRandom()
-        self.is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+        self.is_connect = is_connect(spark)
         self.engine: Engine = self._choose_engine()
         self.catalog: SessionCatalog = PublicCatalog(spark) if self.is_connect else ClassicCatalog(spark)
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
@@ -50,17 +52,12 @@ class DeltaSession:
     @classmethod
     def of(cls, spark: SparkSession) -> DeltaSession:
         """The one that belongs to `spark`, made at first use."""
+        key = identity(spark)
         with _lock:
-            found = _sessions.get(spark)
+            found = _sessions.get(key)
             if found is None:
-                found = _sessions[spark] = cls(spark)
+                found = _sessions[key] = cls(spark)
             return found
-
-    @property
-    def spark(self) -> SparkSession:
-        spark = self._spark()
-        assert spark is not None, "the Spark session is gone"
-        return spark
 
     def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
         """The table at `path`, with whatever of it is cached; there need not be a table yet.
@@ -130,9 +127,12 @@ class DeltaSession:
 
     def _choose_engine(self) -> Engine:
         chosen = self.spark.conf.get(ENGINE_SETTING, "")
-        if self.is_connect or chosen == "portable":
-            return PortableEngine(self.spark)
-        return NativeEngine(self.spark)
+        if chosen not in {"", "native", "portable"}:
+            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem="it is native or portable")
+        if self.is_connect and chosen == "native":
+            problem = "Spark Connect offers no classes to drive; leave the setting out"
+            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem=problem)
+        return PortableEngine(self.spark) if self.is_connect or chosen == "portable" else NativeEngine(self.spark)
 
     def _hadoop_configuration(self) -> Any:
         return self.spark._jsparkSession.sessionState().newHadoopConf()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session_identity import identity
 from anabranch.sql.queries import rewrite_query, run_query
 from anabranch.sql.refusals import refuse_unsupported, refuse_view
 
-_enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+_enabled: set[str] = set()
+"""Identities of sessions."""
 _wrapped: set[type] = set()
 _lock = threading.Lock()
 
@@ -25,7 +26,7 @@ def enable_sql(spark: SparkSession) -> None:
         if session not in _wrapped:
             _wrap(session)
             _wrapped.add(session)
-        _enabled.add(spark)
+        _enabled.add(identity(spark))
 
 
 def _wrap(session: type[SparkSession]) -> None:
@@ -33,7 +34,7 @@ def _wrap(session: type[SparkSession]) -> None:
 
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803 - PySpark's name
-        if self not in _enabled or not isinstance(sqlQuery, str):
+        if identity(self) not in _enabled or not isinstance(sqlQuery, str):
             return original(self, sqlQuery, args, **kwargs)
         delta = DeltaSession.of(self)
         refuse_unsupported(delta, sqlQuery)
