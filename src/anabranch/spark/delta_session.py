@@ -126,7 +126,7 @@ class DeltaSession:
         return Table(store, clock=self.clock, random=self.random)
 
     def _choose_engine(self) -> Engine:
-        chosen = self.spark.conf.get(ENGINE_SETTING, "")
+        chosen = self.setting(ENGINE_SETTING) or ""
         if chosen not in {"", "native", "portable"}:
             raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem="it is native or portable")
         if self.is_connect and chosen == "native":
