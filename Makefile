@@ -64,4 +64,4 @@ $(SPARK_VENV)/.ready: pyproject.toml
 	@touch $@
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
