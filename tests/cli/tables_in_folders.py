@@ -6,7 +6,7 @@ import dataclasses
 import json
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,15 +18,19 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from anabranch.clock import SystemClock
 from anabranch.deletion_vectors.writing import encode_file
 from anabranch.log.checksum import write_checksum
+from anabranch.predicates.expressions import Unknown
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.checksums import checksum_of
 from anabranch.storage.local import LocalStore
 from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.hiding_rows import hide_rows
 from anabranch.transaction.operation import Operation
+from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.table import Table
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
+SOME_ROWS = Unknown("a condition on rows")
 FEATURES = ["deletionVectors", "appendOnly"]
 
 
@@ -114,6 +118,16 @@ class TableInFolder:
         transaction.record_whole_table()
         transaction.commit([remove, hidden], metrics={"numDeletedRows": len(positions)})
         return hidden
+
+    def deleting(self, path: str, position: int) -> Callable[[], CommittedVersion]:
+        """A DELETE of one row of a file that has read the newest version, and lands when it is called."""
+        transaction = self.table.begin(Operation(name="DELETE"))
+        assert transaction.snapshot is not None
+        (file,) = transaction.snapshot.files.at_path(path)
+        rows = BitMap64([position])
+        transaction.record_scan(SOME_ROWS, rows={file.key: rows}, again=lambda asked: [BitMap64() for _ in asked])
+        actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=1)
+        return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 
     def checkpoint(self) -> Path:
         """Of the newest version."""

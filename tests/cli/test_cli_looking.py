@@ -122,6 +122,56 @@ def test_log_tells_who_came_first(run: Run, table: TableInFolder) -> None:
     assert "landed after versions 4 and 5" in run("log", table.path).out
 
 
+def test_log_tells_how_two_deletes_of_one_file_met(run: Run, table: TableInFolder) -> None:
+    late = table.deleting("a.parquet", 1)
+    early = table.deleting("a.parquet", 5)
+    early()
+    table.append("c.parquet", range(20, 30))
+    late()
+    document = run("log", table.path, "--json").document
+    assert document["landedAfter"] == [4, 5]
+    assert document["reconciled"] == {
+        "movedRows": {},
+        "foundRows": {},
+        "unitedVectors": 1,
+        "standsBefore": [5],
+        "carriedRows": 0,
+        "leftOutBins": 0,
+        "lostTo": [],
+    }
+    told = run("log", table.path).out
+    assert "read version 3; landed after versions 4 and 5" in told
+    assert "added its marks to those of others in 1 file" in told
+    before = run("log", table.path, 4)
+    assert "added its marks" not in before.out
+
+
+def test_log_tells_of_compactions_appends_and_executions(run: Run, table: TableInFolder) -> None:
+    tags = {
+        "anabranch.movedRows": '{"14":3,"16":1}',
+        "anabranch.foundRows": '{"15":2}',
+        "anabranch.standsBefore": "14,17-18",
+        "anabranch.carriedRows": "1",
+        "anabranch.leftOutBins": "2",
+        "anabranch.lostTo": "12",
+    }
+    table.table.begin(table.operation("DELETE")).commit([table.file("e.parquet", range(40, 50))], tags=tags)
+    lines = [line.strip() for line in run("log", table.path).out.splitlines()]
+    assert lines[2:9] == [
+        "moved 3 marks through the compaction of version 14",
+        "moved 1 mark through the compaction of version 16",
+        "looked again for 2 rows that the compaction of version 15 had moved without word",
+        "counts as before versions 14, 17 and 18, appends that it did not read",
+        "took 1 mark of others along into the files that it wrote",
+        "left out 2 groups of files that others had changed",
+        "was executed again after conflicts with version 12",
+    ]
+    reconciled = run("log", table.path, "--json").document["reconciled"]
+    assert reconciled["movedRows"] == {"14": 3, "16": 1}
+    assert reconciled["standsBefore"] == [14, 17, 18]
+    assert reconciled["lostTo"] == [12]
+
+
 def test_log_tells_what_changed_in_schema_and_properties(run: Run, table: TableInFolder) -> None:
     table.change_metadata(
         add_column="x", properties={"delta.enableDeletionVectors": "true", "delta.appendOnly": "true"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pyspark.sql.types import LongType
 
@@ -92,7 +92,13 @@ class KeyNotIn:
         return Unknown("no source row", (Column(("k",)), Column(("v",))))
 
 
-Condition = Where | KeyIn | KeyNotIn
+class Condition(Protocol):
+    """Whether a row satisfies it, and what transactions are told of it."""
+
+    def __call__(self, row: Row) -> bool: ...
+
+    @property
+    def predicate(self) -> Predicate: ...
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,30 +12,52 @@ from collections.abc import Sequence
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import EVERY, Change, Row, Where
-from concurrency.executor import AS_USUAL, Manner, PlayedTable
+from concurrency.executor import begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import violations
-from concurrency.statements import Delete, Insert, InsertSelect, Merge, Optimize, Statement, Update
+from concurrency.merging import Merge
+from concurrency.played_table import AS_USUAL, Manner, PlayedTable
+from concurrency.statements import (
+    Delete,
+    Insert,
+    InsertSelect,
+    Optimize,
+    ReplaceWhere,
+    Restore,
+    Rewriting,
+    Statement,
+    Update,
+)
 
 FILES = ((Row(0, 0), Row(1, 1)), (Row(2, 1),))
 
-KINDS: tuple[Statement, ...] = (
+FEW_KINDS: tuple[Statement, ...] = (
     Insert((Row(1, 1),)),
+    InsertSelect(Where("v", "=", 1), Change("k", 4, True)),
     Delete(Where("v", "=", 1)),
     Update(Where("k", "=", 0), Change("v", 1, False)),
     Update(Where("k", "=", 1), Change("v", 2, False)),
-    Merge((Row(2, 3), Row(3, 1)), matched="update"),
-    InsertSelect(Where("v", "=", 1), Change("k", 4, True)),
+    Merge((Row(2, 3), Row(3, 1)), matched="update", tells_changes=True),
+    Merge((Row(1, 2),), matched="update below", tells_changes=True),
     Optimize(),
+    Optimize(leaves_word=False, ordered=True),
 )
-MORE_KINDS: tuple[Statement, ...] = (
-    *KINDS,
+ALL_KINDS: tuple[Statement, ...] = (
+    *FEW_KINDS,
     Delete(EVERY),
     Update(Where("k", "=", 2), Change("k", 0, False), unless=Where("v", "=", 2)),
     Merge((Row(0, 1),), matched="delete", inserts=False),
-    Merge((Row(1, 2),), matched="update below", not_in_source=Where("v", "=", 0)),
+    Merge((Row(1, 2),), matched="delete below else update", not_in_source=Where("v", "=", 0)),
+    Merge((Row(0, 2), Row(4, 1)), matched="next key", not_in_source=Where("v", "=", 1), orphans="update"),
     Optimize((0, 1), rows_per_file=1),
+    Optimize(rows_per_file=2, ordered=True),
+    Optimize(purges=True),
     Optimize(leaves_word=False),
+    Rewriting(Delete(Where("k", "=", 1))),
+    Rewriting(Update(Where("v", "=", 1), Change("v", 0, False))),
+    ReplaceWhere(Where("k", ">=", 2), (Row(2, 2),)),
+    ReplaceWhere(EVERY, (Row(1, 1), Row(5, 0))),
+    Restore(tuple(row for rows in FILES for row in rows)),
 )
 
 
@@ -44,7 +66,7 @@ class Explored:
     """What the exploration came to."""
 
     states: int = 0
-    """Tables reached, each by another sequence of statements and reads."""
+    """Statements tried, each after another sequence of statements and reads."""
     commits: int = 0
     refusals: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
@@ -57,7 +79,6 @@ class Explored:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Node:
-    played: PlayedTable
     versions: tuple[Snapshot, ...]
     commits: tuple[Commit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
@@ -65,41 +86,49 @@ class _Node:
 
 
 def explore(level: str, kinds: Sequence[Statement], *, statements: int, manner: Manner = AS_USUAL) -> Explored:
-    """All sequences of so many statements."""
-    explored = Explored()
-    root = PlayedTable.created(FILES, level=level, manner=manner)
-    _visit(_Node(played=root, versions=(root.table.snapshots.latest(),)), level, kinds, statements, explored)
-    return explored
+    """All sequences of up to so many statements."""
+    played = PlayedTable.created(FILES, level=level, manner=manner)
+    exploration = _Exploration(played=played, level=level, kinds=tuple(kinds))
+    exploration.visit(_Node(versions=(played.table.snapshots.latest(),)), statements)
+    return exploration.explored
 
 
-def _visit(node: _Node, level: str, kinds: Sequence[Statement], left: int, explored: Explored) -> None:
-    if not left:
-        return
-    for statement in kinds:
-        for read in node.versions:
-            reached = _step(node, level, statement, read, explored)
-            if reached is not None:
-                _visit(reached, level, kinds, left - 1, explored)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Exploration:
+    """Goes through all sequences on one table, which it takes back to where a sequence branches off."""
 
+    played: PlayedTable
+    level: str
+    kinds: tuple[Statement, ...]
+    explored: Explored = dataclasses.field(default_factory=Explored)
 
-def _step(node: _Node, level: str, statement: Statement, read: Snapshot, explored: Explored) -> _Node | None:
-    """One statement more; None where that leads to no new state."""
-    played = node.played.copy()
-    commits, refusals = list(node.commits), list(node.refusals)
-    number = len(node.words)
-    words = (*node.words, f"T{number} reads version {read.version} for {statement}, and commits")
-    explored.states += 1
-    try:
-        finish(number, played.begin(statement, snapshot=read), commits, refusals)
-        history = History(level=level, files=FILES, statements=(), schedule=())
-        outcome = Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
-        problems = violations(outcome)
-    except (DeltaError, AssertionError) as error:
-        problems = [f"{type(error).__name__}: {error}"]
-    explored.problems += [f"{level}: {'; '.join(words)}: {problem}" for problem in problems]
-    if len(commits) == len(node.commits):
-        explored.refusals += len(refusals) - len(node.refusals)
-        return None
-    explored.commits += 1
-    versions = (*node.versions, played.table.snapshots.latest())
-    return _Node(played=played, versions=versions, commits=tuple(commits), refusals=tuple(refusals), words=words)
+    def visit(self, node: _Node, left: int) -> None:
+        for statement in self.kinds:
+            for read in node.versions:
+                reached = self._step(node, statement, read, is_last=left == 1)
+                if reached is not None and left > 1:
+                    self.visit(reached, left - 1)
+                self.played.rewind(node.versions[-1].version)
+
+    def _step(self, node: _Node, statement: Statement, read: Snapshot, *, is_last: bool) -> _Node | None:
+        """One statement more; None where that leads to no new version."""
+        commits, refusals = list(node.commits), list(node.refusals)
+        number = len(node.words)
+        words = (*node.words, f"T{number} reads version {read.version} for {statement}, and commits")
+        self.explored.states += 1
+        try:
+            finish(number, begin(self.played, statement, snapshot=read), commits, refusals)
+            problems = violations(self._outcome(commits, refusals))
+        except (DeltaError, AssertionError) as error:
+            problems = [f"{type(error).__name__}: {error}"]
+        self.explored.problems += [f"{self.level}: {'; '.join(words)}: {problem}" for problem in problems]
+        if len(commits) == len(node.commits):
+            self.explored.refusals += len(refusals) - len(node.refusals)
+            return None
+        self.explored.commits += 1
+        versions = node.versions if is_last else (*node.versions, self.played.table.snapshots.latest())
+        return _Node(versions=versions, commits=tuple(commits), refusals=tuple(refusals), words=words)
+
+    def _outcome(self, commits: Sequence[Commit], refusals: Sequence[Refusal]) -> Outcome:
+        history = History(level=self.level, files=FILES, statements=(), schedule=(), manner=self.played.manner)
+        return Outcome(history=history, played=self.played, commits=tuple(commits), refusals=tuple(refusals))

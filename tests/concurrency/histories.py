@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from concurrency.conditions import Row
-from concurrency.executor import AS_USUAL, Manner, PlayedTable, Running
-from concurrency.statements import Effect, Optimize, Statement, shown
+from concurrency.executor import Running, begin
+from concurrency.played_table import AS_USUAL, Manner, PlayedTable
+from concurrency.statements import Effect, Optimize, Restore, Rewriting, Statement, shown
 
 LEVELS = ("Serializable", "WriteSerializable")
 
@@ -23,6 +24,12 @@ class History:
     statements: tuple[Statement, ...]
     schedule: tuple[int, ...]
     manner: Manner = AS_USUAL
+
+    def with_files(self, files: tuple[tuple[Row, ...], ...]) -> History:
+        """The same statements on another table."""
+        return dataclasses.replace(
+            self, files=files, statements=tuple(_at_home(statement, files) for statement in self.statements)
+        )
 
     def in_words(self) -> str:
         """As a person would write it down."""
@@ -81,7 +88,7 @@ def run(history: History) -> Outcome:
     refusals: list[Refusal] = []
     for number in history.schedule:
         if number not in running:
-            running[number] = played.begin(history.statements[number])
+            running[number] = begin(played, history.statements[number])
             continue
         finish(number, running[number], commits, refusals)
     return Outcome(history=history, played=played, commits=tuple(commits), refusals=tuple(refusals))
@@ -93,12 +100,19 @@ def finish(number: int, running: Running, commits: list[Commit], refusals: list[
     try:
         landed = running.commit()
     except DeltaConcurrentModificationException as error:
-        assert not isinstance(running.statement, Optimize) or not running.statement.leaves_word, error
+        assert not isinstance(running.statement, Optimize), error
         last = len(commits)
         refusals.append(Refusal(**facts, after=last, effect=running.effect, error=error))  # type: ignore[arg-type]
         return
     if landed is not None:
         commits.append(Commit(**facts, version=landed.version, effect=running.effect))  # type: ignore[arg-type]
+
+
+def _at_home(statement: Statement, files: tuple[tuple[Row, ...], ...]) -> Statement:
+    """A RESTORE brings back what this table held at first."""
+    if isinstance(statement, Rewriting):
+        return Rewriting(_at_home(statement.statement, files))
+    return Restore(tuple(row for rows in files for row in rows)) if isinstance(statement, Restore) else statement
 
 
 def replayed(rows: Counter[Row], effect: Effect) -> Counter[Row]:

@@ -6,28 +6,27 @@ C1 and C2 of the list of judges; the linter of logs, C5, is `log_linter`.
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Sequence
 
-from log_linter import lint
+from log_linter import hidden_rows, lint, parsed
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.errors.conflicts import ConcurrentDeleteDeleteException, ConflictReason
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
-from concurrency.executor import PlayedTable
-from concurrency.histories import Commit, Outcome, as_rows
-from concurrency.statements import Insert, Optimize
+from concurrency.histories import Commit, Outcome, Refusal, as_rows
+from concurrency.played_table import PlayedTable
+from concurrency.statements import Insert, Optimize, ReplaceWhere, Restore
 
 PERMUTED_MAX = 7
 
 
-def violations(outcome: Outcome, *, with_linter: bool = True) -> list[str]:
-    """What is wrong with a history, in words."""
-    tables = table_at_every_version(outcome.played)
-    found = lint(outcome.played.store) if with_linter else []
+def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -> list[str]:
+    """What is wrong with a history, in words. `tables` are those of `table_at_every_version`, where they are known."""
+    tables = tables or table_at_every_version(outcome.played)
+    found = lint(outcome.played.store)
     found += effects_tell_the_tables(outcome, tables)
+    found += examples_are_rows_in_conflict(outcome)
     if outcome.history.level == "Serializable":
         return found + replay_oracle(outcome, tables)
     return found + witness(outcome, tables[0], tables[-1])
@@ -36,15 +35,15 @@ def violations(outcome: Outcome, *, with_linter: bool = True) -> list[str]:
 def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
     """The rows of each version, read from the log by itself."""
     tables: list[Counter[Row]] = []
-    live: dict[str, set[int]] = {}
+    live: dict[str, frozenset[int]] = {}
     while played.store.head(commit_path(len(tables))) is not None:
-        actions = [json.loads(line) for line in played.store.read(commit_path(len(tables))).splitlines()]
+        actions = parsed(played.store.read(commit_path(len(tables))))
         for action in actions:
             if "remove" in action:
                 live.pop(action["remove"]["path"])
         for action in actions:
             if "add" in action:
-                live[action["add"]["path"]] = _hidden(played, action["add"].get("deletionVector"))
+                live[action["add"]["path"]] = hidden_rows(played.store, action["add"]) or frozenset()
         tables.append(
             Counter(
                 row
@@ -54,19 +53,6 @@ def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
             )
         )
     return tables
-
-
-def _hidden(played: PlayedTable, vector: dict[str, object] | None) -> set[int]:
-    if vector is None:
-        return set()
-    descriptor = DeletionVectorDescriptor(
-        storage_type=vector["storageType"],  # type: ignore[arg-type]
-        path_or_inline_dv=vector["pathOrInlineDv"],  # type: ignore[arg-type]
-        offset=vector.get("offset"),  # type: ignore[arg-type]
-        size_in_bytes=vector["sizeInBytes"],  # type: ignore[arg-type]
-        cardinality=vector["cardinality"],  # type: ignore[arg-type]
-    )
-    return set(load_vector(played.store, descriptor))
 
 
 def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
@@ -83,6 +69,31 @@ def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) ->
                 f"{dict(commit.effect.inserted)}; the table went from {dict(before)} to {dict(after)}"
             )
     return found
+
+
+def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
+    """The rows that a conflict shows are rows that the loser deletes, or that one of its conditions finds."""
+    found = []
+    for refusal in outcome.refusals:
+        error, deletes = refusal.error, isinstance(refusal.error, ConcurrentDeleteDeleteException)
+        if any(example.startswith("row ") for example in error.example_keys) or len(error.example_keys) > 3:
+            found.append(f"T{refusal.number} is shown {error.example_keys}")
+        if error.reason is ConflictReason.ROW_LEVEL_CHANGES and not error.example_keys:
+            found.append(f"T{refusal.number} is shown no row of those in conflict")
+        manner = outcome.history.manner
+        if not (manner.asks_again and manner.told_rows) or isinstance(refusal.statement, ReplaceWhere | Restore):
+            continue
+        for row in map(row_of_words, error.example_keys):
+            looks = refusal.statement.plan([row]).looks
+            if row not in refusal.effect.deleted if deletes else not any(each.rows for each in looks):
+                found.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
+    return found
+
+
+def row_of_words(text: str) -> Row:
+    """From `k = 1, v = NULL`."""
+    values = dict(part.split(" = ") for part in text.split(", "))
+    return Row(**{name: None if value == "NULL" else int(value) for name, value in values.items()})
 
 
 def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
@@ -155,8 +166,7 @@ def has_serial_order(commits: Sequence[Commit], first: Counter[Row], last: Count
     return any(explains(order, first, last) for order in itertools.permutations(commits))
 
 
-def is_needless(outcome: Outcome, number: int) -> bool:
+def is_needless(refusal: Refusal, tables: Sequence[Counter[Row]]) -> bool:
     """Whether a statement that was refused would have done the same, run at the end of the log at that time."""
-    refusal = next(each for each in outcome.refusals if each.number == number)
-    rows = table_at_every_version(outcome.played)[refusal.after]
+    rows = tables[refusal.after]
     return refusal.statement.effect(as_rows(rows)) == refusal.effect

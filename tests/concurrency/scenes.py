@@ -10,9 +10,10 @@ from typing import Any
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
-from concurrency.executor import AS_USUAL, Manner, PlayedTable, Running
+from concurrency.executor import Running, begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import table_at_every_version, violations
+from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.statements import Statement
 
 
@@ -28,7 +29,7 @@ class Scene:
 
     def begins(self, statement: Statement) -> Running:
         """The statement reads the newest version."""
-        return self.played.begin(statement)
+        return begin(self.played, statement)
 
     def lands(self, *statements: Statement) -> None:
         """Each reads and commits before anybody else does anything."""
@@ -39,7 +40,7 @@ class Scene:
         """The statement commits; what it is told, if it is refused."""
         refused = len(self._refusals)
         finish(len(self._commits) + refused, running, self._commits, self._refusals)
-        history = History(level=self.level, files=self._files, statements=(), schedule=())
+        history = History(level=self.level, files=self._files, statements=(), schedule=(), manner=self.played.manner)
         outcome = Outcome(
             history=history, played=self.played, commits=tuple(self._commits), refusals=tuple(self._refusals)
         )

@@ -25,12 +25,12 @@ def _smaller(history: History) -> Iterator[History]:
         yield _without_statement(history, number)
     for file in range(len(history.files)):
         if len(history.files) > 1:
-            yield dataclasses.replace(history, files=history.files[:file] + history.files[file + 1 :])
+            yield history.with_files(history.files[:file] + history.files[file + 1 :])
         for row in range(len(history.files[file])):
             rows = history.files[file][:row] + history.files[file][row + 1 :]
             if rows:
                 files = (*history.files[:file], rows, *history.files[file + 1 :])
-                yield dataclasses.replace(history, files=files)
+                yield history.with_files(files)
     yield from _sooner(history)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from concurrency.conditions import EVERY, Change, Condition, KeyIn, KeyNotIn, Row, Where
+from concurrency.conditions import EVERY, Change, Condition, Row, Where
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +35,17 @@ class Effect:
 
 
 class Statement:
-    """One of the classes below."""
+    """One of the classes below, or a `Merge`."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         raise NotImplementedError
 
     def effect(self, rows: Sequence[Row]) -> Effect:
-        plan = self.plan(rows)
-        return Effect(Counter(rows[number] for number in plan.deletes), Counter(plan.inserts))
+        return effect_of(self.plan(rows), rows)
+
+
+def effect_of(plan: Plan, rows: Sequence[Row]) -> Effect:
+    return Effect(Counter(rows[number] for number in plan.deletes), Counter(plan.inserts))
 
 
 def look(condition: Condition, rows: Sequence[Row]) -> Look:
@@ -57,7 +60,7 @@ class Insert(Statement):
         return Plan(inserts=self.rows)
 
     def __str__(self) -> str:
-        return f"INSERT {', '.join(map(shown, self.rows))}"
+        return f"INSERT {listed(self.rows)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,46 +111,45 @@ class InsertSelect(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
-class Merge(Statement):
-    """On equal `k`, each of which the source has once.
+class ReplaceWhere(Statement):
+    """Rows in the place of those that satisfy a condition; of every row, for an overwrite. Never tells single rows."""
 
-    `matched` is `update` (takes the source's `v`), `delete`, or `update below` (only rows whose `v` is less).
-    """
-
-    source: tuple[Row, ...]
-    matched: str = "update"
-    inserts: bool = True
-    not_in_source: Where | None = None
-    """Rows of the target without a row in the source are deleted if they satisfy this."""
+    where: Where
+    rows: tuple[Row, ...]
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        by_key = {row.k: row for row in self.source}
-        found = look(KeyIn(frozenset(by_key)), rows)
-        looks, deletes, inserts = [found], set(), []
-        for number in sorted(found.rows):
-            source, target = by_key[rows[number].k], rows[number]
-            below = target.v is not None and source.v is not None and target.v < source.v
-            if self.matched == "update below" and not below:
-                continue
-            deletes.add(number)
-            if self.matched != "delete":
-                inserts.append(target._replace(v=source.v))
-        if self.inserts:
-            present = {rows[number].k for number in found.rows}
-            inserts += [row for row in self.source if row.k not in present]
-        if self.not_in_source is not None:
-            orphans = look(KeyNotIn(frozenset(by_key), self.not_in_source), rows)
-            looks.append(orphans)
-            deletes |= orphans.rows
-        return Plan(looks=tuple(looks), deletes=frozenset(deletes), inserts=tuple(inserts))
+        found = look(self.where, rows)
+        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
 
     def __str__(self) -> str:
-        parts = [f"MERGE source {', '.join(map(shown, self.source))} WHEN MATCHED {self.matched}"]
-        if self.inserts:
-            parts.append("WHEN NOT MATCHED insert")
-        if self.not_in_source is not None:
-            parts.append(f"WHEN NOT MATCHED BY SOURCE AND {self.not_in_source} delete")
-        return " ".join(parts)
+        return f"REPLACE WHERE {self.where} BY {listed(self.rows)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewriting(Statement):
+    """The same statement by a writer without vectors: rows that stay are written anew."""
+
+    statement: Statement
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        return self.statement.plan(rows)
+
+    def __str__(self) -> str:
+        return f"{self.statement}, rewriting files"
+
+
+@dataclasses.dataclass(frozen=True)
+class Restore(Statement):
+    """The table as it was at version 0; those were its rows."""
+
+    rows: tuple[Row, ...]
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        found = look(EVERY, rows)
+        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+
+    def __str__(self) -> str:
+        return "RESTORE TO VERSION 0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,16 +161,28 @@ class Optimize(Statement):
     rows_per_file: int = 100
     leaves_word: bool = True
     """Whether tombstones say where rows went; other engines do not."""
+    ordered: bool = False
+    """Whether rows are put in the order of `v`, whatever file they come from, as ZORDER BY does."""
+    purges: bool = False
+    """Whether it is files with hidden rows that are written anew, each for itself."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         return Plan()
 
     def __str__(self) -> str:
         which = f"files {list(self.files)}" if self.files else "all files"
-        return f"OPTIMIZE {which}, {self.rows_per_file} rows a file" + ("" if self.leaves_word else ", without word")
+        told = [f"{self.rows_per_file} rows a file"]
+        told += ["without word"] if not self.leaves_word else []
+        told += ["ordered by v"] if self.ordered else []
+        told += ["those that hide rows"] if self.purges else []
+        return f"OPTIMIZE {which}, {', '.join(told)}"
 
 
 TRUNCATE = Delete(EVERY)
+
+
+def listed(rows: Sequence[Row]) -> str:
+    return ", ".join(map(shown, rows)) or "nothing"
 
 
 def shown(row: Row) -> str:

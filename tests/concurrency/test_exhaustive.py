@@ -1,33 +1,66 @@
-"""Every sequence of up to three statements over a table of three rows, each reading every version there was."""
+"""Every sequence of up to three statements over a table of three rows, each reading every version there was.
+
+Covers judge C7 at small scope: all kinds of statements, both levels, the real conflict checks.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from concurrency.executor import Manner
-from concurrency.exhaustive import KINDS, MORE_KINDS, explore
+from concurrency.exhaustive import ALL_KINDS, FEW_KINDS, explore
 from concurrency.histories import LEVELS
+from concurrency.merging import MATCHED, Merge
+from concurrency.played_table import Manner
+from concurrency.statements import Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
 from concurrency.wrong_rules import WRONG_RULES
+
+MANNERS = [
+    Manner(statistics="counts"),
+    Manner(statistics="nothing"),
+    Manner(asks_again=False),
+    Manner(told_rows=False),
+    Manner(whole_files=True, tracks_rows=True),
+    Manner(vectors=False),
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
-def test_three_statements(level: str) -> None:
-    explored = explore(level, KINDS, statements=3)
-    print(level, explored)
+def test_three_statements_of_all_kinds(level: str) -> None:
+    explored = explore(level, ALL_KINDS, statements=3)
+    print(f"every sequence of three statements of {len(ALL_KINDS)} kinds, {level}: {explored}")
     assert explored.problems == []
-    assert explored.states > 1_500
-    assert explored.refusals > 300
+    assert explored.states > 40_000
+    assert explored.refusals > 10_000
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("manner", [Manner(), Manner(statistics="counts"), Manner(asks_again=False)], ids=str)
+@pytest.mark.parametrize("manner", MANNERS, ids=str)
 def test_two_statements_of_all_kinds(level: str, manner: Manner) -> None:
-    explored = explore(level, MORE_KINDS, statements=2, manner=manner)
-    print(level, explored)
+    explored = explore(level, ALL_KINDS, statements=2, manner=manner)
+    print(f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
     assert explored.problems == []
+
+
+def test_no_kind_is_left_out() -> None:
+    """Statements of every class, MERGE with every clause, OPTIMIZE of every sort."""
+    kinds = {type(kind) for kind in ALL_KINDS}
+    assert kinds == {*Statement.__subclasses__()}
+    merges = [kind for kind in ALL_KINDS if isinstance(kind, Merge)]
+    assert {merge.matched for merge in merges} == set(MATCHED)
+    assert {merge.orphans for merge in merges if merge.not_in_source} == {"delete", "update"}
+    assert {merge.inserts for merge in merges} == {merge.tells_changes for merge in merges} == {True, False}
+    optimizes = [kind for kind in ALL_KINDS if isinstance(kind, Optimize)]
+    assert {(each.leaves_word, each.ordered) for each in optimizes} == {
+        (a, b) for a in (True, False) for b in (True, False)
+    }
+    assert any(each.purges for each in optimizes)
+    assert any(isinstance(kind, Update) and kind.change.column == "k" for kind in ALL_KINDS)
+    assert {type(kind.statement).__name__ for kind in ALL_KINDS if isinstance(kind, Rewriting)} == {"Delete", "Update"}
+    assert {str(kind.where) for kind in ALL_KINDS if isinstance(kind, ReplaceWhere)} >= {"true"}
+    assert any(isinstance(kind, Restore) for kind in ALL_KINDS)
 
 
 def test_it_finds_a_wrong_rule() -> None:
     with WRONG_RULES[0].in_force():
-        assert explore("Serializable", KINDS, statements=2).problems
+        assert explore("Serializable", FEW_KINDS, statements=2).problems

@@ -8,6 +8,9 @@ from table_on_memory import add, created, features, id_is, rival_of
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.conflicts import ConcurrentDeleteDeleteException, ConflictReason
+from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
+from anabranch.protocol.actions_json import parse_actions
+from anabranch.protocol.log_paths import commit_path
 from anabranch.transaction.hiding_rows import hide_rows
 from anabranch.transaction.read_set import RowsOfFile
 from concurrency.conditions import Change, Row, Where
@@ -42,7 +45,7 @@ def test_the_same_row_deleted_twice(level: str) -> None:
     error = Scene(level, SIX).meets(Delete(key(0)), Delete(key(0)))
     assert isinstance(error, ConcurrentDeleteDeleteException)
     assert error.reason is ConflictReason.ROW_LEVEL_CHANGES
-    assert error.example_keys == ("row 0 of f0.parquet",)
+    assert error.example_keys == ("k = 0, v = 0",)
     assert (error.version, error.read_version, error.operation) == (1, 0, "DELETE")
 
 
@@ -159,6 +162,53 @@ def test_positions_beyond_two_billion() -> None:
             assert raised.value.example_keys == ("row 2147483653 of huge",)
     (live,) = first.table.snapshots.latest().files.to_actions()
     assert ours.vectors.hidden([live]) == [BitMap64([2**31 + 5, 2**32 + 7])]
+
+
+@BOTH_LEVELS
+def test_vectors_of_attempts_that_lost(level: str) -> None:
+    """Covers race 86 in memory: their files are left over, and no commit names them."""
+    scene = Scene(level, [Row(number, number * 7919 % 20) for number in range(3_000)])
+    running = scene.begins(Delete(Where("v", "<", 4)))
+    put, winners = scene.played.store.put_if_absent, [Delete(Where("v", "=", value)) for value in (7, 8, 9)]
+
+    def put_late(path: str, data: bytes) -> object:
+        scene.played.store.put_if_absent = put  # type: ignore[method-assign]
+        if winners:
+            scene.lands(winners.pop())
+            scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
+        return put(path, data)
+
+    scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
+    assert scene.ends(running) is None
+    assert scene.version == 4
+    files = [file.path for file in scene.played.store.list_tree() if "deletion_vector" in file.path]
+    log = b"".join(scene.played.store.read(commit_path(version)) for version in range(5))
+    named = {vector.path_or_inline_dv for vector in _vectors_of(log) if vector.storage_type == "u"}
+    assert len(files) == 7, "one of each winner, and of ours one when it was begun and one for each attempt after it"
+    assert len(named) == 4
+    assert scene.hidden() == 1_050
+
+
+def _vectors_of(log: bytes) -> list[DeletionVectorDescriptor]:
+    return [
+        action.deletion_vector
+        for action in parse_actions(log)
+        if isinstance(action, AddFile) and action.deletion_vector is not None
+    ]
+
+
+@BOTH_LEVELS
+def test_change_files_of_a_commit_that_was_rebased(level: str) -> None:
+    """Covers race 82 in memory: they tell the rows of ours, and stay as they are whatever the winner did."""
+    scene = Scene(level, SIX)
+    running = scene.begins(Delete(key(0)))
+    scene.lands(Delete(key(1)))
+    change = AddCDCFile(path="_change_data/ours", partition_values={}, size=1, data_change=False)
+    running.transaction.commit([*running.actions, change], deleted_rows=running.deleted_rows)
+    assert [action["cdc"] for action in scene.commit() if "cdc" in action] == [
+        {"path": "_change_data/ours", "partitionValues": {}, "size": 1, "dataChange": False}
+    ]
+    assert scene.hidden() == 2
 
 
 @BOTH_LEVELS

@@ -14,10 +14,11 @@ from anabranch.errors.conflicts import (
 from anabranch.predicates.expressions import Unknown
 from anabranch.transaction.operation import Operation
 from concurrency.conditions import EVERY, Change, Row, Where
-from concurrency.executor import Manner
 from concurrency.histories import LEVELS
+from concurrency.merging import Merge
+from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
-from concurrency.statements import Delete, Insert, InsertSelect, Merge, Update
+from concurrency.statements import Delete, Insert, InsertSelect, Update
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.errors.conflicts import ConcurrentAppendException, ConcurrentDeleteDeleteException
+from anabranch.errors.conflicts import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+)
 from anabranch.predicates.expressions import Unknown
 from concurrency.conditions import Change, Row, Where
-from concurrency.executor import by_file, live_files
+from concurrency.executor import by_file
 from concurrency.histories import LEVELS
+from concurrency.merging import Merge
 from concurrency.scenes import Scene, keys
-from concurrency.statements import Delete, Insert, Merge, Update
+from concurrency.statements import Delete, Insert, Update
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]
@@ -84,7 +89,7 @@ def test_the_source_is_lost(level: str) -> None:
     scene = Scene(level, SIX)
     ours = scene.begins(Merge((Row(0, 9), Row(8, 8))))
     transaction = scene.played.table.begin(ours.transaction.operation)
-    adds, _ = live_files(transaction)
+    adds = scene.played.version(transaction.snapshot).adds
     transaction.record_scan(
         Unknown("source.k = target.k"),
         files=[add.key for add in adds],
@@ -101,7 +106,7 @@ def test_the_source_reads_the_table(level: str) -> None:
     """Covers race 43: one scan more."""
     scene = Scene(level, SIX)
     ours = scene.begins(Merge((Row(0, 9),)))
-    adds, _ = live_files(ours.transaction)
+    adds = scene.played.version(ours.transaction.snapshot).adds
     five = Where("v", "=", 5)
     ours.transaction.record_scan(
         five.predicate,
@@ -110,7 +115,9 @@ def test_the_source_reads_the_table(level: str) -> None:
         again=scene.played.asking(five),
     )
     scene.lands(Update(key(5), Change("v", 0, False)))
-    assert scene.ends(ours) is not None
+    with pytest.raises(ConcurrentDeleteReadException) as raised:
+        ours.commit()
+    assert raised.value.example_keys == ("k = 5, v = 5",)
 
 
 def test_an_insert_only_merge_is_not_blind() -> None:

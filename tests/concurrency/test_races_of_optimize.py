@@ -19,10 +19,11 @@ from anabranch.transaction.operation import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_moves import MOVED_TO_TAG
 from concurrency.conditions import Change, Row, Where
-from concurrency.executor import Manner
 from concurrency.histories import LEVELS
+from concurrency.merging import Merge
+from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
-from concurrency.statements import Delete, Insert, InsertSelect, Merge, Optimize, Update
+from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Update
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -9,8 +9,9 @@ import pytest
 
 from anabranch.errors.conflicts import ConcurrentAppendException, ConflictReason
 from concurrency.conditions import Change, Row, Where
+from concurrency.merging import Merge
 from concurrency.scenes import Scene, keys
-from concurrency.statements import Delete, Insert, InsertSelect, Merge, Optimize, Statement, Update
+from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Statement, Update
 
 RELAXED = "WriteSerializable"
 SIX = [Row(k, k) for k in range(6)]

@@ -9,29 +9,19 @@ import pytest
 
 from concurrency.histories import run
 from concurrency.judges import explains, has_serial_order, reordered, table_at_every_version, violations
-from concurrency.random_histories import (
-    APPENDS_AND_COMPACTION,
-    APPENDS_AND_READERS,
-    CHANGES_AND_OPTIMIZE,
-    EVERYTHING,
-    Mix,
-    random_history,
-)
+from concurrency.random_histories import APPENDS_AND_READERS, SHARES, random_history
 from concurrency.trials import trials
 
-HISTORIES = int(os.environ.get("HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("HISTORIES", "20000"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mix", "share"),
-    [(EVERYTHING, 0.7), (CHANGES_AND_OPTIMIZE, 0.1), (APPENDS_AND_READERS, 0.1), (APPENDS_AND_COMPACTION, 0.1)],
-    ids=["everything", "changes and OPTIMIZE", "appends and readers", "appends and compaction"],
-)
-def test_every_history_has_a_serial_order(mix: Mix, share: float) -> None:
+@pytest.mark.parametrize("name", SHARES)
+def test_every_history_has_a_serial_order(name: str) -> None:
     """Set HISTORIES for more of them. Judges C1, C2 and C5."""
-    came_to = trials(max(1, int(HISTORIES * share)), mix=mix)
-    print(came_to)
+    mix, share = SHARES[name]
+    came_to = trials(max(1, HISTORIES * share // 100), mix=mix)
+    print(f"{name}, seeds from 0: {came_to}")
     assert not came_to.found, "\n\n".join(map(str, came_to.found))
     assert came_to.commits > came_to.histories, "histories in which nothing happens prove nothing"
     assert came_to.refusals, "and so do histories without conflicts"

@@ -9,7 +9,7 @@ from collections import Counter
 
 from anabranch.errors.base import DeltaError
 from concurrency.histories import History, run
-from concurrency.judges import is_needless, violations
+from concurrency.judges import is_needless, table_at_every_version, violations
 from concurrency.random_histories import EVERYTHING, Mix, random_history
 from concurrency.shrinking import shrunk
 
@@ -33,6 +33,7 @@ class Trials:
 
     histories: int
     seconds: float
+    """Of this process's own work."""
     commits: int
     refusals: Counter[str]
     needless: int
@@ -66,7 +67,7 @@ def first_found(mix: Mix, *, histories_max: int, verdict: str = "") -> Found | N
 
 def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max: int = 3) -> Trials:
     """Run `count` histories, fewer if faults are found."""
-    began = time.monotonic()
+    began = time.process_time()
     commits, needless, done = 0, 0, 0
     refusals: Counter[str] = Counter()
     found: list[Found] = []
@@ -75,20 +76,21 @@ def trials(count: int, *, first_seed: int = 0, mix: Mix = EVERYTHING, found_max:
         done += 1
         try:
             outcome = run(history)
-            problems = violations(outcome)
+            tables = table_at_every_version(outcome.played)
+            problems = violations(outcome, tables)
         except (DeltaError, AssertionError):
             found.append(_found(seed, history))
         else:
             commits += len(outcome.commits)
             refusals.update(f"{type(each.error).__name__} {each.error.reason}" for each in outcome.refusals)
-            needless += sum(is_needless(outcome, each.number) for each in outcome.refusals)
+            needless += sum(is_needless(each, tables) for each in outcome.refusals)
             if problems:
                 found.append(_found(seed, history))
         if len(found) >= found_max:
             break
     return Trials(
         histories=done,
-        seconds=time.monotonic() - began,
+        seconds=time.process_time() - began,
         commits=commits,
         refusals=refusals,
         needless=needless,

@@ -12,16 +12,20 @@ from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transaction import bins, hiding_rows, invariants, row_following, row_rules
+from anabranch.transaction.doubts import Doubt
 from anabranch.transaction.followed_files import FollowedFile
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_following import Followed
 from anabranch.transaction.row_moves import Moves
+from anabranch.transaction.scanning_again import FoundAgain
+from anabranch.transaction.winners import Winner
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
     CHANGES_AND_OPTIMIZE,
     EVERYTHING,
+    MERGES_AND_COMPACTION,
     Mix,
 )
 
@@ -51,11 +55,11 @@ def _no_reads(self: FollowedFile, gone: BitMap64) -> BitMap64:
     return BitMap64()
 
 
-def _no_conflict(race: Race, followed: Followed) -> None:
-    return None
+def _no_conflict(race: Race, followed: Followed) -> tuple[()]:
+    return ()
 
 
-def _new_but_of_updates(race: Race, followed: Followed) -> Conflict | None:
+def _new_but_of_updates(race: Race, followed: Followed) -> Conflict | tuple[Winner, ...]:
     files = {
         path: dataclasses.replace(file, new=tuple(rows for rows in file.new if rows.origin.operation != "UPDATE"))
         for path, file in followed.files.items()
@@ -67,14 +71,15 @@ def _no_cycles(race: Race, ignored: object) -> bool:
     return False
 
 
-def _scan_anything_again(
-    race: Race, sources: Sequence[FollowedFile], outputs: Sequence[AddFile]
-) -> list[BitMap64] | None:
+def _scan_anything_again(race: Race, sources: Sequence[FollowedFile], outputs: Sequence[AddFile]) -> FoundAgain | None:
     for scan in race.ours.reads.scans:
         if scan.again is not None:
-            return [
-                rows or BitMap64() for rows in scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
-            ]
+            found = scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
+            return FoundAgain(deleted=[rows or BitMap64() for rows in found])
+    return None
+
+
+def _nothing_read(race: Race, doubts: Sequence[Doubt]) -> None:
     return None
 
 
@@ -104,7 +109,7 @@ def _unchecked(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
     return False
 
 
-RIGHT_ROWS_ADDED: Callable[[Race, Followed], Conflict | None] = row_rules.rows_added
+RIGHT_ROWS_ADDED: Callable[[Race, Followed], Conflict | tuple[Winner, ...]] = row_rules.rows_added
 RIGHT_REMOVAL = hiding_rows.removal
 RIGHT_MOVED = Moves.moved
 RIGHT_MOVED_ROWS = row_following.moved_rows
@@ -130,6 +135,11 @@ WRONG_RULES = (
         name="another engine's compaction is scanned again, whatever it swallowed",
         patches=[(row_following, "found_again", _scan_anything_again)],
         mix=APPENDS_AND_COMPACTION,
+    ),
+    WrongRule(
+        name="what ours read in files that were moved without word is not looked for",
+        patches=[(row_following, "first_row_read", _nothing_read)],
+        mix=MERGES_AND_COMPACTION,
     ),
     WrongRule(
         name="a remove names the path and not the vector",

@@ -7,6 +7,7 @@ files are not there, as in tests that only name them, are judged by what the log
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from typing import Any
@@ -16,6 +17,7 @@ from anabranch.deletion_vectors.reading import load_vector
 from anabranch.errors.vectors import DeletionVectorError
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.storage.log_store import LogStore
+from anabranch.storage.memory import MemoryStore
 
 Key = tuple[str, str | None]
 COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
@@ -55,7 +57,7 @@ def lint(store: LogStore) -> list[str]:
 
 
 def _replay(state: _State, version: int, data: bytes) -> list[str]:
-    lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+    lines = parsed(data)
     if not lines:
         return ["the commit is empty"]
     problems = [f"a line holds {len(line)} actions" for line in lines if len(line) != 1]
@@ -79,6 +81,12 @@ def _replay(state: _State, version: int, data: bytes) -> list[str]:
     problems += _judge_files(state, kinds.get("add", []), kinds.get("remove", []))
     problems += _judge_row_ids(state, version, kinds)
     return problems
+
+
+@functools.lru_cache(maxsize=10_000)
+def parsed(data: bytes) -> list[dict[str, Any]]:
+    """The lines of a commit, not to be changed: a commit is judged more than once."""
+    return [json.loads(line) for line in data.splitlines() if line.strip()]
 
 
 def _nulls(lines: list[dict[str, Any]]) -> list[str]:
@@ -166,7 +174,7 @@ def _judge_vectors(state: _State, adds: list[dict[str, Any]], *, may_shrink: boo
     for action in adds:
         path = action["path"]
         try:
-            hidden = _hidden(state.store, action)
+            hidden = hidden_rows(state.store, action)
         except DeletionVectorError as error:
             problems.append(f"the vector of {path}: {error}")
             continue
@@ -176,7 +184,7 @@ def _judge_vectors(state: _State, adds: list[dict[str, Any]], *, may_shrink: boo
         if max(hidden) >= statistics.get("numRecords", 2**63):
             problems.append(f"the vector of {path} hides row {max(hidden)} of {statistics['numRecords']}")
         if path in before and _key(before[path]) != _key(action):
-            came_back = (_hidden(state.store, before[path]) or set()) - hidden
+            came_back = (hidden_rows(state.store, before[path]) or frozenset()) - hidden
             if came_back and not may_shrink:
                 problems.append(f"the vector of {path} no longer hides {sorted(came_back)}")
             if statistics.get("minValues") and statistics.get("tightBounds") is not False:
@@ -184,7 +192,7 @@ def _judge_vectors(state: _State, adds: list[dict[str, Any]], *, may_shrink: boo
     return problems
 
 
-def _hidden(store: LogStore, action: dict[str, Any]) -> set[int] | None:
+def hidden_rows(store: LogStore, action: dict[str, Any]) -> frozenset[int] | None:
     """What the vector of a file hides; None where there is none to be read."""
     vector = action.get("deletionVector")
     if vector is None or "sizeInBytes" not in vector:
@@ -196,9 +204,16 @@ def _hidden(store: LogStore, action: dict[str, Any]) -> set[int] | None:
         size_in_bytes=vector["sizeInBytes"],
         cardinality=vector["cardinality"],
     )
-    if descriptor.storage_type != "i" and store.head(vector_path(descriptor, table_root=store.root)) is None:
+    if descriptor.storage_type == "i":
+        return _inline_rows(descriptor)
+    if store.head(vector_path(descriptor, table_root=store.root)) is None:
         return None
-    return set(load_vector(store, descriptor))
+    return frozenset(load_vector(store, descriptor))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _inline_rows(descriptor: DeletionVectorDescriptor) -> frozenset[int]:
+    return frozenset(load_vector(MemoryStore(), descriptor))
 
 
 def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:

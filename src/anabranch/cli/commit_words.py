@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anabranch.cli.words import count, listed, plain, size
+from anabranch.cli.words import count, plain, size
 from anabranch.protocol.actions import CommitInfo
 
 PARAMETER_CHARACTERS = 60
-_LANDED_AFTER_TAG = "anabranch.landedAfter"
 
 _METRICS: tuple[tuple[str, str, str], ...] = (
     ("numOutputRows", "row written", "rows written"),
@@ -82,30 +81,6 @@ def by_whom(info: CommitInfo) -> str:
     """User and engine."""
     parts = (info.user_name or info.user_id, info.engine_info)
     return ", ".join(plain(part, 60) for part in parts if part)
-
-
-def landed_after(info: CommitInfo) -> tuple[int, ...]:
-    """The versions that others landed between the one read and this one, as far as the commit says so."""
-    text = (info.tags or {}).get(_LANDED_AFTER_TAG)
-    found = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", text) if isinstance(text, str) else None
-    if found is None:
-        return ()
-    first, last = int(found[1]), int(found[2] or found[1])
-    # Only the two ends are told when there are many: the tag is another writer's word.
-    return tuple(range(first, last + 1)) if last - first < 20 else (first, last)
-
-
-def landed_after_in_words(info: CommitInfo) -> str:
-    """`landed after 14 and 15, which others had landed meanwhile`; empty where nobody was faster."""
-    versions = landed_after(info)
-    if not versions:
-        return ""
-    consecutive = versions[-1] - versions[0] + 1 == len(versions)
-    if len(versions) > 4 or not consecutive:
-        shown = f"versions {versions[0]} to {versions[-1]}"
-    else:
-        shown = f"{'version' if len(versions) == 1 else 'versions'} {listed([str(one) for one in versions])}"
-    return f"landed after {shown}, committed by others in the meantime"
 
 
 def _parameter(value: Any) -> str:

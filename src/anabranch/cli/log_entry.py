@@ -8,9 +8,15 @@ from typing import Any
 
 import msgspec
 
-from anabranch.cli.commit_words import by_whom, landed_after, landed_after_in_words, parameters_in_words
+from anabranch.cli.commit_words import by_whom, parameters_in_words
 from anabranch.cli.file_changes import FileChangeSummary
 from anabranch.cli.output import console
+from anabranch.cli.race_words import (
+    landed_after,
+    landed_after_in_words,
+    reconciled_in_words,
+    reconciliation_document,
+)
 from anabranch.cli.words import count, iso_time, listed, local_time, plain
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import VersionNotFoundError
@@ -85,6 +91,7 @@ def entry_document(table: str, entry: LogEntry) -> dict[str, Any]:
         "isolationLevel": info.isolation_level if info else None,
         "isBlindAppend": info.is_blind_append if info else None,
         "landedAfter": list(landed_after(info)) if info else [],
+        "reconciled": reconciliation_document(info) if info else None,
         "userMetadata": info.user_metadata if info else None,
         "files": FileChangeSummary.of(commit.actions).document(),
         "changes": list(_changes_in_words(entry)),
@@ -111,6 +118,7 @@ def _lines(entry: LogEntry) -> Iterator[str]:
             yield f"note of the user: {plain(info.user_metadata)}"
         if read := _read_in_words(entry):
             yield read
+        yield from reconciled_in_words(info)
     files = list(FileChangeSummary.of(entry.commit.actions).in_words())
     changes = list(_changes_in_words(entry))
     yield from files

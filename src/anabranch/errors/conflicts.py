@@ -73,13 +73,13 @@ class DeltaConcurrentModificationException(DeltaError):
     where: str | None = None
     """The partition, file, column or property in conflict."""
     example_keys: tuple[str, ...] = ()
-    """A few of the rows in conflict, in words."""
+    """A few of the rows in conflict: by their values, as `id = 5, name = 'x'`, or by file and position."""
     advice: str = "Run the operation again on the new version."
 
     def explain(self) -> str:
         winner = self.operation if self.version is None else f"{self.operation} (version {self.version})"
         place = f": {self.where}" if self.where else ""
-        rows = f" For example {', '.join(self.example_keys)}." if self.example_keys else ""
+        rows = f" For example {'; '.join(self.example_keys)}." if self.example_keys else ""
         return (
             f"In {self.table}, {winner} landed first and {self.happened}{place}.{rows} "
             f"This operation, which {self._began()}, changed nothing. {self.advice} Reason: {self.reason}."

@@ -53,6 +53,8 @@ class LiveFiles:
 
     def columns(self, *names: str) -> pa.Table:
         """Some of the columns, rows as in `table`. Leaving out `stats` saves loading it from a checkpoint."""
+        if len(self._blocks) == 1:
+            return self._blocks[0].columns(names)
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in names])
         return pa.concat_tables([schema.empty_table(), *(block.columns(names) for block in self._blocks)])
 

@@ -9,9 +9,12 @@ import msgspec
 from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.transaction.finding_rows import checked_places
 from anabranch.transaction.hiding_rows import add_hidden
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.race import Race
+from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.reconciliation import Reconciliation
 from anabranch.transaction.row_ids import row_count, shown_rows
 from anabranch.transaction.row_moves import Moves, checked_moves
 
@@ -25,6 +28,7 @@ def fit_bins(race: Race) -> ProposedCommit:
     touched = race.head.removed_from_base
     replaced: list[AddFile | RemoveFile] = []
     dropped: list[Bin] = []
+    carried_rows = 0
     for each in race.ours.bins:
         if each.sources.isdisjoint(touched):
             continue
@@ -32,14 +36,25 @@ def fit_bins(race: Race) -> ProposedCommit:
         if carried is None:
             dropped.append(each)
         else:
-            replaced += carried
+            replaced += carried.actions
+            carried_rows += carried.rows
     left = race.ours.less(tuple(dropped))
     paths = {action.path for action in replaced}
     kept = left.without(*(file for file in left.files if file.path in paths))
-    return dataclasses.replace(kept, actions=(*kept.actions, *replaced))
+    fitting = dataclasses.replace(kept, actions=(*kept.actions, *replaced))
+    return fitting.reconciled(Reconciliation(carried_rows=carried_rows, left_out_bins=len(dropped)))
 
 
-def _carried(race: Race, each: Bin, touched: frozenset[tuple[str, str | None]]) -> list[AddFile | RemoveFile] | None:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Carried:
+    """A bin behind the winners."""
+
+    actions: list[AddFile | RemoveFile]
+    rows: int
+    """Marks of winners in its outputs."""
+
+
+def _carried(race: Race, each: Bin, touched: frozenset[tuple[str, str | None]]) -> _Carried | None:
     """The file actions of a bin with the marks of winners in its outputs; None if it cannot be kept."""
     before = race.read.base_files.adds(path for path, _ in each.sources)
     now = {path: add for (path, _), add in race.head.added.items() if path in before}
@@ -48,26 +63,60 @@ def _carried(race: Race, each: Bin, touched: frozenset[tuple[str, str | None]]) 
     written = race.vectors.hidden(outputs)
     moves = checked_moves([(remove, _rows(before.get(remove.path))) for remove in removes], outputs, written)
     changed = [remove for remove in removes if remove.key in touched]
-    if moves is None or any(remove.path not in now for remove in changed):
+    if any(remove.path not in now for remove in changed):
         return None
     hidden = {add.path: BitMap64(vector) for add, vector in zip(outputs, written, strict=True)}
-    for remove in changed:
-        marks = _new_marks(race, before[remove.path], now[remove.path], moves)
-        if marks is None:
-            return None
-        for path, positions in marks.items():
-            hidden[path] |= positions
+    gone = [_gone(race, before[remove.path], now[remove.path]) for remove in changed]
+    marks = _new_marks(race, [rows for rows in gone if rows is not None], moves, outputs)
+    if marks is None or None in gone:
+        return None
+    for path, positions in marks:
+        hidden[path] |= positions
     if any(len(hidden[add.path]) == row_count(add.stats) for add in outputs):
         return None
-    return [*(_at_head(remove, now) for remove in removes), *_with_marks(race, outputs, written, hidden)]
+    rows = sum(len(hidden[add.path]) - len(vector) for add, vector in zip(outputs, written, strict=True))
+    actions: list[AddFile | RemoveFile] = [
+        *(_at_head(remove, now) for remove in removes),
+        *_with_marks(race, outputs, written, hidden),
+    ]
+    return _Carried(actions=actions, rows=rows)
 
 
-def _new_marks(race: Race, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64] | None:
-    """Where in the outputs those rows stand that were hidden in a source meanwhile; None if others came to light."""
+def _gone(race: Race, before: AddFile, now: AddFile) -> RowsOfFile | None:
+    """The rows of a source that were hidden meanwhile; None if others came to light."""
     hidden_before, hidden_now = race.vectors.hidden([before, now])
     if not hidden_before.issubset(hidden_now):
         return None
-    return moves.moved(hidden_now - hidden_before, source=before.path, hidden=hidden_before)
+    return RowsOfFile(file=before, positions=hidden_now - hidden_before)
+
+
+def _new_marks(
+    race: Race, gone: Sequence[RowsOfFile], moves: Moves | None, outputs: Sequence[AddFile]
+) -> list[tuple[str, BitMap64]] | None:
+    """Where in the outputs those rows stand: as the tombstones say, else by their values; None if that fails, too."""
+    if moves is None:
+        return _found_by_value(race, gone, outputs)
+    marks: list[tuple[str, BitMap64]] = []
+    for rows in gone:
+        assert rows.positions is not None, "rows that went are known one by one"
+        (hidden,) = race.vectors.hidden([rows.file])
+        marks += moves.moved(rows.positions, source=rows.file.path, hidden=hidden).items()
+    return marks
+
+
+def _found_by_value(
+    race: Race, gone: Sequence[RowsOfFile], outputs: Sequence[AddFile]
+) -> list[tuple[str, BitMap64]] | None:
+    if race.find_rows is None or race.read.base is None or race.time_is_up():
+        return None
+    places = checked_places(race.find_rows(race.read.base, gone, outputs), gone, outputs)
+    if places is None:
+        return None
+    return [
+        (outputs[number].path, BitMap64(place.positions[place.outputs == number]))
+        for place in places
+        for number in range(len(outputs))
+    ]
 
 
 def _with_marks(

@@ -74,10 +74,11 @@ def _rebased(proposal: ProposedCommit, read: Head, head: Head, place: CommitPlac
         can_match=place.can_match,
         vectors=place.vectors,
         time_is_up=lambda: place.clock.now_ms() > deadline_ms,
+        find_rows=place.find_rows,
     )
     outcome = rebase(race)
     if isinstance(outcome, Conflict):
-        raise outcome.as_error(table=head.table, read_version=read.version)
+        raise outcome.as_error(table=head.table, read_version=read.version, describe_rows=proposal.describe_rows)
     return outcome
 
 

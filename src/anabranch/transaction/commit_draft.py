@@ -15,10 +15,9 @@ from anabranch.transaction.invariants import check_invariants
 from anabranch.transaction.isolation import written_level
 from anabranch.transaction.operation import encoded_metrics
 from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.reconciliation import LANDED_AFTER_TAG, stretches
 from anabranch.transaction.row_ids import assigns_row_ids, with_ids, with_row_ids
 
-LANDED_AFTER_TAG = "anabranch.landedAfter"
-"""The versions that landed between the one read and ours, and with which ours was reconciled."""
 ROWS_KEPT_TAG = "delta.rowTracking.preserved"
 
 
@@ -97,8 +96,7 @@ def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
 def _tags(ours: ProposedCommit, head: Head, *, tracks_rows: bool) -> dict[str, str]:
     tags = dict(ours.tags)
     if head.winners:
-        first, last = head.winners[0].version, head.winners[-1].version
-        tags[LANDED_AFTER_TAG] = str(first) if first == last else f"{first}-{last}"
+        tags[LANDED_AFTER_TAG] = stretches(winner.version for winner in head.winners)
     if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(head)):
         tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
     return tags

@@ -7,6 +7,7 @@ import random
 
 from anabranch.clock import Clock
 from anabranch.storage.log_store import LogStore
+from anabranch.transaction.finding_rows import FindRows
 from anabranch.transaction.race import CanMatch
 from anabranch.transaction.vectors import Vectors
 
@@ -37,6 +38,7 @@ class CommitPlace:
     engine_info: str
     vectors: Vectors
     bounds: CommitBounds = CommitBounds()
+    find_rows: FindRows | None = None
 
     def wait_after_race(self, attempt: int) -> None:
         """Let rivals drift apart."""

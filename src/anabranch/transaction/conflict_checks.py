@@ -19,6 +19,7 @@ from anabranch.transaction.file_rules import files_gone, rows_added
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.race import Conflict, Race
+from anabranch.transaction.reconciliation import Reconciliation
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
 from anabranch.transaction.row_rules import fit_rows, tells_rows_apart
 from anabranch.transaction.winners import Winner
@@ -39,7 +40,11 @@ def fit_data(race: Race) -> ProposedCommit | Conflict:
         return fit_bins(race)
     if race.ours.isolation is not None and tells_rows_apart(race):
         return fit_rows(race)
-    return files_gone(race) or rows_added(race) or race.ours
+    gone = files_gone(race)
+    ignored = gone if gone is not None else rows_added(race)
+    if isinstance(ignored, Conflict):
+        return ignored
+    return race.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
 
 
 def description_conflict(race: Race) -> Conflict | None:

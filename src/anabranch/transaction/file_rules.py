@@ -53,23 +53,22 @@ def files_gone(race: Race) -> Conflict | None:
     return None
 
 
-def rows_added(race: Race) -> Conflict | None:
-    """A winner added rows that ours should have read.
+def rows_added(race: Race) -> Conflict | tuple[Winner, ...]:
+    """A winner added rows that ours should have read. If there is none: the winners before which ours has to stand.
 
     `WriteSerializable` lets ours stand before blind appends, and so ignore them, unless it changes the
     metadata that they were written by, or another winner may have read what was ignored (Rule R).
     """
     if race.ours.isolation is None or not race.ours.reads.reads_rows:
-        return None
-    ignored: AddedFile | None = None
+        return ()
+    ignored: dict[int, AddedFile] = {}
     for found in _unseen_matches(race):
         if not may_stand_before(race, found.winner):
             return _added(race, found, _reason_of(race, found))
-        if ignored is None or found.winner.version < ignored.winner.version:
-            ignored = found
-    if ignored is not None and closes_a_cycle(race, ignored.winner):
-        return _added(race, ignored, ConflictReason.REORDER_CYCLE)
-    return None
+        ignored.setdefault(found.winner.version, found)
+    if ignored and closes_a_cycle(race, ignored[min(ignored)].winner):
+        return _added(race, ignored[min(ignored)], ConflictReason.REORDER_CYCLE)
+    return tuple(found.winner for found in ignored.values())
 
 
 def unseen_files(race: Race) -> list[AddedFile]:

@@ -40,27 +40,29 @@ class FollowedFile:
     """Rows that satisfied a condition of ours, by the number of the scan."""
     any_deleted: bool = False
     """Ours deletes all its rows, and how many there are is not known."""
-    any_read: bool = False
-    """It holds rows that ours read, and which of them is not known."""
+    unknown: frozenset[int] = frozenset()
+    """Scans of ours that may have found rows in it, and which of them is not known."""
     new: tuple[NewRows, ...] = ()
+    mixed: bool = False
+    """It may hold more rows that came since we read, and which they are is not known."""
 
     @property
     def matters(self) -> bool:
         """Whether rows that ours knows stand in it."""
-        return self.any_deleted or self.any_read or bool(self.deleted) or any(self.read.values())
+        return self.any_deleted or bool(self.unknown) or bool(self.deleted) or any(self.read.values())
+
+    @property
+    def reads(self) -> BitMap64:
+        """Rows that satisfied a condition of ours, as far as it is known which."""
+        return BitMap64.union(*self.read.values()) if self.read else BitMap64()
 
     def deletes_among(self, gone: BitMap64) -> BitMap64:
         """Those of the rows that ours deletes."""
         return gone if self.any_deleted else self.deleted & gone
 
     def reads_among(self, gone: BitMap64) -> BitMap64:
-        """Those of the rows that ours read, as far as that is known; in doubt, all."""
-        if self.any_read:
-            return gone
-        found = BitMap64()
-        for rows in self.read.values():
-            found |= rows & gone
-        return found
+        """Those of the rows that ours read, as far as it is known which."""
+        return self.reads & gone
 
 
 def as_read(race: Race, add: AddFile, row: int) -> FollowedFile:
@@ -68,16 +70,18 @@ def as_read(race: Race, add: AddFile, row: int) -> FollowedFile:
     key = add.key
     ours = race.ours
     deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
-    unknown = [number for number, scan in enumerate(ours.reads.scans) if scan.rows is None and opened(scan, key, row)]
-    shown = _shown(race, add) if deletes_all or unknown else None
-    every = BitMap64() if shown is None else shown
-    read = {number: scan.rows.get(key, BitMap64()) for number, scan in enumerate(ours.reads.scans) if scan.rows}
+    scans = dict(enumerate(ours.reads.scans))
+    untold = {number for number, scan in scans.items() if scan.rows is None and opened(scan, key, row)}
+    # What can be asked again is asked of the rows that go, once any do.
+    all_count = {number for number in untold if scans[number].again is None}
+    every = shown(race, add) if deletes_all or all_count else None
+    read = {number: scan.rows.get(key, BitMap64()) for number, scan in scans.items() if scan.rows}
     return FollowedFile(
         add=add,
-        deleted=every if deletes_all else ours.deleted_rows.get(key) or BitMap64(),
-        any_deleted=deletes_all and shown is None,
-        read=read | dict.fromkeys(unknown, every),
-        any_read=bool(unknown) and shown is None,
+        deleted=(every or BitMap64()) if deletes_all else ours.deleted_rows.get(key) or BitMap64(),
+        any_deleted=deletes_all and every is None,
+        read=read if every is None else read | dict.fromkeys(all_count, every),
+        unknown=frozenset(untold if every is None else untold - all_count),
     )
 
 
@@ -88,7 +92,7 @@ def opened(scan: Scan, key: FileKey, row: int) -> bool:
     return key in scan.files if isinstance(scan.files, frozenset) else bool(scan.files[row])
 
 
-def _shown(race: Race, add: AddFile) -> BitMap64 | None:
+def shown(race: Race, add: AddFile) -> BitMap64 | None:
     """The rows that a file shows; None where its statistics do not say how many it has."""
     rows = row_count(add.stats)
     (hidden,) = race.vectors.hidden([add])
@@ -108,7 +112,7 @@ def moved_rows(
     """The outputs to which rows of `source` went, with those of its rows that matter."""
     path = source.add.path
     found = dict(outputs)
-    if not source.matters and not source.new:
+    if not source.matters and not source.new and not source.mixed:
         return []
     (hidden,) = race.vectors.hidden([source.add])
 
@@ -123,12 +127,13 @@ def moved_rows(
             joined = {**known, number: known.get(number, BitMap64()) | rows}
             found[target] = dataclasses.replace(found[target], read=joined)
     for new in source.new:
-        positions = new.positions if new.positions is not None else _shown(race, source.add)
+        positions = new.positions if new.positions is not None else shown(race, source.add)
         assert positions is not None, "moves are known only of files whose rows are counted"
         for target, rows in moved(positions).items():
             here = dataclasses.replace(new, file=found[target].add, positions=rows)
             found[target] = dataclasses.replace(found[target], new=(*found[target].new, here))
-    if source.any_read:
-        for run in moves.runs[path]:
-            found[run.path] = dataclasses.replace(found[run.path], any_read=True)
+    for run in moves.runs[path] if source.unknown or source.mixed else ():
+        file = found[run.path]
+        joined_unknown, mixed = file.unknown | source.unknown, file.mixed or source.mixed
+        found[run.path] = dataclasses.replace(file, unknown=joined_unknown, mixed=mixed)
     return [file for target, file in found.items() if file is not outputs[target]]

@@ -14,6 +14,9 @@ from anabranch.snapshot.live_files import LiveFiles
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.row_ids import RowIds, shown_rows
 
+FEW_FILES = 32
+"""Up to so many, all are looked up at once, which takes less than to search for some."""
+
 
 class LiveFileIndex:
     """Where the live files of one snapshot stand. Looked-up paths are remembered: a commit asks again at every try."""
@@ -62,12 +65,24 @@ class LiveFileIndex:
         if not paths or self.files.count == 0:
             return
         table = self.files.columns("path", "deletion_vector")
+        if table.num_rows <= FEW_FILES:
+            paths_and_vectors = zip(table["path"].to_pylist(), _vector_ids(table), strict=True)
+            self._found.update({key[0]: (key, row) for row, key in enumerate(paths_and_vectors)})
+            return
         # Filtered by mask: to take by position, Arrow would first join all chunks of the column.
         hits = pc.is_in(table["path"], value_set=pa.array(sorted(paths), pa.string()))
         rows = np.flatnonzero(hits.to_numpy())
         if not len(rows):
             return
         chosen = table.filter(hits)
-        keys = zip(chosen["path"].to_pylist(), vector_ids(chosen["deletion_vector"]).to_pylist(), strict=True)
+        keys = zip(chosen["path"].to_pylist(), _vector_ids(chosen), strict=True)
         for key, row in zip(keys, rows.tolist(), strict=True):
             self._found[key[0]] = (key, row)
+
+
+def _vector_ids(table: pa.Table) -> list[str | None]:
+    vectors = table["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return [None] * len(vectors)
+    found: list[str | None] = vector_ids(vectors).to_pylist()
+    return found

@@ -21,7 +21,8 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.isolation import IsolationLevel
 from anabranch.transaction.operation import Operation
-from anabranch.transaction.read_set import FileKey, ReadSet
+from anabranch.transaction.read_set import DescribeRows, FileKey, ReadSet
+from anabranch.transaction.reconciliation import Reconciliation
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
 
 
@@ -64,6 +65,8 @@ class ProposedCommit:
     removed and not named here was rewritten: its rows cannot be told apart."""
     bins: tuple[Bin, ...] = ()
     """For a commit that changes no row: the parts that it may do without."""
+    describe_rows: DescribeRows | None = None
+    """Tells rows in conflict by their values."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"
@@ -116,6 +119,11 @@ class ProposedCommit:
         if not gone:
             return self
         return dataclasses.replace(self, actions=tuple(action for action in self.actions if id(action) not in gone))
+
+    def reconciled(self, how: Reconciliation) -> ProposedCommit:
+        """The same commit, which tells how it came to be as it is."""
+        found = how.tags()
+        return dataclasses.replace(self, tags={**self.tags, **found}) if found else self
 
     def less(self, dropped: tuple[Bin, ...]) -> ProposedCommit:
         """The same commit without these bins."""

@@ -9,9 +9,11 @@ from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificati
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.example_rows import rows_in_words
+from anabranch.transaction.finding_rows import FindRows
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import FileMask
+from anabranch.transaction.read_set import DescribeRows, FileMask, RowsOfFile
 from anabranch.transaction.vectors import Vectors
 from anabranch.transaction.winners import Winner
 
@@ -33,6 +35,8 @@ class Race:
     vectors: Vectors
     time_is_up: Callable[[], bool]
     """Whether telling if there is a conflict has taken longer than allowed."""
+    find_rows: FindRows | None = None
+    """Finds rows that a commit moved without word of where to; None where nobody can."""
 
     @property
     def winners(self) -> tuple[Winner, ...]:
@@ -48,10 +52,13 @@ class Conflict:
     reason: ConflictReason
     where: str | None = None
     advice: str
-    example_keys: tuple[str, ...] = ()
+    example_rows: tuple[RowsOfFile, ...] = ()
+    """A few of the rows in conflict, as `few_rows` chooses them, where single rows are known."""
 
-    def as_error(self, *, table: str, read_version: int) -> DeltaConcurrentModificationException:
-        """What to raise."""
+    def as_error(
+        self, *, table: str, read_version: int, describe_rows: DescribeRows | None
+    ) -> DeltaConcurrentModificationException:
+        """What to raise. This is where rows are read for the message, once."""
         return self.error(
             table=table,
             version=self.winner.version,
@@ -59,6 +66,6 @@ class Conflict:
             read_version=read_version,
             reason=self.reason,
             where=self.where,
-            example_keys=self.example_keys,
+            example_keys=rows_in_words(self.example_rows, describe_rows),
             advice=self.advice,
         )

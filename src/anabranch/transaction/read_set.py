@@ -31,6 +31,10 @@ class RowsOfFile:
 RowsMatching = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
 """For each entry, which of its rows satisfy a condition; None where that cannot be told."""
 
+DescribeRows = Callable[[Sequence[RowsOfFile]], Sequence[str]]
+"""These rows by their values, as `id = 5, name = 'x'`, one text a row. They were live once, and their files may be
+gone; it may raise whatever comes of that."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scan:

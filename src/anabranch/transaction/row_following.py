@@ -9,8 +9,7 @@ from what the commit says of itself.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -20,17 +19,17 @@ from anabranch.errors.conflicts import (
     ConflictReason,
 )
 from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.transaction.doubts import Doubt, first_row_read
+from anabranch.transaction.example_rows import few_rows
 from anabranch.transaction.file_rules import NARROWER, hint_of, place_of
 from anabranch.transaction.followed_files import FollowedFile, NewRows, as_read, moved_rows
 from anabranch.transaction.race import Conflict, Race
-from anabranch.transaction.read_set import FileKey
+from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rearrangements import only_rearranges
 from anabranch.transaction.row_ids import shown_rows
 from anabranch.transaction.row_moves import Moves, checked_moves, has_word
 from anabranch.transaction.scanning_again import found_again
 from anabranch.transaction.winners import Winner
-
-EXAMPLES_MAX = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,6 +40,10 @@ class Followed:
     """Those that are live and that a winner has touched, by path."""
     out_of_sight: tuple[NewRows, ...]
     """New rows that were moved without word of where to, as they stood before."""
+    moved_rows: Mapping[int, int]
+    """Rows that ours deletes and that a winner moved, saying where to, by its version."""
+    found_rows: Mapping[int, int]
+    """Rows that ours deletes and that a winner moved without word, by its version."""
 
     @property
     def new(self) -> list[NewRows]:
@@ -56,7 +59,13 @@ def follow(race: Race) -> Followed | Conflict:
         conflict = state.apply(winner)
         if conflict is not None:
             return conflict
-    return Followed(files=state.files, out_of_sight=tuple(state.out_of_sight))
+    conflict = first_row_read(race, state.doubts)
+    return conflict or Followed(
+        files=state.files,
+        out_of_sight=tuple(state.out_of_sight),
+        moved_rows=state.moved_rows,
+        found_rows=state.found_rows,
+    )
 
 
 class _State:
@@ -66,6 +75,9 @@ class _State:
         self.race = race
         self.files: dict[str, FollowedFile] = {}
         self.out_of_sight: list[NewRows] = []
+        self.doubts: list[Doubt] = []
+        self.moved_rows: dict[int, int] = {}
+        self.found_rows: dict[int, int] = {}
         # Asked once for all winners: to find files in the columns of a large table takes its time.
         paths = {file.path for winner in race.winners for file in winner.files}
         self._rows_as_read = {key[0]: row for key, row in race.read.base_files.find(paths).items()}
@@ -119,17 +131,26 @@ class _State:
             if came:
                 new.append(NewRows(origin=winner, first=add, file=add, positions=came))
             self.files[add.path] = dataclasses.replace(file, add=add, new=tuple(filter(_holds_rows, new)))
-        return self._first_hit(zip(files, gone, strict=True), winner)
+        return self._first_hit([(file, rows) for file, rows in zip(files, gone, strict=True) if rows], winner)
 
-    def _first_hit(self, touched: Iterable[tuple[FollowedFile, BitMap64]], winner: Winner) -> Conflict | None:
-        hits = [(file, file.deletes_among(gone), file.reads_among(gone)) for file, gone in touched]
-        for file, deletes, _ in hits:
-            if deletes:
-                return _rows_gone(self.race, winner, file, deletes, error=ConcurrentDeleteDeleteException)
-        for file, _, reads in hits:
-            if reads:
-                return _rows_gone(self.race, winner, file, reads, error=ConcurrentDeleteReadException)
+    def _first_hit(self, touched: Sequence[tuple[FollowedFile, BitMap64]], winner: Winner) -> Conflict | None:
+        deletes = [(file.add, hit) for file, gone in touched if (hit := file.deletes_among(gone))]
+        if deletes:
+            return _rows_gone(self.race, winner, deletes, error=ConcurrentDeleteDeleteException)
+        reads = [(file.add, hit) for file, gone in touched if (hit := file.reads_among(gone))]
+        reads += [(file.add, gone) for file, gone in touched if not self._can_ask(file)]
+        if reads:
+            return _rows_gone(self.race, winner, reads, error=ConcurrentDeleteReadException)
+        self.doubts += [
+            Doubt(winner=winner, rows=RowsOfFile(file=file.add, positions=gone), scans=file.unknown)
+            for file, gone in touched
+            if file.unknown
+        ]
         return None
+
+    def _can_ask(self, file: FollowedFile) -> bool:
+        """Whether it can still be found out which of its rows ours read."""
+        return all(self.race.ours.reads.scans[number].again is not None for number in file.unknown)
 
     def _replace(
         self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner, *, only_moves: bool
@@ -137,6 +158,7 @@ class _State:
         """Files that went, and files that came."""
         moves = self._moves(removes, adds, winner) if only_moves else None
         if moves is not None:
+            self.moved_rows[winner.version] = sum(len(self.files[remove.path].deleted) for remove in removes)
             self._move([remove.path for remove in removes], adds, moves)
             return None
         unmapped = only_moves and not any(map(has_word, removes))
@@ -147,7 +169,20 @@ class _State:
             self.files[add.path] = FollowedFile(
                 add=add, new=(NewRows(origin=winner, first=add, file=add, positions=None),)
             )
-        return _files_gone(self.race, winner, sources)
+        return self._files_gone(sources, winner)
+
+    def _files_gone(self, sources: Sequence[FollowedFile], winner: Winner) -> Conflict | None:
+        """Files that took rows with them: a conflict if ours knows one of them."""
+        deletes = [source for source in sources if source.deleted or source.any_deleted]
+        reads = [source for source in sources if source.reads or not self._can_ask(source)]
+        if deletes or reads:
+            return _file_gone(self.race, winner, deletes, reads)
+        self.doubts += [
+            Doubt(winner=winner, rows=RowsOfFile(file=source.add, positions=None), scans=source.unknown)
+            for source in sources
+            if source.unknown
+        ]
+        return None
 
     def _moves(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner) -> Moves | None:
         if winner.changes_data or not removes or not all(map(has_word, removes)):
@@ -167,17 +202,26 @@ class _State:
         self.files |= outputs
 
     def _lose_sight(self, sources: Sequence[FollowedFile], adds: Sequence[AddFile], winner: Winner) -> Conflict | None:
-        """Rows stand somewhere else, and nobody says where: ours looks for those that it deletes, or gives up."""
-        found: Sequence[BitMap64] = [BitMap64() for _ in adds]
-        if any(source.deleted or source.any_deleted for source in sources):
-            again = found_again(self.race, sources, adds)
-            if again is None:
-                return _files_gone(self.race, winner, [source for source in sources if source.matters])
-            found = again
-        any_read = any(source.any_read or any(source.read.values()) for source in sources)
+        """Rows stand somewhere else, and nobody says where: ours looks for those that it deletes, or gives up.
+
+        Those that it only read are as they were, for no row has changed. Which they are is found out when some go.
+        """
+        found = found_again(self.race, sources, adds)
+        if found is None:
+            return self._files_gone(sources, winner)
+        self.found_rows[winner.version] = sum(map(len, found.deleted))
+        read = frozenset(number for source in sources for number, rows in source.read.items() if rows)
+        unknown = read.union(*(source.unknown for source in sources)) - found.read.keys()
         self.out_of_sight += [rows for source in sources for rows in source.new]
-        for add, deleted in zip(adds, found, strict=True):
-            self.files[add.path] = FollowedFile(add=add, deleted=deleted, any_read=any_read)
+        mixed = any(source.new or source.mixed for source in sources)
+        for place, add in enumerate(adds):
+            self.files[add.path] = FollowedFile(
+                add=add,
+                deleted=found.deleted[place],
+                read={number: rows[place] for number, rows in found.read.items()},
+                unknown=unknown,
+                mixed=mixed,
+            )
         return None
 
 
@@ -197,28 +241,25 @@ def _rows_shown(add: AddFile) -> int | None:
 def _rows_gone(
     race: Race,
     winner: Winner,
-    file: FollowedFile,
-    rows: BitMap64,
+    rows: Sequence[tuple[AddFile, BitMap64]],
     *,
     error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException],
 ) -> Conflict:
+    """Rows, by files as they stood before the winner."""
+    (file, _), *_ = rows
     return Conflict(
         error=error,
         winner=winner,
         reason=ConflictReason.ROW_LEVEL_CHANGES,
-        where=place_of(race, file.add.path, file.add.partition_values),
+        where=place_of(race, file.path, file.partition_values),
         advice=NARROWER,
-        example_keys=tuple(f"row {position} of {file.add.path}" for position in islice(rows, EXAMPLES_MAX)),
+        example_rows=few_rows(rows),
     )
 
 
-def _files_gone(race: Race, winner: Winner, sources: Iterable[FollowedFile]) -> Conflict | None:
-    """The first file that took rows with it that ours knows."""
-    lost = [source for source in sources if source.matters]
-    if not lost:
-        return None
-    deletes = [source for source in lost if source.deleted or source.any_deleted]
-    file = (deletes or lost)[0]
+def _file_gone(race: Race, winner: Winner, deletes: Sequence[FollowedFile], reads: Sequence[FollowedFile]) -> Conflict:
+    """Files that took rows with them that ours deletes, or read."""
+    file, *_ = deletes or reads
     values = file.add.partition_values
     return Conflict(
         error=ConcurrentDeleteDeleteException if deletes else ConcurrentDeleteReadException,
@@ -226,6 +267,7 @@ def _files_gone(race: Race, winner: Winner, sources: Iterable[FollowedFile]) -> 
         reason=hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE,
         where=place_of(race, file.add.path, values),
         advice=NARROWER,
+        example_rows=few_rows((each.add, each.deleted if deletes else each.reads) for each in deletes or reads),
     )
 
 

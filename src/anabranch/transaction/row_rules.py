@@ -8,19 +8,23 @@ order of the log is a serial order.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from anabranch.errors.conflicts import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import supported
+from anabranch.transaction.example_rows import few_rows
 from anabranch.transaction.file_rules import NARROWER, gone_conflict, hint_of, place_of
 from anabranch.transaction.followed_files import NewRows
 from anabranch.transaction.hiding_rows import hide_rows
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile, Scan
+from anabranch.transaction.reconciliation import Reconciliation
 from anabranch.transaction.reordering import closes_a_cycle, may_stand_before
 from anabranch.transaction.row_following import Followed, follow
+from anabranch.transaction.winners import Winner
 
 
 def tells_rows_apart(race: Race) -> bool:
@@ -41,7 +45,17 @@ def fit_rows(race: Race) -> ProposedCommit | Conflict:
     followed = follow(race)
     if isinstance(followed, Conflict):
         return followed
-    return rows_added(race, followed) or with_merged_vectors(race, followed)
+    ignored = rows_added(race, followed)
+    if isinstance(ignored, Conflict):
+        return ignored
+    marked = {path for path, _ in race.ours.deleted_rows}
+    how = Reconciliation(
+        moved_rows=followed.moved_rows,
+        found_rows=followed.found_rows,
+        united_vectors=sum(bool(file.deleted) for path, file in followed.files.items() if path in marked),
+        stands_before=tuple(winner.version for winner in ignored),
+    )
+    return with_merged_vectors(race, followed).reconciled(how)
 
 
 def files_rewritten_by_both(race: Race) -> Conflict | None:
@@ -53,24 +67,27 @@ def files_rewritten_by_both(race: Race) -> Conflict | None:
     return None
 
 
-def rows_added(race: Race, followed: Followed) -> Conflict | None:
-    """A winner added rows that ours should have read, and before which it may not stand."""
+def rows_added(race: Race, followed: Followed) -> Conflict | tuple[Winner, ...]:
+    """A winner added rows that ours should have read, and before which it may not stand.
+
+    If there is none: the winners before which ours has to stand, since it may have had to read what they added.
+    """
     new = followed.new
     if not new or race.read.base is None:
-        return None
+        return ()
+    ignored: dict[int, Winner] = {}
     for scan in race.ours.reads.scans:
         matching = race.can_match(race.read.base, scan.predicate, [rows.first for rows in new])
-        suspects = [
-            rows for rows, matches in zip(new, matching, strict=True) if matches and not _may_be_ignored(race, rows)
-        ]
+        suspects: list[NewRows] = []
+        for rows in itertools.compress(new, matching):
+            if may_stand_before(race, rows.origin) and not closes_a_cycle(race, rows.origin):
+                ignored[rows.origin.version] = rows.origin
+            else:
+                suspects.append(rows)
         conflict = _first_match(race, scan, suspects)
         if conflict is not None:
             return conflict
-    return None
-
-
-def _may_be_ignored(race: Race, rows: NewRows) -> bool:
-    return may_stand_before(race, rows.origin) and not closes_a_cycle(race, rows.origin)
+    return tuple(ignored.values())
 
 
 def _first_match(race: Race, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
@@ -88,12 +105,12 @@ def _first_match(race: Race, scan: Scan, suspects: Sequence[NewRows]) -> Conflic
         if satisfying is None:
             return _added(race, rows, hint_of(rows.file.partition_values))
         if satisfying:
-            keys = tuple(f"row {position} of {rows.file.path}" for position in list(satisfying[:3]))
-            return _added(race, rows, ConflictReason.ROW_LEVEL_CHANGES, example_keys=keys)
+            examples = few_rows((each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits)
+            return _added(race, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
 
-def _added(race: Race, rows: NewRows, reason: ConflictReason, *, example_keys: tuple[str, ...] = ()) -> Conflict:
+def _added(race: Race, rows: NewRows, reason: ConflictReason, *, example_rows: tuple[RowsOfFile, ...] = ()) -> Conflict:
     if may_stand_before(race, rows.origin) and reason is not ConflictReason.ALLOTTED_TIME_EXCEEDED:
         reason = ConflictReason.REORDER_CYCLE
     return Conflict(
@@ -102,7 +119,7 @@ def _added(race: Race, rows: NewRows, reason: ConflictReason, *, example_keys: t
         reason=reason,
         where=place_of(race, rows.file.path, rows.file.partition_values),
         advice=NARROWER,
-        example_keys=example_keys,
+        example_rows=example_rows,
     )
 
 

@@ -14,12 +14,14 @@ from anabranch.transaction.after_commit import AfterCommit
 from anabranch.transaction.commit import Landed, NothingLeft, land
 from anabranch.transaction.commit_place import CommitBounds, CommitPlace
 from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.finding_rows import FindRows
 from anabranch.transaction.head import head_at
 from anabranch.transaction.matching import can_match
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.race import CanMatch
 from anabranch.transaction.random_uuid import random_uuid
+from anabranch.transaction.read_set import DescribeRows
 from anabranch.transaction.transaction import Transaction
 from anabranch.transaction.upkeep import standard_upkeep
 from anabranch.transaction.vectors import StoredVectors
@@ -45,6 +47,7 @@ class Table:
         engine_info: str = ENGINE_INFO,
         after_commit: AfterCommit | None = None,
         can_match: CanMatch = can_match,
+        find_rows: FindRows | None = None,
         bounds: CommitBounds = DEFAULT_BOUNDS,
         snapshots: Snapshots | None = None,
     ) -> None:
@@ -56,6 +59,7 @@ class Table:
             clock=clock,
             random=random,
             can_match=can_match,
+            find_rows=find_rows,
             vectors=StoredVectors(store, random),
             engine_info=engine_info,
             bounds=bounds,
@@ -65,12 +69,17 @@ class Table:
     def root(self) -> str:
         return self.store.root
 
-    def begin(self, operation: Operation) -> Transaction:
+    def begin(self, operation: Operation, *, describe_rows: DescribeRows | None = None) -> Transaction:
         """A transaction on the newest version, or on nothing where there is no table: its commit creates it."""
-        return self.begin_at(operation, snapshot=self.snapshots.latest_or_none())
+        return self.begin_at(operation, snapshot=self.snapshots.latest_or_none(), describe_rows=describe_rows)
 
-    def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        """A transaction on a version that was read before."""
+    def begin_at(
+        self, operation: Operation, *, snapshot: Snapshot | None, describe_rows: DescribeRows | None = None
+    ) -> Transaction:
+        """A transaction on a version that was read before.
+
+        `describe_rows` tells rows by their values in the message of a conflict.
+        """
         # What it has read of vectors is dropped with the transaction.
         vectors = StoredVectors(self.store, self._place.random)
         place = dataclasses.replace(self._place, vectors=vectors)
@@ -80,6 +89,7 @@ class Table:
             txn_id=random_uuid(self._place.random),
             vectors=vectors,
             land=lambda proposal: self._land(proposal, snapshot, place),
+            describe_rows=describe_rows,
         )
 
     def _land(self, proposal: ProposedCommit, snapshot: Snapshot | None, place: CommitPlace) -> CommittedVersion | None:

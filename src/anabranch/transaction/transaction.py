@@ -18,7 +18,15 @@ from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.isolation import changes_no_row
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
-from anabranch.transaction.read_set import WHOLE_TABLE, FileKey, FileMask, ReadSet, RowsMatching, Scan
+from anabranch.transaction.read_set import (
+    WHOLE_TABLE,
+    DescribeRows,
+    FileKey,
+    FileMask,
+    ReadSet,
+    RowsMatching,
+    Scan,
+)
 from anabranch.transaction.vectors import Vectors
 
 
@@ -36,6 +44,7 @@ class Transaction:
         txn_id: str,
         vectors: Vectors,
         land: Callable[[ProposedCommit], CommittedVersion | None],
+        describe_rows: DescribeRows | None = None,
     ) -> None:
         self.operation = operation
         self.snapshot = snapshot
@@ -43,6 +52,9 @@ class Transaction:
         self.txn_id = txn_id
         self.vectors = vectors
         """For `hide_rows`, whose actions are what a commit that deletes rows is made of."""
+        self.describe_rows = describe_rows
+        """Called once, when a conflict is about to be raised, so that its message tells rows by their values.
+        Whatever it raises is no harm: rows are told by file and position then."""
         self._land = land
         self._lock = threading.Lock()
         self._scans: list[Scan] = []
@@ -121,6 +133,7 @@ class Transaction:
             actions=tuple(actions),
             deleted_rows=deleted_rows or {},
             bins=tuple(bins),
+            describe_rows=self.describe_rows,
         )
 
     def commit(

@@ -1,0 +1,182 @@
+"""A table in memory for the real snapshots, transactions and conflict checks. Only rows are played: a "data file" is
+a list of Python values."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import random
+from collections.abc import Sequence
+
+from pyroaring import BitMap64
+from pyspark.sql.types import LongType, StructField, StructType
+from table_on_memory import TestClock, features, metadata, with_properties
+
+from anabranch.protocol.actions import Action, AddFile, CommitInfo
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.log_paths import commit_path
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.memory import MemoryStore
+from anabranch.transaction.after_commit import AfterCommit
+from anabranch.transaction.read_set import RowsMatching, RowsOfFile
+from anabranch.transaction.row_ids import NO_ROW_IDS, with_row_ids
+from anabranch.transaction.table import Table
+from anabranch.transaction.vectors import StoredVectors
+from concurrency.conditions import Condition, Row
+from concurrency.finding import finding
+
+SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
+NOW_MS = 1_700_000_000_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How executors of a history tell transactions what they read."""
+
+    statistics: str = "bounds"
+    """What files say of themselves: `bounds`, only `counts` of rows, or `nothing`."""
+    told_rows: bool = True
+    """Whether scans name the rows that satisfied them."""
+    asks_again: bool = True
+    """Whether conditions can be asked of other rows."""
+    whole_files: bool = False
+    """Whether a file of which all rows go is named as such, and its rows are not."""
+    tracks_rows: bool = False
+    """Whether the table gives its rows ids; it needs counts for that."""
+    vectors: bool = True
+    """Whether the table supports deletion vectors. Without them every change rewrites files."""
+    finds_rows: bool = False
+    """Whether rows that were moved without word of where to can be found by their values."""
+
+
+AS_USUAL = Manner()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Version:
+    """One version of a played table: its live files and the rows that each hides."""
+
+    snapshot: Snapshot
+    adds: list[AddFile]
+    hidden: list[BitMap64]
+
+
+@dataclasses.dataclass(kw_only=True)
+class PlayedTable:
+    """One table and its data files."""
+
+    store: MemoryStore
+    clock: TestClock
+    table: Table
+    manner: Manner
+    data: dict[str, tuple[Row, ...]]
+    """Physical rows by path."""
+    versions: dict[int, Version] = dataclasses.field(default_factory=dict)
+    """Those that were looked at."""
+
+    @classmethod
+    def created(cls, files: Sequence[Sequence[Row]], *, level: str, manner: Manner = AS_USUAL) -> PlayedTable:
+        clock = TestClock(NOW_MS)
+        store = MemoryStore(clock=clock)
+        data: dict[str, tuple[Row, ...]] = {}
+        find_rows = finding(store, data) if manner.finds_rows else None
+        table = Table(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
+        played = cls(store=store, clock=clock, table=table, manner=manner, data=data)
+        adds: tuple[Action, ...] = tuple(played.write(rows) for rows in files if rows)
+        if manner.tracks_rows:
+            adds = with_row_ids(adds, after=NO_ROW_IDS, version=0, table=store.root)
+        store.put(commit_path(0), _description(level, manner) + b"\n" + encode_actions(adds))
+        return played
+
+    def rewind(self, version: int) -> None:
+        """Forget what came after this version, to go on from it in another way."""
+        for newer in [number for number in self.versions if number > version]:
+            del self.versions[newer]
+        newer = version + 1
+        while self.store.head(commit_path(newer)) is not None:
+            self.store.delete(commit_path(newer))
+            newer += 1
+        # Snapshots tell files of one name apart by their times.
+        self.clock.time_ms += 1
+
+    def version(self, snapshot: Snapshot | None = None) -> Version:
+        """The newest, or that of `snapshot`."""
+        read = snapshot or self.table.snapshots.latest()
+        found = self.versions.get(read.version)
+        if found is None:
+            adds = read.files.to_actions()
+            found = self.versions[read.version] = Version(snapshot=read, adds=adds, hidden=self.hidden(adds))
+        return found
+
+    def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
+        return StoredVectors(self.store, random.Random(0)).hidden(adds)
+
+    def write(self, rows: Sequence[Row], *, data_change: bool = True) -> AddFile:
+        """A new data file."""
+        path = f"f{len(self.data)}.parquet"
+        self.data[path] = tuple(rows)
+        return AddFile(
+            path=path,
+            partition_values={},
+            size=100 * len(rows),
+            modification_time=NOW_MS,
+            data_change=data_change,
+            stats=None if self.manner.statistics == "nothing" else json.dumps(self._statistics(rows)),
+        )
+
+    def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
+        found: dict[str, object] = {"numRecords": len(rows), "tightBounds": True}
+        if self.manner.statistics == "bounds":
+            columns = {
+                name: [value for row in rows if (value := getattr(row, name)) is not None] for name in Row._fields
+            }
+            found["minValues"] = {name: min(values) for name, values in columns.items() if values}
+            found["maxValues"] = {name: max(values) for name, values in columns.items() if values}
+            found["nullCount"] = {name: len(rows) - len(values) for name, values in columns.items()}
+        return found
+
+    def asking(self, condition: Condition) -> RowsMatching:
+        """The condition, to be asked of rows of any file."""
+
+        def again(asked: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
+            hidden = self.hidden([rows.file for rows in asked])
+            return [self._satisfying(rows, gone, condition) for rows, gone in zip(asked, hidden, strict=True)]
+
+        return again
+
+    def _satisfying(self, rows: RowsOfFile, hidden: BitMap64, condition: Condition) -> BitMap64:
+        data = self.data[rows.file.path]
+        asked = rows.positions if rows.positions is not None else set(range(len(data))) - set(hidden)
+        assert not set(asked) & set(hidden), "rows are asked that are hidden"
+        return BitMap64([position for position in asked if condition(data[position])])
+
+    def described(self, rows: Sequence[RowsOfFile]) -> list[str]:
+        """Rows by their values. None of them may be one that is hidden: a reader could not show it."""
+        for each, gone in zip(rows, self.hidden([each.file for each in rows]), strict=True):
+            assert each.positions, "no row is asked for"
+            assert not each.positions & gone, "rows are asked for that are hidden"
+        return [in_words(self.data[each.file.path][position]) for each in rows for position in each.positions or ()]
+
+
+def in_words(row: Row) -> str:
+    """As a conflict shows it."""
+    return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in row._asdict().items())
+
+
+@functools.cache
+def _description(level: str, manner: Manner) -> bytes:
+    """The actions of version 0 that are not files."""
+    names = ["appendOnly", "invariants", "domainMetadata"]
+    names += ["deletionVectors"] if manner.vectors else []
+    names += ["rowTracking"] if manner.tracks_rows else []
+    info = CommitInfo(
+        timestamp=NOW_MS,
+        operation="CREATE TABLE AS SELECT",
+        operation_parameters={},
+        isolation_level=level,
+        is_blind_append=True,
+        engine_info="the played table",
+        txn_id="created",
+    )
+    return encode_actions([info, features(*names), with_properties(metadata(SCHEMA), isolationLevel=level)])

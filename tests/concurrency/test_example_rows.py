@@ -1,0 +1,151 @@
+"""A conflict shows a few of its rows by their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from table_on_memory import add, created, id_is, rival_of
+
+from anabranch.errors.conflicts import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConflictReason,
+)
+from anabranch.errors.storage import FileMissingError
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.read_set import RowsOfFile
+from concurrency.conditions import Change, Row, Where
+from concurrency.histories import LEVELS
+from concurrency.merging import Merge
+from concurrency.played_table import Manner
+from concurrency.scenes import Scene
+from concurrency.statements import Delete, InsertSelect, Optimize, Statement, Update
+
+BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
+SIX = [Row(k, k) for k in range(6)]
+HIGH = Where("v", ">=", 2)
+
+
+def key(value: int) -> Where:
+    return Where("k", "=", value)
+
+
+def set_v(value: int) -> Change:
+    return Change("v", value, False)
+
+
+@BOTH_LEVELS
+@pytest.mark.parametrize(
+    ("ours", "winners", "kind", "rows"),
+    [
+        (Delete(key(3)), [Delete(key(3))], ConcurrentDeleteDeleteException, ["k = 3, v = 3"]),
+        (Delete(key(3)), [Update(key(3), set_v(9))], ConcurrentDeleteDeleteException, ["k = 3, v = 3"]),
+        (InsertSelect(key(3), set_v(0)), [Delete(key(3))], ConcurrentDeleteReadException, ["k = 3, v = 3"]),
+        (Delete(HIGH), [Update(key(0), set_v(9))], ConcurrentAppendException, ["k = 0, v = 9"]),
+        (Update(HIGH, set_v(0)), [Merge((Row(8, 8), Row(9, 9)))], ConcurrentAppendException, ["k = 8, v = 8", "k = 9, v = 9"]),
+        (Delete(HIGH), [Optimize(), Delete(key(4))], ConcurrentDeleteDeleteException, ["k = 4, v = 4"]),
+    ],
+    ids=["deleted twice", "changed", "read", "came in", "inserted", "behind OPTIMIZE"],
+)  # fmt: skip
+def test_rows_by_their_values(
+    level: str, ours: Statement, winners: Sequence[Statement], kind: type[Exception], rows: list[str]
+) -> None:
+    error = Scene(level, SIX[:3], SIX[3:]).meets(ours, *winners)
+    assert type(error) is kind
+    assert error.reason is ConflictReason.ROW_LEVEL_CHANGES
+    assert list(error.example_keys) == rows
+    assert f"For example {'; '.join(rows)}." in str(error)
+
+
+@BOTH_LEVELS
+def test_no_more_than_three_of_all_files(level: str) -> None:
+    """They come from as many files as it takes."""
+    files = [[Row(0, 1), Row(1, 1), Row(2, 0)], [Row(3, 1), Row(4, 1), Row(5, 0)]]
+    error = Scene(level, *files).meets(Delete(Where("v", "<", 9)), Delete(Where("v", "=", 1)))
+    assert error is not None
+    assert error.example_keys == ("k = 0, v = 1", "k = 1, v = 1", "k = 3, v = 1")
+    assert error.where == "file f0.parquet"
+
+
+@BOTH_LEVELS
+def test_a_file_that_went_whole(level: str) -> None:
+    """Which of its rows ours knows is known all the same."""
+    error = Scene(level, SIX[:3], SIX[3:]).meets(Delete(key(4)), Delete(Where("k", ">=", 3)))
+    assert isinstance(error, ConcurrentDeleteDeleteException)
+    assert error.example_keys == ("k = 4, v = 4",)
+
+
+def fails(rows: Sequence[RowsOfFile]) -> list[str]:
+    raise FileMissingError(root="memory:/table", path=rows[0].file.path)
+
+
+@pytest.mark.parametrize(
+    ("describe", "told"),
+    [
+        (None, ("row 3 of f0.parquet",)),
+        (fails, ("row 3 of f0.parquet",)),
+        (lambda rows: [], ("row 3 of f0.parquet",)),
+        (lambda rows: ["x" * 10_000], ("x" * 299 + "…",)),
+        (lambda rows: ["a", "b", "c", "d"], ("a", "b", "c")),
+    ],
+    ids=["nobody to ask", "files are gone", "nothing is told", "too long", "too many"],
+)
+def test_the_conflict_is_told_whatever_becomes_of_its_rows(
+    describe: Callable[[Sequence[RowsOfFile]], Sequence[str]] | None, told: tuple[str, ...]
+) -> None:
+    scene = Scene("Serializable", SIX)
+    ours = scene.begins(Delete(key(3)))
+    ours.transaction.describe_rows = describe
+    scene.lands(Delete(key(3)))
+    with pytest.raises(ConcurrentDeleteDeleteException) as raised:
+        ours.commit()
+    assert raised.value.example_keys == told
+
+
+def test_rows_are_read_once_and_only_for_a_conflict() -> None:
+    """Behind three winners, in three files; and never for a commit that lands."""
+    asked: list[Sequence[RowsOfFile]] = []
+    scene = Scene("Serializable", SIX[:2], SIX[2:4], SIX[4:])
+
+    def describe(rows: Sequence[RowsOfFile]) -> list[str]:
+        asked.append(rows)
+        return ["a row"]
+
+    lands, loses = scene.begins(Delete(key(0))), scene.begins(Delete(Where("v", ">=", 1)))
+    lands.transaction.describe_rows = loses.transaction.describe_rows = describe
+    scene.lands(Update(key(1), set_v(0)), Update(key(3), set_v(0)), Update(key(5), set_v(0)))
+    lands.commit()
+    assert asked == []
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        loses.commit()
+    ((rows,),) = asked
+    assert (rows.file.path, list(rows.positions or ())) == ("f0.parquet", [1])
+
+
+def test_given_when_the_transaction_begins() -> None:
+    transaction = Scene("Serializable", SIX).played.table.begin(Operation(name="DELETE"), describe_rows=fails)
+    assert transaction.describe_rows is fails
+
+
+def test_no_rows_where_files_decide() -> None:
+    """Which row was meant is not known, so none is shown."""
+    first = created(add("a"))
+    ours, winner = rival_of(first), rival_of(first, seed=3)
+    transaction = ours.read(id_is(3), add("a"))
+    transaction.describe_rows = lambda rows: pytest.fail("there is no row to describe")
+    winner.rewrite(add("a"), add("b"), where=id_is(3))
+    with pytest.raises(ConcurrentDeleteReadException) as raised:
+        transaction.commit([add("c", ids=(50, 60))])
+    assert raised.value.example_keys == ()
+
+
+@BOTH_LEVELS
+def test_rows_that_nobody_could_find_again(level: str) -> None:
+    """Another engine moved them: those that ours wanted to change are shown as they stood."""
+    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(asks_again=False))
+    error = scene.meets(Delete(key(4)), Optimize(leaves_word=False))
+    assert isinstance(error, ConcurrentDeleteDeleteException)
+    assert error.reason is ConflictReason.UNMAPPED_REWRITE
+    assert error.example_keys == ("k = 4, v = 4",)
