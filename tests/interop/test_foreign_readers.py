@@ -23,6 +23,7 @@ REFUSALS: dict[tuple[str, str], str] = {
     ("Polars", "mapping by name"): "column mapping",
     ("Polars", "mapping by id"): "column mapping",
     ("Polars", "mapping and vectors"): "columnMapping",
+    ("Polars", "raced rows and mapping"): "columnMapping",
     ("Polars", "mapping and partitions"): "columnMapping",
     ("Polars", "v2 checkpoints"): "v2Checkpoint",
     ("Polars", "odd folder ü #"): "No such file",

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.commands.delete import delete, prepare_delete
+from anabranch.commands.optimize import optimize
+from anabranch.commands.table_access import table_at
+from anabranch.commands.update import prepare_update, update
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.tables import DeltaTable
 from interop.arrow_rows import Rows, rows_of
 
 ODD_TEXTS = ["a b", "x=y", "50%", "%20", "ü/ß", "'quoted\"", "{a,b}*?", "#?", "a:b\\c", "tab\there", "日本", "+", "~"]
@@ -128,6 +134,41 @@ def several_commits(writer: Writer) -> DataFrame:
     return writer.spark.range(60).selectExpr("id", "CAST(id % 3 AS STRING) AS part")
 
 
+def raced(writer: Writer) -> DataFrame:
+    """Rows changed by statements that lost races: merged vectors, in the log and in files, and marks moved along."""
+    return _raced(writer)
+
+
+def raced_in_partitions(writer: Writer) -> DataFrame:
+    return _raced(writer, "part")
+
+
+def _raced(writer: Writer, *partition_by: str) -> DataFrame:
+    spark = writer.spark
+    frame = spark.range(0, 3000, 1, 2).selectExpr("id", "id * 2 AS n", "CAST(id % 2 AS STRING) AS part")
+    writer.append(frame, *partition_by)
+    handle = table_at(DeltaSession.of(spark), writer.root)
+    ours = [
+        prepare_delete(handle, "id % 3 = 0 AND id > 50"),
+        prepare_update(handle, {"n": "-id"}, "id IN (5, 2000, 2999)"),
+        prepare_delete(handle, "id = 7"),
+    ]
+    update(handle, {"n": "0"}, "id IN (1, 4, 1000)")
+    optimize(handle)
+    delete(handle, "id = 8")
+    for statement in ours:
+        with statement:
+            statement.commit()
+    source = spark.createDataFrame([(10, 1), (-1, 2)], "id long, n long")
+    merge = DeltaTable.forPath(spark, writer.root).alias("t").merge(source.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdate(set={"n": "s.n"}).whenNotMatchedInsert(
+        values={"id": "s.id", "n": "s.n", "part": "'0'"}
+    ).execute()
+    changed = "CASE WHEN id IN (1, 4, 1000) THEN 0 WHEN id IN (5, 2000, 2999) THEN -id WHEN id = 10 THEN 1 ELSE n END"
+    kept = frame.where("NOT (id % 3 = 0 AND id > 50) AND id NOT IN (7, 8)").selectExpr("id", f"{changed} AS n", "part")
+    return kept.union(spark.createDataFrame([(-1, 2, "0")], kept.schema))
+
+
 PLAIN = {"delta.enableDeletionVectors": "false"}
 
 KINDS: dict[str, tuple[Callable[[Writer], DataFrame], Mapping[str, str]]] = {
@@ -141,6 +182,9 @@ KINDS: dict[str, tuple[Callable[[Writer], DataFrame], Mapping[str, str]]] = {
     "mapping and partitions": (odd_names_partitioned, {"delta.columnMapping.mode": "name"}),
     "odd folder ü #": (several_commits, PLAIN),
     "deletion vectors": (several_commits, {}),
+    "raced rows": (raced, {}),
+    "raced rows in partitions": (raced_in_partitions, {"delta.checkpointInterval": "4"}),
+    "raced rows and mapping": (raced, {"delta.columnMapping.mode": "name"}),
     "v2 checkpoints": (several_commits, {**PLAIN, "delta.checkpointPolicy": "v2"}),
     "in-commit timestamps": (several_commits, {**PLAIN, "delta.enableInCommitTimestamps": "true"}),
     "row tracking": (several_commits, {**PLAIN, "delta.enableRowTracking": "true"}),

@@ -129,3 +129,10 @@ def test_clustered_tables_say_so(delta: SparkSession, path: str) -> None:
     assert table.detail().first().clusteringColumns == ["b"]
     delta.createDataFrame([(1, 2)], "a int, b int").write.format("delta").mode("append").save(path)
     assert table.toDF().collect() == [(1, 2)]
+
+
+def test_zeros_of_both_signs_are_one(delta: SparkSession, path: str) -> None:
+    """Spark's own Parquet reader takes a row group whose dictionary has -0.0 for one without 0.0."""
+    frame = delta.range(0, 100, 1, 1).selectExpr("id", "CASE WHEN id % 2 = 0 THEN -0.0D ELSE 5D END AS x")
+    frame.write.format("delta").save(path)
+    assert DeltaTable.forPath(delta, path).toDF().where("x = 0.0").count() == 50

@@ -10,7 +10,11 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry, require_session_catalog
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.transaction.operation import Operation
 from anabranch.transaction.table import Table
+from anabranch.transaction.transaction import Transaction
+
+USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,13 @@ class TableHandle:
         if snapshot is None:
             raise NotADeltaTableError(table=self.label)
         return snapshot
+
+    def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
+        """A transaction on a version that was read before, with the session's word for its commit where it has one."""
+        if operation.user_metadata is None:
+            note = self.session.setting(USER_METADATA_SETTING)
+            operation = dataclasses.replace(operation, user_metadata=note)
+        return self.table.begin_at(operation, snapshot=snapshot)
 
 
 def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableHandle:

@@ -7,6 +7,7 @@ import dataclasses
 import msgspec
 from pyspark.sql import DataFrame
 
+from anabranch.commands.identity_marks import with_moved_marks
 from anabranch.commands.read import split_time_travel
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
 from anabranch.commands.write_options import SaveMode, WriteOptions
@@ -17,15 +18,18 @@ from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, SetTransaction
-from anabranch.protocol.features import check_column_rules, check_writable
+from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.visibility import visible_schema
+from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
+from anabranch.transaction.transaction import Transaction
 
 CREATION_RACES_MAX = 3
 """Times a first append starts over because somebody else created the table."""
@@ -65,9 +69,14 @@ def insert_into(session: DeltaSession, frame: DataFrame, name: str, options: Wri
     mode = SaveMode.OVERWRITE if options.mode is SaveMode.OVERWRITE else SaveMode.APPEND
     handle = table_named(session, name)
     committed = write_frame(handle, frame, dataclasses.replace(options, mode=mode), WriteApi.INSERT_INTO)
+    register_if_changed(handle, committed)
+    return committed
+
+
+def register_if_changed(handle: TableHandle, committed: CommittedVersion | None) -> None:
+    """Make the catalog know the columns that a write has brought, if it did."""
     if handle.entry is not None and _changed_schema(committed):
         register(handle, handle.entry)
-    return committed
 
 
 def register(handle: TableHandle, entry: CatalogEntry) -> None:
@@ -114,19 +123,20 @@ def _write_once(
         if reads_itself and min(reads_itself) < snapshot.version:
             # The rows depend on what the frame saw; commits since then must count as winners.
             snapshot = handle.table.snapshots.at_version(min(reads_itself))
-    transaction = handle.table.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
+    transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:
         app_id, version = options.application
         if transaction.has_written(app_id=app_id, version=version):
             return None
     target = _target(handle, frame, options, api, snapshot)
-    if reads_itself:
-        transaction.record_whole_table()
+    if reads_itself and snapshot is not None:
+        _record_own_reads(handle, frame, snapshot, transaction)
     written = write_rows(handle, frame, target, options)
     replaced = Replacement()
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
         replaced = replaced_files(handle, snapshot, transaction, options, written.adds)
-    actions: list[Action] = [*target.actions, *written.adds, *replaced.adds, *replaced.removes]
+    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=handle.label)
+    actions: list[Action] = [*target.actions_with(metadata), *written.adds, *replaced.adds, *replaced.removes]
     if not options.data_change:
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:
@@ -140,13 +150,23 @@ def _write_once(
     return transaction.commit(actions, metrics=metrics)
 
 
+def _record_own_reads(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction) -> None:
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell."""
+    predicates = handle.session.engine.predicates_read(frame, handle.path)
+    if predicates is None:
+        transaction.record_whole_table()
+        return
+    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
+    for predicate in map(names.of, predicates):
+        transaction.record_scan(predicate, files=can_be_true(predicate, snapshot.skipping_columns))
+
+
 def _target(
     handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> WriteTarget:
     if snapshot is None:
         return new_target(handle, frame.schema, options)
     check_writable(snapshot.protocol, table=handle.label)
-    check_column_rules(snapshot.schema, snapshot.properties, table=handle.label, given_columns=frame.columns)
     if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
         raise AppendOnlyTableError(table=handle.label, operation="Overwriting")
     return existing_target(handle, frame.schema, options, api, snapshot)

@@ -7,7 +7,7 @@ through the public API alone, for Spark Connect. Both give the same rows and the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -82,6 +82,9 @@ class WriteRequest:
     """Further Parquet writer options, such as ("compression", "zstd"), and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
     """Opens a file of the table by its relative, plain path, for its footer; by default from disk or through Hadoop."""
+    partition_values: Mapping[str, str | None] | None = None
+    """The one partition that all rows belong to: by physical names, in the form of the log. Then `schema` has none of
+    the partition columns, and the files hold the rows in the order in which the frame has them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,30 @@ class WrittenFiles:
     adds: tuple[AddFile, ...]
     num_rows: int
     size_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRequest:
+    """Write the rows that these files show into one new file, in an order that is known; nothing is committed."""
+
+    scan: ScanRequest
+    """Its files lie in one partition."""
+    row_counts: Sequence[int] | None
+    """Rows of each file, hidden ones included; None where the log does not say so of all."""
+    properties: TableProperties
+    options: Sequence[tuple[str, str]] = ()
+    """Further Parquet writer options, and settings of the file system."""
+    open_file: Callable[[str], pa.NativeFile] | None = None
+    """As in `WriteRequest`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenFile:
+    """The file that was written, none where no row was left, and whose rows stand in it where."""
+
+    written: WrittenFiles
+    order: tuple[int, ...]
+    """The files of the request as their rows follow each other; those of one file are in ascending order."""
 
 
 class Engine(Protocol):
@@ -105,5 +132,14 @@ class Engine(Protocol):
         A write of such a frame to the same table is no blind append: its rows depend on what it read.
         """
 
+    def predicates_read(self, frame: DataFrame, table_root: str) -> Sequence[Predicate] | None:
+        """For each such read, a condition in logical names that all rows satisfy on which the frame depends.
+
+        None where that cannot be told.
+        """
+
     def write(self, request: WriteRequest) -> WrittenFiles:
         """Run the frame and write its rows. Empty files are never produced."""
+
+    def rewrite(self, request: RewriteRequest) -> RewrittenFile:
+        """Read files and write their rows as one, in one task. Raises `RowOrderError` where row counts are not true."""

@@ -8,6 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from anabranch.predicates.catalyst import from_catalyst
+from anabranch.predicates.expressions import Predicate, conjunction
+
 _DESCRIPTION = re.compile(r"anabranch: version (\d+|past) of (.*)", re.DOTALL)
 
 
@@ -32,9 +35,53 @@ def _locations(plan: Any) -> Iterator[str]:
     for part in (plan, *(nested.apply(i) for i in range(nested.size()))):
         leaves = part.collectLeaves()
         for i in range(leaves.size()):
-            leaf = leaves.apply(i)
-            if leaf.getClass().getSimpleName() != "LogicalRelation":
-                continue
-            relation = leaf.relation()
-            if relation.getClass().getSimpleName() == "HadoopFsRelation":
-                yield str(relation.location().toString())
+            location = _location(leaves.apply(i))
+            if location is not None:
+                yield location
+
+
+def _location(leaf: Any) -> str | None:
+    """What the file index of a relation says of itself; None for other operators."""
+    if leaf.getClass().getSimpleName() != "LogicalRelation":
+        return None
+    relation = leaf.relation()
+    return str(relation.location().toString()) if relation.getClass().getSimpleName() == "HadoopFsRelation" else None
+
+
+def predicates_read(frame: DataFrame, table_root: str) -> list[Predicate] | None:
+    """The conditions under which the frame reads a table, one a scan, in the names of the plan's attributes.
+
+    None where scans are not all found in the plan that Spark made, as behind cached rows.
+    """
+    execution = frame._jdf.queryExecution()
+    wanted = sum(_is_of(location, table_root) for location in _locations(execution.analyzed()))
+    optimized = execution.optimizedPlan()
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    nested = optimized.subqueriesAll()
+    found = [
+        conjunction(filters)
+        for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
+        for location, filters in _scans(part, (), zone)
+        if _is_of(location, table_root)
+    ]
+    return found if len(found) == wanted else None
+
+
+def _scans(plan: Any, filters: tuple[Predicate, ...], zone: str) -> Iterator[tuple[str, tuple[Predicate, ...]]]:
+    """Our scans below, with the filters right above each: those above anything else may speak of other columns."""
+    if plan.nodeName() == "Filter":
+        condition = plan.condition()
+        here = from_catalyst(condition.toJSON(), session_time_zone=zone, sql=condition.sql())
+        yield from _scans(plan.child(), (*filters, here), zone)
+        return
+    location = _location(plan)
+    if location is not None:
+        yield location, filters
+    children = plan.children()
+    for i in range(children.size()):
+        yield from _scans(children.apply(i), (), zone)
+
+
+def _is_of(location: str, table_root: str) -> bool:
+    match = _DESCRIPTION.fullmatch(location)
+    return match is not None and match[2] == table_root and match[1] != "past"

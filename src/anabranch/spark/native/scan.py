@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapT
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.visibility import visible_schema
 from anabranch.schema.void import without_void
+from anabranch.spark.dictionary_filters import filter_options
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import FileListing, file_root, listing_of
 from anabranch.spark.file_schema import stored_schema
@@ -80,11 +82,23 @@ class NativeScan:
         self._driver = driver
         self._handed_over = HandedOver(values, driver) if driver is not None else None
 
-    def frame(self, request: ScanRequest) -> DataFrame:
-        """The rows of the files; see `Engine.scan`."""
+    def frame(
+        self,
+        request: ScanRequest,
+        *,
+        reader_session: Any = None,
+        passing: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> DataFrame:
+        """The rows of the files; see `Engine.scan`.
+
+        Settings of `reader_session` decide how files are spread over tasks. `passing` sees every row that is read,
+        hidden ones too, before those are left out; it must keep all columns.
+        """
         layout = self._layout(request)
         index = self._file_index(request, layout)
-        frame = self._values.frame(self._relation(request, layout, index))
+        frame = self._values.frame(self._relation(request, layout, index, reader_session or self._values.session))
+        if passing is not None:
+            frame = passing(frame)
         return _finished(self._live_rows(frame, request, layout), request, layout)
 
     def _layout(self, request: ScanRequest) -> _Layout:
@@ -166,10 +180,15 @@ class NativeScan:
             allowed_prefixes=request.allowed_prefixes,
         )
 
-    def _relation(self, request: ScanRequest, layout: _Layout, index: Any) -> Any:
+    def _relation(self, request: ScanRequest, layout: _Layout, index: Any, session: Any) -> Any:
         data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
-        options = {**dict(request.options), **_STRICT, **_file_system_options(request)}
-        format_, session = self._values.classes.ParquetFileFormat(), self._values.session
+        options = {
+            **dict(request.options),
+            **_STRICT,
+            **filter_options(request.schema),
+            **_file_system_options(request),
+        }
+        format_ = self._values.classes.ParquetFileFormat()
         by_id = request.column_mapping is ColumnMappingMode.ID
         if request.column_mapping.maps and self._driver is not None:
             table = self._values.type(layout.read_schema)
@@ -195,7 +214,7 @@ class NativeScan:
     def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
         """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
         if layout.hides_by_constant:
-            live = is_live(self._values, frame[HIDDEN_ROWS_COLUMN], _row_index(frame))
+            live = is_live(self._values, frame[HIDDEN_ROWS_COLUMN], row_index(frame))
             frame = frame.where(live)
         elif layout.has_vectors:
             # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
@@ -204,7 +223,7 @@ class NativeScan:
             loaded = load_all(descriptors_at(vectors, rows), request.load_vector, request.load_vectors)
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
-            frame = frame.withColumn(ROW_INDEX_COLUMN, _row_index(frame))
+            frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
             frame = without_hidden_rows(self._spark, frame, numbered, frame[FILE_ID_COLUMN], frame[ROW_INDEX_COLUMN])
         if self._driver is None and request.column_mapping.maps:
             kept = [name for name in (FILE_ID_COLUMN, ROW_INDEX_COLUMN) if name in frame.columns]
@@ -216,7 +235,7 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     """The columns of the table in their order, those of ours left out or put last."""
     columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
     if layout.with_positions:
-        columns += [frame[FILE_ID_COLUMN], _row_index(frame).alias(ROW_INDEX_COLUMN)]
+        columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
     elif not layout.has_vectors and frame.columns == request.schema.names:
         return frame
     return frame.select(*columns)
@@ -243,7 +262,8 @@ def _leaf_count(data_type: DataType) -> int:
     return 1
 
 
-def _row_index(frame: DataFrame) -> Column:
+def row_index(frame: DataFrame) -> Column:
+    """The position of each row in its file, of a frame that comes straight from files."""
     if ROW_INDEX_COLUMN in frame.columns:
         return frame[ROW_INDEX_COLUMN]
     return frame.metadataColumn("_metadata").getField("row_index")

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import BinaryType, StructType
 
+from anabranch.protocol.hive_paths import partition_path
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.file_listing import file_root
@@ -157,7 +158,8 @@ def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:
 def _output_root(request: WriteRequest) -> str:
     root = file_root(request.table_root)
     if not request.properties.randomize_file_prefixes:
-        return root
+        directory = partition_path(request.partition_values or {})
+        return f"{root}/{directory}" if directory else root
     # One prefix a write: Spark's commit protocol knows of none for each file.
     length = request.properties.random_prefix_length
     return f"{root}/{''.join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))}"

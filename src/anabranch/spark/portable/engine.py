@@ -5,10 +5,14 @@ Slower than the native engine, with the same answers. Python workers need anabra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.spark.engine import ScanRequest, WriteRequest, WrittenFiles
+from anabranch.predicates.expressions import Predicate
+from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
 from anabranch.spark.portable.file_layouts import FileLayouts
+from anabranch.spark.portable.rewrite import rewrite_file
 from anabranch.spark.portable.scan import PortableScan
 from anabranch.spark.portable.versions_read import versions_read
 from anabranch.spark.portable.write import write_files
@@ -30,5 +34,12 @@ class PortableEngine:
     def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
         return versions_read(frame, table_root)
 
+    def predicates_read(self, frame: DataFrame, table_root: str) -> Sequence[Predicate] | None:
+        # No public API tells how a query filters what it reads.
+        return None if self.versions_read(frame, table_root) else ()
+
     def write(self, request: WriteRequest) -> WrittenFiles:
         return write_files(self._spark, request)
+
+    def rewrite(self, request: RewriteRequest) -> RewrittenFile:
+        return rewrite_file(self._spark, request)

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, NullType, StructField, StructType
 
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.spark.dictionary_filters import filter_options
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import file_root, listing_of
 from anabranch.spark.hidden_rows import descriptors_at, load_all
@@ -101,7 +102,7 @@ class PortableScan:
         return frame.select(*self._table_columns(group, data_schema))
 
     def _parquet(self, group: FileGroup, data_schema: StructType) -> DataFrame:
-        schema, options = data_schema, {**dict(self._request.options), **_READ_OPTIONS}
+        schema, options = data_schema, {**dict(self._request.options), **_READ_OPTIONS, **filter_options(data_schema)}
         options[MARK_OPTION] = mark(self._request.version, self._request.table_root)
         if group.by_directory:
             schema = StructType([*schema.fields, *self._directory_fields()])

@@ -21,9 +21,10 @@ from anabranch.spark.portable.projection import column
 from anabranch.spark.portable.write_task import WriteTask
 from anabranch.spark.void_columns import dropped_void
 
-_RESULT = (
+ADD_COLUMNS = (
     "path string, partition_values map<string, string>, size long, modification_time long, num_rows long, stats string"
 )
+"""What a write task gives back, as Spark spells types; `WRITTEN_FILES` to Arrow."""
 _CODEC_SETTING = "spark.sql.parquet.compression.codec"
 _CODECS = {
     "none": "none",
@@ -58,10 +59,11 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
         properties=request.properties,
         file_system=storage_options(spark, request.table_root, request.options),
         options=request.options,
-        codec=spark.conf.get(_CODEC_SETTING),
+        codec=session_codec(spark),
         max_records_per_file=request.max_records_per_file,
+        partition_values=request.partition_values,
     )
-    written = frame.mapInArrow(task, _RESULT).toArrow()
+    written = frame.mapInArrow(task, ADD_COLUMNS).toArrow()
     adds = sorted(adds_of(written), key=lambda add: add.path)
     return WrittenFiles(
         adds=tuple(adds),
@@ -82,8 +84,11 @@ def write_task(
     codec: str | None = None,
     max_records_per_file: int | None = None,
     open_files_max: int = 1,
+    partition_values: Mapping[str, str | None] | None = None,
 ) -> WriteTask:
     """Writes rows of `schema`, the table's without void. `codec` is used where neither options nor table name one.
+
+    With `partition_values`, all rows belong to that partition, and `schema` is without partition columns.
 
     Raises `InvalidOptionError`.
     """
@@ -101,9 +106,15 @@ def write_task(
         string_prefix_length=properties.string_prefix_length,
         compression=_compression(options, properties, codec),
         random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else None,
-        max_records_per_file=max_records_per_file,
+        max_records_per_file=max_records_per_file or None,
         open_files_max=open_files_max,
+        partition_values=partition_values,
     )
+
+
+def session_codec(spark: SparkSession) -> str | None:
+    """The compression that the session asks for."""
+    return spark.conf.get(_CODEC_SETTING)
 
 
 def adds_of(written: pa.Table | pa.RecordBatch) -> list[AddFile]:

@@ -66,6 +66,8 @@ class WriteTask:
     max_records_per_file: int | None
     open_files_max: int = 1
     """How many partitions are written at once; 1 is enough where rows come sorted by partition."""
+    partition_values: Mapping[str, str | None] | None = None
+    """Of all rows, where these do not say them themselves."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = _TaskWriter(self)
@@ -84,6 +86,9 @@ class WriteTask:
             for index, field in zip(self.data_columns, self.file_schema, strict=True)
         ]
         stored = pa.RecordBatch.from_arrays(arrays, schema=self.file_schema)
+        if self.partition_values is not None:
+            yield dict(self.partition_values), stored
+            return
         edges = _run_starts([batch.column(index) for index, _ in self.partition_columns.values()], batch.num_rows)
         for start, end in zip(edges, [*edges[1:], batch.num_rows], strict=True):
             values = {

@@ -1,0 +1,75 @@
+"""DELETE: rows that satisfy a condition leave the table."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+
+from anabranch.commands.changed_rows import found_rows, older_version_read, question, record, satisfying, whole_files
+from anabranch.commands.row_changes import take_out
+from anabranch.commands.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_keeps_no_history_of_rows,
+    check_may_change_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.operation import Operation
+
+
+def delete(
+    handle: TableHandle,
+    condition: Column | str | None = None,
+    *,
+    alias: str | None = None,
+    conflict_retries: int | None = None,
+) -> Outcome:
+    """Remove the rows for which `condition` is true; all rows where there is none.
+
+    Raises Spark's `AnalysisException` for a condition that makes no sense, `AppendOnlyTableError`, the exceptions of
+    `errors.conflicts`, and those of `errors.commits`.
+    """
+    return execute(handle, lambda: prepare_delete(handle, condition, alias=alias), conflict_retries=conflict_retries)
+
+
+def prepare_delete(handle: TableHandle, condition: Column | str | None = None, *, alias: str | None = None) -> Prepared:
+    """All of a DELETE but its commit."""
+    return _prepared(handle, condition, alias, handle.latest())
+
+
+def _prepared(handle: TableHandle, condition: Column | str | None, alias: str | None, snapshot: Snapshot) -> Prepared:
+    watch = Stopwatch(handle)
+    check_may_change_rows(handle, snapshot, "DELETE")
+    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+    operation = Operation(name="DELETE", parameters={"predicate": [] if asked is None else [asked.text]})
+    transaction = handle.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    asking = question(target, asked)
+    rows = whole_files(target, asking.wholly)
+    with watch.measured("scanTimeMs"):
+        if asking.doubtful.any():
+            read = target.read(asking.doubtful)
+            frame = satisfying(read, asked)
+            if asked is not None and asked.asks_other_rows:
+                older = older_version_read(target, frame)
+                if older is not None:
+                    return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
+            rows += found_rows(read, frame)
+    if any(each.positions is not None for each in rows):
+        check_keeps_no_history_of_rows(handle, snapshot, "DELETE")
+    record(transaction, target, asking, rows)
+    with watch.measured("rewriteTimeMs"):
+        changes = take_out(target, rows, by_vectors=uses_vectors(snapshot))
+    deleted = {} if changes.num_rows is None else {"numDeletedRows": changes.num_rows}
+    return Prepared(
+        transaction,
+        changes.actions(),
+        num_affected_rows=changes.num_rows or 0,
+        deleted_rows=changes.deleted_rows,
+        metrics={**changes.metrics(), **deleted, **watch.metrics("scanTimeMs", "rewriteTimeMs")},
+    )

@@ -1,0 +1,163 @@
+"""A statement that changes rows: checked, prepared by Spark jobs, committed, and done again if the user wants that."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from anabranch.commands.table_access import TableHandle
+from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.commits import AppendOnlyTableError
+from anabranch.protocol.actions import Action
+from anabranch.protocol.features import active, check_writable
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.re_execution import Attempt, re_executed
+from anabranch.transaction.read_set import FileKey
+from anabranch.transaction.transaction import Transaction
+
+RETRIES_SETTING = "spark.anabranch.conflictRetries"
+"""How often a statement that lost to a true conflict is executed again; by default never."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a statement did."""
+
+    committed: CommittedVersion | None
+    """None where there was nothing to change."""
+    num_affected_rows: int
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Of a statement that affects rows in several ways, rows by way: `updated`, `deleted`, `inserted`."""
+
+
+class Prepared:
+    """A statement whose jobs have run and whose files are written: all but its commit.
+
+    Rows that Spark keeps for it are let go when it is closed; use it in a `with` block.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        actions: Sequence[Action],
+        *,
+        num_affected_rows: int,
+        deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+        metrics: Mapping[str, int | str] | None = None,
+        kept: Sequence[DataFrame] = (),
+    ) -> None:
+        self.transaction = transaction
+        self.actions = tuple(actions)
+        self.num_affected_rows = num_affected_rows
+        self.deleted_rows = dict(deleted_rows or {})
+        self.counts = dict(counts or {})
+        self.metrics = dict(metrics or {})
+        self._kept = tuple(kept)
+
+    def commit(self, attempt: Attempt = Attempt()) -> Outcome:  # noqa: B008 - a frozen value
+        """Land it, behind whoever came first; nothing is committed where nothing changes.
+
+        Raises as `Transaction.commit` does.
+        """
+        committed = None
+        if self.actions:
+            committed = self.transaction.commit(
+                self.actions,
+                deleted_rows=self.deleted_rows,
+                metrics={**self.metrics, **attempt.metrics()},
+                tags=attempt.tags(),
+            )
+        return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
+
+    def close(self) -> None:
+        """Let go of what Spark keeps."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def execute(handle: TableHandle, prepare: Callable[[], Prepared], *, conflict_retries: int | None = None) -> Outcome:
+    """Prepare a statement and commit it; after a conflict, as often again as the user allows.
+
+    `conflict_retries` goes before the session's setting.
+    """
+
+    def run(attempt: Attempt) -> Outcome:
+        with prepare() as prepared:
+            return prepared.commit(attempt)
+
+    session = handle.session
+    return re_executed(
+        run,
+        retries_max=retries_allowed(handle, conflict_retries),
+        random=session.random,
+        sleep=session.clock.sleep_ms,
+    )
+
+
+def retries_allowed(handle: TableHandle, given: int | None) -> int:
+    """How often a statement may be executed again."""
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            problem = "it is a number of times, 0 or more"
+            raise InvalidArgumentError(argument="conflictRetries", value=str(given), problem=problem)
+        return given
+    text = (handle.session.setting(RETRIES_SETTING) or "0").strip()
+    if not text.isdecimal():
+        raise InvalidOptionError(option=RETRIES_SETTING, value=text, problem="it is a number of times, 0 or more")
+    return int(text)
+
+
+def check_may_change_rows(handle: TableHandle, snapshot: Snapshot, operation: str) -> None:
+    """Raises a typed error where rows of the table may not be deleted or changed, or not by anabranch."""
+    check_writable(snapshot.protocol, table=handle.label)
+    if snapshot.properties.append_only:
+        raise AppendOnlyTableError(table=handle.label, operation=operation)
+
+
+def check_keeps_no_history_of_rows(handle: TableHandle, snapshot: Snapshot, operation: str) -> None:
+    """Raises `UnsupportedOperationError` where the commit would have to say more of each row than its new values."""
+    for feature, what in (("changeDataFeed", "a change data feed"), ("rowTracking", "row tracking")):
+        if active(snapshot.protocol, feature, properties=snapshot.properties, schema=snapshot.schema):
+            raise UnsupportedOperationError(operation=f"{operation} on {handle.label}, a table with {what}")
+
+
+def uses_vectors(snapshot: Snapshot) -> bool:
+    """Whether rows are deleted by vectors, so that files stay as they are."""
+    return active(snapshot.protocol, "deletionVectors", properties=snapshot.properties)
+
+
+class Stopwatch:
+    """Milliseconds of the parts of a statement, for its metrics."""
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._clock = handle.session.clock
+        self._begin = self._clock.now_ms()
+        self.parts: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Add the time of the block to the part of that name."""
+        begin = self._clock.now_ms()
+        yield
+        self.parts[name] = self.parts.get(name, 0) + self._clock.now_ms() - begin
+
+    def metrics(self, *names: str) -> dict[str, int]:
+        """`executionTimeMs` of everything so far, and the named parts."""
+        total = self._clock.now_ms() - self._begin
+        return {"executionTimeMs": total, **{name: self.parts.get(name, 0) for name in names}}

@@ -1,0 +1,140 @@
+"""UPDATE: rows that satisfy a condition get new values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
+
+from anabranch.commands.assignments import Assignments, Value, assignments
+from anabranch.commands.changed_rows import found_rows, older_version_read, question, record, satisfying, whole_files
+from anabranch.commands.row_changes import take_out, write_new_rows
+from anabranch.commands.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_keeps_no_history_of_rows,
+    check_may_change_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.commands.write_target import store_assignment
+from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions import ask_other_rows
+from anabranch.spark.conforming import conform
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.keeping_rows import kept
+from anabranch.spark.row_checks import typed_violations
+from anabranch.spark.table_identifiers import quote
+from anabranch.transaction.operation import Operation
+
+_POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
+
+
+def update(
+    handle: TableHandle,
+    given: Mapping[str, Value],
+    condition: Column | str | None = None,
+    *,
+    alias: str | None = None,
+    conflict_retries: int | None = None,
+) -> Outcome:
+    """Set columns of the rows for which `condition` is true; of all rows where there is none.
+
+    Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
+    that does not fit (`errors.constraints`), `AppendOnlyTableError`, the exceptions of `errors.conflicts`, and those
+    of `errors.commits`.
+    """
+    return execute(
+        handle, lambda: prepare_update(handle, given, condition, alias=alias), conflict_retries=conflict_retries
+    )
+
+
+def prepare_update(
+    handle: TableHandle, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: str | None = None
+) -> Prepared:
+    """All of an UPDATE but its commit."""
+    return _prepared(handle, given, condition, alias, handle.latest())
+
+
+def _prepared(
+    handle: TableHandle,
+    given: Mapping[str, Value],
+    condition: Column | str | None,
+    alias: str | None,
+    snapshot: Snapshot,
+) -> Prepared:
+    watch = Stopwatch(handle)
+    check_may_change_rows(handle, snapshot, "UPDATE")
+    check_keeps_no_history_of_rows(handle, snapshot, "UPDATE")
+    setting = assignments(given, snapshot.schema, table=handle.label, alias=alias)
+    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+    operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
+    transaction = handle.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    asking = question(target, asked)
+    read = target.read(asking.candidates)
+    changed = _changed(target, satisfying(read, asked), setting)
+    if ask_other_rows(changed, [*setting.values.values(), *([] if asked is None else [asked.condition])]):
+        older = older_version_read(target, changed)
+        if older is not None:
+            return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
+        transaction.record_whole_table()
+    if not asking.candidates.any():
+        record(transaction, target, asking, ())
+        return Prepared(transaction, (), num_affected_rows=0)
+    # Computed once: what is written is what was marked, whatever the expressions are.
+    changed = kept(changed)
+    try:
+        with watch.measured("scanTimeMs"), typed_violations():
+            rows = found_rows(read, changed) if asking.doubtful.any() else whole_files(target, asking.wholly)
+        record(transaction, target, asking, rows)
+        with watch.measured("rewriteTimeMs"):
+            written = write_new_rows(target, changed) if rows else None
+            changes = take_out(target, rows, by_vectors=uses_vectors(snapshot))
+    except BaseException:
+        changed.unpersist()
+        raise
+    num_updated = 0 if written is None else written.num_rows
+    return Prepared(
+        transaction,
+        changes.actions(written),
+        num_affected_rows=num_updated,
+        deleted_rows=changes.deleted_rows,
+        metrics={
+            **changes.metrics(written),
+            "numUpdatedRows": num_updated,
+            **watch.metrics("scanTimeMs", "rewriteTimeMs"),
+        },
+        kept=(changed,),
+    )
+
+
+def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
+    """The rows with their new values, as the table takes them, and their positions."""
+    snapshot, handle = target.snapshot, target.handle
+    # A generated column that is not set is computed anew.
+    given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
+    values = [setting.value(field, F.col(quote(field.name))).alias(field.name) for field in given]
+    rows = frame.select(*values, *_POSITION)
+    plan = plan_write(
+        StructType([field for field in rows.schema if field.name not in _POSITION]),
+        snapshot.schema,
+        rules_for(
+            WriteApi.CHANGED_ROWS,
+            overwriting=False,
+            merge_schema=False,
+            overwrite_schema=False,
+            policy=store_assignment(handle.session),
+        ),
+        table=handle.label,
+        constraints=snapshot.properties.constraints,
+        partition_columns=snapshot.partition_columns,
+    )
+    return conform(rows, plan, table=handle.label, keep=_POSITION)

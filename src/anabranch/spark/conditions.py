@@ -1,0 +1,180 @@
+"""What a user's condition asks of a table, before it is asked.
+
+Decides which files must be read, and whether the same question may be asked of other rows later: only then can single
+rows decide a race.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from anabranch.predicates.catalyst import from_catalyst
+from anabranch.predicates.expressions import Predicate, Truth, Unknown, conjunction
+from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.visibility import visible_schema
+from anabranch.spark.condition_plan import column_condition
+from anabranch.spark.condition_text import TextCondition, text_condition
+from anabranch.spark.physical_predicates import PhysicalNames
+from anabranch.spark.session_identity import is_connect
+
+_TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
+_QUERY = re.compile(r"subquery|\b(select|from|values|table)\b", re.IGNORECASE)
+_ROW_BY_ROW = frozenset({"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"})
+"""Operators whose input rows are those of their output, or more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCondition:
+    """A condition on rows of a table, as far as it is understood."""
+
+    condition: Column | str
+    """To hand to Spark; the clock in it stands still where it is text."""
+    text: str
+    """For people and the log: as it was written, where it was text."""
+    predicate: Predicate
+    """In physical names. True for every row that satisfies the condition, maybe for more."""
+    repeatable: bool
+    """Whether it tells the same of the same row, asked again later."""
+    asks_other_rows: bool
+    """Whether it holds a subquery, which may read anything."""
+
+
+def understood(
+    spark: SparkSession,
+    condition: Column | str,
+    *,
+    schema: StructType,
+    column_mapping: ColumnMappingMode,
+    alias: str | None = None,
+    now_ms: int,
+) -> ReadCondition:
+    """What `condition` asks of rows of a table of this schema, which it may call `alias`.
+
+    Raises Spark's `AnalysisException` for a condition that makes no sense for such rows.
+    """
+    names = PhysicalNames(schema, column_mapping)
+    asked: Column | str = condition
+    text = str(condition) if isinstance(condition, str) else column_text(condition)
+    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    words = None
+    if isinstance(condition, str):
+        words = text_condition(spark, condition, schema=schema, alias=alias, time_zone=zone, now_ms=now_ms)
+        asked = words.frozen
+    if is_connect(spark):
+        words = words or _column_words(spark, cast("Column", condition), schema, alias, zone)
+        return ReadCondition(
+            condition=asked,
+            text=text,
+            predicate=names.of(words.predicate),
+            repeatable=words.repeatable,
+            asks_other_rows=words.has_subquery,
+        )
+    execution = stand_in(spark, schema, alias).where(asked)._jdf.queryExecution()
+    return _resolved(spark, execution, names, asked=asked, text=text, zone=zone)
+
+
+def _column_words(
+    spark: SparkSession, condition: Column, schema: StructType, alias: str | None, zone: str
+) -> TextCondition:
+    def words_of(text: str) -> TextCondition:
+        # Its clock goes on, as the Column is sent as it is.
+        return text_condition(spark, text, schema=schema, alias=alias, time_zone=zone, now_ms=None)
+
+    tree = column_condition(spark, condition, is_steady_text=lambda text: words_of(text).repeatable)
+    predicate = Unknown(str(condition)) if tree.text is None else words_of(tree.text).predicate
+    return TextCondition(
+        frozen="",
+        predicate=Unknown(str(condition), opaque=True) if tree.has_subquery else predicate,
+        repeatable=tree.repeatable and not tree.has_subquery,
+        has_subquery=tree.has_subquery,
+    )
+
+
+def ask_other_rows(frame: DataFrame, values: Iterable[Column | str]) -> bool:
+    """Whether one of these expressions, which `frame` computes, holds a subquery. In doubt it does."""
+    spark = frame.sparkSession
+    if not is_connect(spark):
+        return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
+    # The client has them as they were written; nothing is resolved there.
+    client: Any = spark.client
+    texts = (value if isinstance(value, str) else str(cast("Any", value).to_plan(client)) for value in values)
+    return any(_QUERY.search(text) for text in texts)
+
+
+def _resolved(
+    spark: SparkSession, execution: Any, names: PhysicalNames, *, asked: Column | str, text: str, zone: str
+) -> ReadCondition:
+    resolved = execution.analyzed().condition()
+    jvm: Any = spark.sparkContext._jvm
+    if jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(resolved):
+        opaque = Unknown(text, opaque=True)
+        return ReadCondition(condition=asked, text=text, predicate=opaque, repeatable=False, asks_other_rows=True)
+    # The clock in a Column goes on: between now and the job it may strike midnight.
+    steady = not tells_the_time(resolved)
+    return ReadCondition(
+        condition=asked,
+        text=text if isinstance(asked, str) else str(resolved.sql()),
+        predicate=names.of(conjunction(passed_filters(execution.optimizedPlan(), zone))) if steady else Unknown(text),
+        repeatable=steady and bool(resolved.deterministic()),
+        asks_other_rows=False,
+    )
+
+
+def stand_in(spark: SparkSession, schema: StructType, alias: str | None) -> DataFrame:
+    """No rows of these columns, of which the optimizer does not know that there are none."""
+    empty = spark.sparkContext.emptyRDD()
+    frame = spark.createDataFrame(empty, _nullable(visible_schema(schema)))
+    return frame if alias is None else frame.alias(alias)
+
+
+def _nullable(schema: StructType) -> StructType:
+    """A column that allows no nulls lets the optimizer drop conditions; what they mean is the same."""
+    for field in schema.fields:
+        field.nullable = True
+    return schema
+
+
+def passed_filters(plan: Any, zone: str) -> list[Predicate]:
+    """The conditions that rows pass on their way up from the stand-in."""
+    found: list[Predicate] = []
+    while True:
+        name = str(plan.nodeName())
+        if name == "Filter":
+            condition = plan.condition()
+            found.append(_predicate(condition, zone))
+        if name == "LocalRelation":
+            return [Truth(False)]
+        if plan.children().isEmpty():
+            return found
+        if name not in _ROW_BY_ROW:
+            return [*found, Unknown(name)]
+        plan = plan.children().apply(0)
+
+
+def _predicate(condition: Any, zone: str) -> Predicate:
+    try:
+        return from_catalyst(condition.toJSON(), session_time_zone=zone, sql=condition.sql())
+    except Py4JError:
+        # Some expressions, such as functions in Python, cannot be written down.
+        return Unknown(str(condition.toString()))
+
+
+def tells_the_time(expression: Any) -> bool:
+    """Whether a resolved expression of the JVM reads the clock. In doubt it does."""
+    try:
+        nodes = expression.toJSON()
+    except Py4JError:
+        return True
+    return any(f'expressions.{name}"' in nodes for name in _TIME_CLASSES)
+
+
+def column_text(column: Column) -> str:
+    """The expression, as PySpark shows it to people."""
+    return str(column).removeprefix("Column<'").removesuffix("'>")

@@ -1,0 +1,85 @@
+"""A writer that changes rows: a process with a Spark session of its own, run as `python changer.py SCRATCH`.
+
+Reads tasks from standard input, one JSON object a line, and answers each with one on standard output: how often it
+succeeded and which conflicts it met.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.cli.demo_spark import small_session
+from anabranch.exceptions import DeltaConcurrentModificationException
+from anabranch.tables import DeltaTable
+
+Work = Callable[[SparkSession, DeltaTable, random.Random, int, int], None]
+
+
+def shift_own_rows(_: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Move an amount from one row of the writer's own to another: the sum stays."""
+    first, second = chance.sample(range(writer * 100, writer * 100 + 100), 2)
+    moved = f"CASE id WHEN {first} THEN n - {number + 1} ELSE n + {number + 1} END"
+    table.update(f"id IN ({first}, {second})", {"n": moved})
+
+
+def transfer(_: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Move an amount between any two accounts."""
+    first, second = chance.sample(range(10), 2)
+    amount = chance.randrange(1, 20)
+    table.update(f"id IN ({first}, {second})", {"n": f"CASE id WHEN {first} THEN n - {amount} ELSE n + {amount} END"})
+
+
+def count_up(_: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Add one to a counter that others count on too."""
+    table.update(f"id = {chance.randrange(3)}", {"n": "n + 1"})
+
+
+def upsert(spark: SparkSession, table: DeltaTable, chance: random.Random, writer: int, number: int) -> None:
+    """Insert keys that are not there, add to those that are."""
+    keys = chance.sample(range(12), 3)
+    source = spark.createDataFrame([(key, 1) for key in keys], "id long, n long")
+    merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll().execute()
+
+
+WORK: dict[str, Work] = {work.__name__: work for work in (shift_own_rows, transfer, count_up, upsert)}
+
+
+def main() -> None:
+    """Until standard input ends."""
+    scratch = Path(sys.argv[1])
+    spark = small_session(scratch.name, scratch=scratch, cores=1)
+    _say(ready=True)
+    for line in sys.stdin:
+        _say(**_perform(spark, json.loads(line)))
+    spark.stop()
+
+
+def _perform(spark: SparkSession, task: dict[str, Any]) -> dict[str, Any]:
+    table = DeltaTable.forPath(spark, task["table"])
+    chance = random.Random(task["seed"])
+    spark.conf.set("spark.anabranch.conflictRetries", task["retries"])
+    successes, conflicts = 0, []
+    for number in range(task["count"]):
+        try:
+            WORK[task["work"]](spark, table, chance, task["writer"], number)
+            successes += 1
+        except DeltaConcurrentModificationException as conflict:
+            conflicts.append(str(conflict))
+    return {"successes": successes, "conflicts": conflicts}
+
+
+def _say(**facts: Any) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

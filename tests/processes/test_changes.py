@@ -1,0 +1,171 @@
+"""Eight processes, each with a Spark session of its own, change the rows of one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.storage.local import LocalStore
+from anabranch.tables import DeltaTable
+from interop.readers import READERS
+from transaction.log_linter import lint
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+WRITERS = 8
+CHANGER = Path(__file__).with_name("changer.py")
+
+
+class Changers:
+    """The processes."""
+
+    def __init__(self, scratch: Path) -> None:
+        path = os.pathsep.join(filter(None, sys.path))
+        self.logs = [scratch / f"writer-{writer}.log" for writer in range(WRITERS)]
+        self.processes = []
+        for writer, log in enumerate(self.logs):
+            folder = scratch / f"writer-{writer}"
+            folder.mkdir()
+            with log.open("ab") as errors:
+                process = subprocess.Popen(
+                    [sys.executable, str(CHANGER), str(folder)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env={**os.environ, "PYTHONPATH": path},
+                )
+            self.processes.append(process)
+        for writer in range(WRITERS):
+            assert self.answer(writer) == {"ready": True}
+
+    def begin(self, work: str, table: str, *, count: int, retries: int = 0) -> None:
+        """Let all of them begin."""
+        for writer, process in enumerate(self.processes):
+            task = {"work": work, "table": table, "writer": writer, "seed": writer, "count": count, "retries": retries}
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(task) + "\n")
+            process.stdin.flush()
+
+    def end(self) -> list[dict[str, Any]]:
+        """What each of them did."""
+        return [self.answer(writer) for writer in range(WRITERS)]
+
+    def answer(self, writer: int) -> dict[str, Any]:
+        stdout = self.processes[writer].stdout
+        assert stdout is not None
+        line = stdout.readline()
+        assert line, self.logs[writer].read_text(errors="replace")[-3000:]
+        answer = json.loads(line)
+        assert isinstance(answer, dict)
+        return answer
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def changers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changers]:
+    started = Changers(tmp_path_factory.mktemp("changers"))
+    yield started
+    started.stop()
+
+
+def make(native: SparkSession, path: str, rows: int, amount: int) -> DeltaTable:
+    """Rows with ids from 0 and the same amount each, in one file."""
+    frame = native.range(0, rows, 1, 1).withColumn("n", F.lit(amount).cast("long"))
+    frame.write.format("delta").option("delta.checkpointInterval", "7").save(path)
+    return DeltaTable.forPath(native, path)
+
+
+def seen_by_all(path: str) -> dict[int, int]:
+    """`n` by id, where all readers must agree and each id be there once."""
+    found = {}
+    for name, read in READERS.items():
+        rows = read(path).select(["id", "n"]).to_pylist()
+        found[name] = {row["id"]: row["n"] for row in rows}
+        assert len(found[name]) == len(rows), f"{name} sees an id twice"
+    first, *others = found.values()
+    assert all(other == first for other in others)
+    return first
+
+
+def sums(native: SparkSession, path: str) -> set[tuple[int, int]]:
+    """The number of rows and their sum, at every version there is."""
+    last = DeltaTable.forPath(native, path).history(1).collect()[0].version
+    versions = [native.read.format("delta").option("versionAsOf", version).load(path) for version in range(last + 1)]
+    found = set()
+    for version in versions:
+        row = version.agg(F.count("*"), F.sum("n")).collect()[0]
+        found.add((row[0], row[1]))
+    return found
+
+
+def test_writers_of_different_rows_beside_a_loop_of_compactions(
+    native: SparkSession, changers: Changers, tmp_path: Path
+) -> None:
+    """Covers races 61, 89 and 90: no abort, no row lost, the sum the same at every version."""
+    path = str(tmp_path / "t")
+    table = make(native, path, WRITERS * 100, 1000)
+    changers.begin("shift_own_rows", path, count=4)
+    rounds = 0
+    while rounds < 3 or table.history(1).collect()[0].version < WRITERS * 4:
+        table.optimize().executeCompaction()
+        rounds += 1
+        if rounds > 200:
+            break
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    assert sum(answer["successes"] for answer in answers) == WRITERS * 4
+    assert sums(native, path) == {(WRITERS * 100, WRITERS * 100 * 1000)}
+    operations = [row.operation for row in table.history().collect()]
+    assert operations.count("UPDATE") == WRITERS * 4
+    assert operations.count("OPTIMIZE") >= 1
+    assert set(seen_by_all(path)) == set(range(WRITERS * 100))
+    assert lint(LocalStore(path)) == []
+
+
+def test_transfers_between_accounts(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
+    """Money is neither made nor lost, whoever wins."""
+    path = str(tmp_path / "t")
+    table = make(native, path, 10, 500)
+    changers.begin("transfer", path, count=3)
+    answers = changers.end()
+    successes = sum(answer["successes"] for answer in answers)
+    assert successes + sum(len(answer["conflicts"]) for answer in answers) == WRITERS * 3
+    assert successes >= 3
+    assert sums(native, path) == {(10, 5000)}
+    assert table.history(1).collect()[0].version == successes
+    assert sum(seen_by_all(path).values()) == 5000
+
+
+def test_counters_with_execution_again(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    make(native, path, 3, 0)
+    changers.begin("count_up", path, count=2, retries=50)
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    assert sum(seen_by_all(path).values()) == WRITERS * 2
+    assert lint(LocalStore(path)) == []
+
+
+def test_upserts_of_the_same_keys(native: SparkSession, changers: Changers, tmp_path: Path) -> None:
+    """No key is there twice, and what was acknowledged was added once."""
+    path = str(tmp_path / "t")
+    make(native, path, 0, 0)
+    changers.begin("upsert", path, count=2, retries=50)
+    answers = changers.end()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    assert sum(seen_by_all(path).values()) == WRITERS * 2 * 3
+    assert lint(LocalStore(path)) == []

@@ -1,0 +1,194 @@
+"""`DeltaTable.delete`."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.commits import AppendOnlyTableError
+from anabranch.tables import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def make(
+    delta: SparkSession, path: str, frame: DataFrame, *, by: tuple[str, ...] = (), **properties: str
+) -> DeltaTable:
+    """A table of these rows, in as many files as the frame has partitions."""
+    writer = frame.write.format("delta").partitionBy(*by)
+    for name, value in properties.items():
+        writer = writer.option("delta." + name, value)
+    writer.save(path)
+    return DeltaTable.forPath(delta, path)
+
+
+def ids(table: DeltaTable) -> list[int]:
+    return sorted(row.id for row in table.toDF().select("id").collect())
+
+
+def metrics(table: DeltaTable) -> dict[str, str]:
+    found = table.history(1).collect()[0].operationMetrics
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture(params=["vectors", "copy on write"])
+def vectors(request: pytest.FixtureRequest) -> str:
+    return "true" if request.param == "vectors" else "false"
+
+
+def test_rows_that_satisfy_a_condition_go(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors=vectors)
+    table.delete("id % 10 = 3")
+    assert ids(table) == [id_ for id_ in range(20) if id_ % 10 != 3]
+    table.delete(F.col("id") > 15)
+    table.alias("t").delete("t.id < 2")
+    assert ids(table) == [id_ for id_ in range(2, 16) if id_ % 10 != 3]
+    assert [row.operation for row in table.history().collect()] == ["DELETE", "DELETE", "DELETE", "WRITE"]
+    assert table.history(1).collect()[0].operationParameters == {"predicate": '["t.id < 2"]'}
+
+
+def test_metrics_with_vectors(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(0, 20, 1, 2))
+    table.delete("id IN (3, 13)")
+    table.delete("id = 4 OR id >= 10")
+    told = metrics(table)
+    assert told["numDeletedRows"] == "10"
+    assert (told["numRemovedFiles"], told["numAddedFiles"], told["numCopiedRows"]) == ("1", "0", "0")
+    assert told["numDeletionVectorsAdded"] == told["numDeletionVectorsUpdated"] == "1"
+    assert told["numDeletionVectorsRemoved"] == "2", "the vector of the file that is gone counts as removed"
+    assert int(told["numRemovedBytes"]) > 0
+    assert {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "numAddedChangeFiles", "numAddedBytes"} <= told.keys()
+
+
+def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors="false")
+    table.delete("id = 3")
+    told = metrics(table)
+    assert (told["numDeletedRows"], told["numCopiedRows"]) == ("1", "9")
+    assert (told["numRemovedFiles"], told["numAddedFiles"], told["numDeletionVectorsAdded"]) == ("1", "1", "0")
+
+
+def test_nothing_to_delete_commits_nothing(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(3))
+    table.delete("id > 100")
+    table.delete("id IS NULL")
+    table.delete("false")
+    assert table.history().count() == 1
+
+
+def test_all_rows(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(delta, path, delta.range(0, 6, 1, 2), enableDeletionVectors=vectors)
+    table.delete("id < 2")
+    table.delete()
+    assert ids(table) == []
+    assert metrics(table)["numDeletedRows"] == "4"
+    assert table.detail().collect()[0].numFiles == 0
+    table.delete()
+    assert table.history().count() == 3
+
+
+def test_partitions_go_without_a_look_at_their_rows(delta: SparkSession, path: str, vectors: str) -> None:
+    frame = delta.range(12).withColumn("part", F.col("id") % 3)
+    table = make(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
+    table.delete("part = 1")
+    assert ids(table) == [0, 2, 3, 5, 6, 8, 9, 11]
+    assert metrics(table)["numDeletedRows"] == "4"
+    table.delete("part = 2 AND id > 5")
+    assert ids(table) == [0, 2, 3, 5, 6, 9]
+
+
+def test_nested_columns_and_odd_names(delta: SparkSession, path: str, vectors: str) -> None:
+    """Covers race 31's conditions: struct, array and map columns."""
+    frame = delta.range(6).select(
+        "id",
+        F.struct(F.col("id").alias("x y"), F.lit("a").alias("b")).alias("s"),
+        F.array("id", F.lit(7)).alias("a"),
+        F.create_map(F.lit("k"), F.col("id")).alias("m"),
+        F.col("id").alias("a.b"),
+    )
+    table = make(delta, path, frame, **{"enableDeletionVectors": vectors, "columnMapping.mode": "name"})
+    table.delete("s.`x y` = 1")
+    table.delete("array_contains(a, 2)")
+    table.delete(F.col("m")["k"] == 3)
+    table.delete("`a.b` = 4")
+    assert ids(table) == [0, 5]
+    assert table.toDF().where("s.b = 'a'").count() == 2
+
+
+def test_nulls_stay(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(
+        delta, path, delta.sql("SELECT * FROM VALUES (1), (2), (NULL) AS t(id)"), enableDeletionVectors=vectors
+    )
+    table.delete("id <> 1")
+    assert {row.id for row in table.toDF().collect()} == {1, None}
+    table.delete("id IS NULL")
+    assert ids(table) == [1]
+
+
+def test_subqueries(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(delta, path, delta.range(6), enableDeletionVectors=vectors)
+    delta.createDataFrame([(1,), (4,)], "k long").createOrReplaceTempView("gone")
+    table.delete("id IN (SELECT k FROM gone)")
+    assert ids(table) == [0, 2, 3, 5]
+    table.alias("t").delete("EXISTS (SELECT 1 FROM gone WHERE k = t.id + 1)")
+    assert ids(table) == [2, 5]
+
+
+def test_conditions_that_differ_each_time(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(delta, path, delta.range(100), enableDeletionVectors=vectors)
+    table.delete("rand() < 0.5")
+    assert table.toDF().count() == 100 - int(metrics(table)["numDeletedRows"])
+
+
+def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
+    today = datetime.date.today()
+    days = [(today - datetime.timedelta(days=back),) for back in (3, 1, 0)]
+    table = make(delta, path, delta.createDataFrame(days, "day date"))
+    table.delete("day < current_date() - INTERVAL 2 DAYS")
+    table.delete("day < date_sub(now(), 0) AND current_timestamp() > TIMESTAMP'2020-01-01 00:00:00'")
+    assert table.toDF().count() == 1
+    assert "current_date()" in table.history(2).collect()[1].operationParameters["predicate"]
+
+
+def test_what_makes_no_sense_is_refused(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(3))
+    with pytest.raises(AnalysisException, match="nope"):
+        table.delete("nope = 1")
+    with pytest.raises(AnalysisException):
+        table.delete("id")
+    with pytest.raises(AnalysisException):
+        table.delete("id = = 1")
+    with pytest.raises(TypeError, match="condition"):
+        table.delete(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="conflictRetries"):
+        table.delete("id = 1", conflictRetries=-1)
+    assert table.history().count() == 1
+
+
+def test_append_only_tables_are_left_alone(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(3), appendOnly="true")
+    with pytest.raises(AppendOnlyTableError):
+        table.delete("id = 1")
+    assert ids(table) == [0, 1, 2]
+
+
+def test_a_change_feed_is_not_left_incomplete(delta: SparkSession, path: str) -> None:
+    table = make(delta, path, delta.range(0, 4, 1, 1), enableChangeDataFeed="true")
+    with pytest.raises(UnsupportedOperationError, match="change data feed"):
+        table.delete("id = 1")
+    assert ids(table) == [0, 1, 2, 3]
+    table.delete()
+    assert ids(table) == []
+
+
+def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) -> None:
+    table = make(delta, path, delta.range(0, 10, 1, 1), dataSkippingNumIndexedCols="0", enableDeletionVectors=vectors)
+    table.delete("id = 3")
+    table.delete("id >= 5")
+    assert ids(table) == [0, 1, 2, 4]

@@ -1,0 +1,294 @@
+"""Statements that lose a race on Spark: prepared, then another lands, then they commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.commands.delete import delete, prepare_delete
+from anabranch.commands.statement import Prepared, execute
+from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.update import prepare_update, update
+from anabranch.errors.conflicts import ConflictReason
+from anabranch.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    DeltaConcurrentModificationException,
+)
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.tables import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def table_of(
+    delta: SparkSession, path: str, *, rows: int = 20, by: tuple[str, ...] = (), **properties: str
+) -> TableHandle:
+    """Rows `id`, `n = id`, `part = id % 2`, all of one partition in one file."""
+    frame = delta.range(0, rows, 1, 1).select("id", F.col("id").alias("n"), (F.col("id") % 2).alias("part"))
+    writer = frame.write.format("delta").partitionBy(*by)
+    for name, value in properties.items():
+        writer = writer.option("delta." + name, value)
+    writer.save(path)
+    return table_at(DeltaSession.of(delta), path)
+
+
+def land(prepared: Prepared) -> None:
+    with prepared:
+        prepared.commit()
+
+
+def lose(prepared: Prepared, error: type[DeltaConcurrentModificationException]) -> DeltaConcurrentModificationException:
+    with prepared, pytest.raises(error) as raised:
+        prepared.commit()
+    return raised.value
+
+
+def values(delta: SparkSession, path: str) -> dict[int, int]:
+    found = delta.read.format("delta").load(path).collect()
+    assert len({row.id for row in found}) == len(found), "no row is there twice"
+    return {row.id: row.n for row in found}
+
+
+def append(delta: SparkSession, path: str, *given: tuple[int, int]) -> None:
+    frame = delta.createDataFrame([(id_, n, id_ % 2) for id_, n in given], "id long, n long, part long")
+    frame.write.format("delta").mode("append").save(path)
+
+
+@pytest.mark.parametrize("by", [(), ("part",)], ids=["one file", "partitioned"])
+def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[str, ...]) -> None:
+    """Covers races 1, 3 and 61 on Spark."""
+    handle = table_of(delta, path, by=by)
+    ours = prepare_delete(handle, "id = 3")
+    other = prepare_update(handle, {"n": "n + 100"}, "id IN (5, 7)")
+    delete(handle, "id = 1")
+    update(handle, {"n": "n + 100"}, "id = 9")
+    land(ours)
+    land(other)
+    expected = {id_: id_ + (100 if id_ in (5, 7, 9) else 0) for id_ in range(20) if id_ not in (1, 3)}
+    assert values(delta, path) == expected
+
+
+def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
+    """Covers race 2 on Spark."""
+    handle = table_of(delta, path)
+    ours = prepare_delete(handle, "id IN (2, 3)")
+    delete(handle, "id = 3")
+    lost = lose(ours, ConcurrentDeleteDeleteException)
+    assert lost.reason is ConflictReason.ROW_LEVEL_CHANGES
+    assert lost.version == 1
+    assert lost.operation == "DELETE"
+    assert any("id = 3" in key for key in lost.example_keys), lost.example_keys
+    assert 2 in values(delta, path)
+
+
+@pytest.mark.parametrize("first", ["update", "delete"])
+def test_an_update_and_a_delete_of_one_row(delta: SparkSession, path: str, first: str) -> None:
+    """Covers races 4 and 5 on Spark."""
+    handle = table_of(delta, path)
+    if first == "update":
+        ours = prepare_delete(handle, "id = 4")
+        update(handle, {"part": "9"}, "id = 4")
+    else:
+        ours = prepare_update(handle, {"n": "0"}, "id = 4")
+        delete(handle, "id = 4")
+    lose(ours, ConcurrentDeleteDeleteException)
+
+
+def test_a_row_moves_into_our_condition(delta: SparkSession, path: str) -> None:
+    """Covers race 15 on Spark: merging disjoint vectors would not be enough."""
+    handle = table_of(delta, path)
+    ours = prepare_delete(handle, "n >= 100")
+    update(handle, {"n": "n + 100"}, "id = 4")
+    assert ours.actions == ()
+    second = prepare_update(handle, {"part": "9"}, "n = 5 OR n = 200")
+    update(handle, {"n": "200"}, "id = 6")
+    lost = lose(second, ConcurrentAppendException)
+    assert any("n = 200" in key for key in lost.example_keys), lost.example_keys
+
+
+def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) -> None:
+    """Covers races 17 and 19 on Spark: the condition is asked of the winner's rows, by Spark, as it was written."""
+    handle = table_of(delta, path)
+    ours = prepare_update(handle, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
+    update(handle, {"n": "n + 1"}, "id = 6")
+    append(delta, path, (40, 8))
+    land(ours)
+    assert values(delta, path) == {id_: id_ for id_ in range(20)} | {5: -1, 6: 7, 40: 8}
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_a_blind_append_of_rows_that_match(delta: SparkSession, path: str, level: str) -> None:
+    """Covers race 18 on Spark."""
+    handle = table_of(delta, path, isolationLevel=level)
+    ours = prepare_delete(handle, "n < 2")
+    append(delta, path, (50, 1))
+    if level == "Serializable":
+        lost = lose(ours, ConcurrentAppendException)
+        assert any("id = 50" in key for key in lost.example_keys), lost.example_keys
+    else:
+        land(ours)
+        assert {0, 1}.isdisjoint(values(delta, path))
+        assert values(delta, path)[50] == 1
+
+
+def test_nested_conditions_are_judged_by_rows(delta: SparkSession, path: str) -> None:
+    """Covers race 31: conditions on a struct, an array and a map."""
+    frame = delta.range(0, 8, 1, 1).select(
+        "id",
+        F.struct("id").alias("s"),
+        F.array("id").alias("a"),
+        F.create_map(F.lit("k"), F.col("id")).alias("m"),
+    )
+    frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
+    handle = table_at(DeltaSession.of(delta), path)
+    for condition, row in (("s.id = 1", 1), ("array_contains(a, 2)", 2), ("m['k'] = 3", 3)):
+        ours = prepare_delete(handle, condition)
+        delete(handle, f"id = {row + 3}")
+        frame.where("id = 0").withColumn("id", F.col("id") + 100 + row).write.format("delta").mode("append").save(path)
+        land(ours)
+        hit = prepare_delete(handle, condition.replace(str(row), "7"))
+        frame.where("id = 7").withColumn("id", F.col("id") + 100).write.format("delta").mode("append").save(path)
+        lose(hit, ConcurrentAppendException)
+        delete(handle, "id = 107")
+    assert {row.id for row in handle_rows(delta, path)} == {0, 7, 101, 102, 103}
+
+
+def handle_rows(delta: SparkSession, path: str) -> list[object]:
+    return list(delta.read.format("delta").load(path).collect())
+
+
+def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None:
+    """Covers race 35: -0.0, NaN, and text that differs by trailing spaces of CHAR."""
+    DeltaTable.create(delta).location(path).addColumn("id", "INT").addColumn("x", "DOUBLE").addColumn(
+        "c", "CHAR(3)"
+    ).property("delta.isolationLevel", "Serializable").execute()
+
+    def insert(id_: int, x: str, c: str) -> None:
+        rows = delta.createDataFrame([(id_, float(x), c)], "id int, x double, c string")
+        rows.coalesce(1).write.format("delta").mode("append").save(path)
+
+    insert(1, "1.5", "b")
+    handle = table_at(DeltaSession.of(delta), path)
+    for number, (condition, hit, miss) in enumerate(
+        [
+            ("x = 0.0 OR id = 1", ("-0.0", "q"), ("2.0", "q")),
+            ("x > 1e308 OR id = 1", ("NaN", "q"), ("1e307", "q")),
+            ("c = 'a' OR id = 1", ("9.0", "a"), ("9.0", "aa")),
+        ]
+    ):
+        ours = prepare_update(handle, {"x": "x"}, condition)
+        insert(10 + number, *miss)
+        land(ours)
+        ours = prepare_update(handle, {"x": "x"}, condition)
+        insert(20 + number, *hit)
+        lose(ours, ConcurrentAppendException)
+
+
+def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -> None:
+    """Covers race 30: what `current_date()` meant when the table was read, it means for the winner's rows too."""
+    frame = delta.sql("SELECT 1L AS id, DATE'2000-01-01' AS day")
+    frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
+    handle = table_at(DeltaSession.of(delta), path)
+    ours = prepare_delete(handle, "day < current_date()")
+    (scan,) = ours.transaction.reads().scans
+    assert scan.again is not None
+    delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
+    land(ours)
+    assert [row.id for row in handle_rows(delta, path)] == [2]
+
+
+@pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])
+def test_conditions_that_cannot_be_asked_again(delta: SparkSession, path: str, condition: str) -> None:
+    """Covers races 24 and 29 on Spark: whatever changes may matter to them."""
+    handle = table_of(delta, path)
+    ours = prepare_delete(handle, condition)
+    update(handle, {"n": "0"}, "id = 19")
+    lose(ours, DeltaConcurrentModificationException)
+    assert len(values(delta, path)) == 20
+
+
+def test_write_skew(delta: SparkSession, path: str) -> None:
+    """Covers race 25 on Spark: each of two doctors may leave while the other stays."""
+    frame = delta.createDataFrame([(1, True), (2, True)], "id long, duty boolean")
+    frame.coalesce(1).write.format("delta").save(path)
+    handle = table_at(DeltaSession.of(delta), path)
+    delta.read.format("delta").load(path).createOrReplaceTempView("on_call")
+
+    def leave(doctor: int) -> Mapping[str, str]:
+        return {"duty": f"(SELECT count(*) FROM on_call WHERE duty AND id <> {doctor}) = 0"}
+
+    ours = prepare_update(handle, leave(1), "id = 1")
+    update(handle, leave(2), "id = 2")
+    lose(ours, DeltaConcurrentModificationException)
+
+
+def test_an_old_frame_in_a_subquery_is_a_read(delta: SparkSession, path: str) -> None:
+    """What landed between the frame and the statement counts as a winner."""
+    if DeltaSession.of(delta).is_connect:
+        pytest.skip("a temporary view hides what it reads from a client")
+    handle = table_of(delta, path)
+    delta.read.format("delta").load(path).createOrReplaceTempView("before")
+    update(handle, {"n": "50"}, "id = 1")
+    ours = prepare_delete(handle, "id = (SELECT max(n) FROM before)")
+    lose(ours, DeltaConcurrentModificationException)
+
+
+def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
+    handle = table_of(delta, path, by=("part",), enableDeletionVectors="false")
+    ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
+    update(handle, {"n": "0"}, "part = 1 AND id = 3")
+    land(ours)
+    ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
+    update(handle, {"n": "0"}, "part = 0 AND id = 4")
+    lost = lose(ours, DeltaConcurrentModificationException)
+    assert isinstance(lost, ConcurrentDeleteReadException | ConcurrentDeleteDeleteException | ConcurrentAppendException)
+    assert "part=0" in str(lost.where)
+
+
+def test_execution_again(delta: SparkSession, path: str) -> None:
+    """A statement that may be executed again is, on the version that it lost to."""
+    handle = table_of(delta, path)
+    prepared = 0
+
+    def prepare_and_lose() -> Prepared:
+        nonlocal prepared
+        ours = prepare_update(handle, {"n": "n + 1"}, "id = 3")
+        prepared += 1
+        if prepared <= 2:
+            update(handle, {"n": "n + 100"}, "id = 3")
+        return ours
+
+    outcome = execute(handle, prepare_and_lose, conflict_retries=2)
+    assert outcome.committed is not None
+    assert values(delta, path)[3] == 204
+    assert DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics["numReExecutions"] == "2"
+    prepared = 0
+    delta.conf.set("spark.anabranch.conflictRetries", "1")
+    try:
+        with pytest.raises(ConcurrentDeleteDeleteException):
+            execute(handle, prepare_and_lose)
+    finally:
+        delta.conf.unset("spark.anabranch.conflictRetries")
+
+
+def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> None:
+    """Covers race 20 on Spark: it is no blind append, and what it read may not change."""
+    handle = table_of(delta, path, by=("part",))
+    rows = delta.read.format("delta").load(path)
+    copied = rows.where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
+    update(handle, {"n": "0"}, "id = 2")
+    with pytest.raises(DeltaConcurrentModificationException):
+        copied.write.format("delta").mode("append").save(path)
+    again = delta.read.format("delta").load(path).where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
+    if DeltaSession.of(delta).setting("spark.anabranch.engine") is None and not DeltaSession.of(delta).is_connect:
+        # The plan tells that rows of another partition do not matter.
+        update(handle, {"n": "0"}, "id = 3")
+    again.write.format("delta").mode("append").save(path)
+    assert values(delta, path)[102] == 0
+    info = DeltaTable.forPath(delta, path).history(1).collect()[0]
+    assert info.isBlindAppend is False
