@@ -1,0 +1,122 @@
+"""OPTIMIZE: small files become large ones. No row changes, and nobody is in anybody's way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.bin_packing import PlannedBin
+from anabranch.commands.chosen_partitions import files_of_partitions, partitions_of
+from anabranch.commands.describe import clustering_columns
+from anabranch.commands.optimize_metrics import result_frame, size_metrics, vector_metrics, zorder_metrics
+from anabranch.commands.optimize_plan import FilesToPlan, Plan, compaction_plan, zorder_plan
+from anabranch.commands.optimize_settings import OptimizeSettings
+from anabranch.commands.rearranging import Rearranged, Rearrangement, rearrange
+from anabranch.commands.rewritten_bins import RewrittenBin, compacted
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.zorder import check_zorder_columns, zordered
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.optimize import ClusteredTableError
+from anabranch.protocol.features import supported
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.operation import Operation
+
+
+def optimize(
+    handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = (), auto: bool = False
+) -> Rearranged:
+    """Put small files, and those that hide many rows, together; with `zorder_by`, order all rows by these columns.
+
+    `predicate` chooses partitions. Other writers never make it fail; what they take away is left as it is. Raises the
+    errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`, `NotADeltaTableError`.
+    """
+    return rearrange(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, auto=auto))
+
+
+def optimize_work(
+    handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = (), auto: bool = False
+) -> Rearrangement:
+    """What `optimize` does, not done yet."""
+    snapshot = handle.latest()
+    _check_clustering(handle, snapshot, predicate=predicate, zorder_by=zorder_by)
+    settings = OptimizeSettings.of(handle.session, snapshot.properties)
+    parameters: dict[str, object] = {
+        "predicate": [] if predicate is None else [predicate],
+        "zOrderBy": list(zorder_by),
+        "clusterBy": [],
+        "auto": auto,
+    }
+
+    def plan(newest: Snapshot) -> Plan:
+        files = files_to_plan(handle, newest, predicate)
+        if not zorder_by:
+            return compaction_plan(files, settings)
+        check_zorder_columns(handle, newest, zorder_by, settings)
+        return zorder_plan(files)
+
+    def rewrite(newest: Snapshot, planned: Plan, each: PlannedBin) -> RewrittenBin:
+        if zorder_by:
+            return zordered(handle, newest, planned, each, zorder_by, settings)
+        return compacted(handle, newest, planned, each, target=settings.max_file_bytes)
+
+    return Rearrangement(
+        operation=Operation(name="OPTIMIZE", parameters=parameters), plan=plan, rewrite=rewrite, settings=settings
+    )
+
+
+def optimize_frame(handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = ()) -> DataFrame:
+    """As `optimize`. The result is Delta's: one row with `path` and `metrics`."""
+    done = optimize(handle, predicate=predicate, zorder_by=zorder_by)
+    return result_frame(handle, metrics_of(handle.latest(), done, zorder=bool(zorder_by)))
+
+
+def metrics_of(snapshot: Snapshot, done: Rearranged, *, zorder: bool = False) -> dict[str, Any]:
+    """The `metrics` of the result."""
+    columns = len(snapshot.schema.fields)
+    indexed = snapshot.properties.num_indexed_columns
+    return {
+        "numFilesAdded": len(done.adds),
+        "numFilesRemoved": len(done.removes),
+        "filesAdded": size_metrics(done.adds),
+        "filesRemoved": size_metrics(done.removes),
+        "partitionsOptimized": done.num_partitions,
+        "zOrderStats": zorder_metrics(done.removes, num_partitions=done.num_partitions) if zorder else None,
+        "numBins": done.num_bins,
+        "numBatches": len(done.versions) or 1,
+        "totalConsideredFiles": done.num_considered_files,
+        "totalFilesSkipped": max(0, done.num_considered_files - len(done.removes)),
+        "preserveInsertionOrder": False,
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "startTimeMs": done.start_ms,
+        "endTimeMs": done.end_ms,
+        "totalClusterParallelism": done.parallelism,
+        "totalScheduledTasks": 0,
+        "deletionVectorStats": vector_metrics(done.removes),
+        "numTableColumns": columns,
+        "numTableColumnsWithStats": columns if indexed < 0 else min(indexed, columns),
+    }
+
+
+def files_to_plan(handle: TableHandle, snapshot: Snapshot, predicate: str | None) -> FilesToPlan:
+    """The files of the partitions that `predicate` chooses, and what is known of all."""
+    considered = files_of_partitions(handle, snapshot, predicate)
+    return FilesToPlan.of(snapshot, considered=considered, partitions=partitions_of(handle, snapshot))
+
+
+def _check_clustering(
+    handle: TableHandle, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str]
+) -> None:
+    if not supported(snapshot.protocol, "clustering"):
+        return
+    if predicate is not None:
+        raise ClusteredTableError(table=handle.label, clause="WHERE", given=predicate)
+    if zorder_by:
+        raise ClusteredTableError(table=handle.label, clause="ZORDER BY", given=", ".join(zorder_by))
+    if columns := clustering_columns(snapshot):
+        raise UnsupportedOperationError(
+            operation=f"OPTIMIZE of {handle.label}, which is clustered by {', '.join(columns)},",
+            instead="CLUSTER BY NONE leaves the table one that OPTIMIZE compacts.",
+        )

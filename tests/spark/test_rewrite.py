@@ -1,0 +1,220 @@
+"""Rewriting files in a known order: what OPTIMIZE stands on, on every engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engines import EngineTable, mapped, struct
+from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
+
+from anabranch.deletion_vectors.reading import load_vector
+from anabranch.errors.optimize import RowOrderError
+from anabranch.log.file_columns import table_of_adds
+from anabranch.protocol.data_paths import decode_path
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest
+from anabranch.storage.local import LocalStore
+
+pytestmark = [pytest.mark.spark]
+
+MakeTable = Callable[..., EngineTable]
+HIDDEN = {1: [0, 3, 4], 3: [7], 4: list(range(0, 9000, 3))}
+"""By number of the file, of those that `several_files` makes."""
+COUNTS = [10, 5, 2000, 8, 9000, 1, 10]
+
+
+def ids_and_texts() -> StructType:
+    return struct(("id", LongType()), ("text", StringType()))
+
+
+def several_files(table: EngineTable, *, extra: str = "") -> None:
+    """Of different sizes, some equal, some hiding rows: as a table looks that many have written to."""
+    start = 0
+    for count in COUNTS:
+        frame = table.spark.range(start, start + count, 1, 1).selectExpr("id", "concat('name ', id) AS text")
+        table.write(frame.selectExpr("*", extra) if extra else frame)
+        start += count
+    for file, rows in HIDDEN.items():
+        table.hide(file, rows)
+
+
+def rewrite(table: EngineTable, *, row_counts: Sequence[int] | None, **facts: Any) -> RewrittenFile:
+    store = LocalStore(table.root)
+    everything = np.ones(len(table.adds), dtype=np.bool_)
+    scan = ScanRequest(
+        table_root=table.root,
+        version=table.version,
+        schema=table.schema,
+        partition_columns=table.partition_columns,
+        column_mapping=table.mode,
+        files=table_of_adds(table.adds),
+        load_vector=lambda descriptor: load_vector(store, descriptor),
+        prune=lambda _: everything,
+    )
+    mapping = {"delta.columnMapping.mode": table.mode.value} if table.mode.maps else {}
+    properties = TableProperties({**mapping, **table.configuration})
+    return table.engine.rewrite(RewriteRequest(scan=scan, row_counts=row_counts, properties=properties, **facts))
+
+
+def expected_ids(result: RewrittenFile) -> list[int]:
+    starts = np.cumsum([0, *COUNTS])
+    return [
+        int(starts[file]) + row
+        for file in result.order
+        for row in range(COUNTS[file])
+        if row not in HIDDEN.get(file, ())
+    ]
+
+
+def stored(table: EngineTable, result: RewrittenFile) -> pa.Table:
+    (add,) = result.written.adds
+    return pq.read_table(f"{table.root}/{decode_path(add.path, table_root=table.root)}", partitioning=None)
+
+
+@pytest.mark.parametrize("mode", list(ColumnMappingMode))
+def test_rows_come_file_after_file_in_ascending_order(table_of: MakeTable, mode: ColumnMappingMode) -> None:
+    schema = ids_and_texts()
+    table = table_of(mapped(schema) if mode.maps else schema, mode=mode)
+    several_files(table)
+    result = rewrite(table, row_counts=COUNTS)
+
+    names = [physical_name(field, mode) for field in table.schema]
+    rows = stored(table, result)
+    assert sorted(result.order) == list(range(len(COUNTS)))
+    assert rows.column_names == names
+    assert rows[names[0]].to_pylist() == expected_ids(result)
+    assert rows[names[1]].to_pylist() == [f"name {n}" for n in expected_ids(result)]
+    (add,) = result.written.adds
+    assert result.written.num_rows == len(expected_ids(result)) == json.loads(add.stats or "")["numRecords"]
+    assert json.loads(add.stats or "")["maxValues"][names[0]] == sum(COUNTS) - 1
+
+
+def test_a_partition_keeps_its_values_and_its_directory(table_of: MakeTable) -> None:
+    schema = struct(("id", LongType()), ("text", StringType()), ("part", StringType()))
+    table = table_of(schema, partition_columns=("part",))
+    several_files(table, extra="'a/b c' AS part")
+    result = rewrite(table, row_counts=COUNTS)
+
+    (add,) = result.written.adds
+    assert add.partition_values == {"part": "a/b c"}
+    assert add.path.rsplit("/", 1)[0] == table.adds[0].path.rsplit("/", 1)[0]
+    assert stored(table, result).column_names == ["id", "text"]
+    assert stored(table, result)["id"].to_pylist() == expected_ids(result)
+    table.adds = list(result.written.adds)
+    assert {row[2] for row in table.rows()} == {"a/b c"}
+
+
+def test_the_sessions_limits_do_not_split_the_task_or_the_file(table_of: MakeTable) -> None:
+    table = table_of(ids_and_texts())
+    several_files(table)
+    settings = {
+        "spark.sql.files.maxPartitionBytes": "1000",
+        "spark.sql.files.maxRecordsPerFile": "100",
+        "spark.sql.files.openCostInBytes": "100000000",
+    }
+    for key, value in settings.items():
+        table.spark.conf.set(key, value)
+    try:
+        result = rewrite(table, row_counts=COUNTS)
+    finally:
+        for key in settings:
+            table.spark.conf.unset(key)
+    assert stored(table, result)["id"].to_pylist() == expected_ids(result)
+
+
+def test_several_row_groups_and_another_row_reader(table_of: MakeTable) -> None:
+    """Spark may skip or reorder row groups for a query; a rewrite has them all, one after the other."""
+    table = table_of(struct(("id", LongType()), ("deep", ArrayType(struct(("x", LongType()))))))
+    for number in range(3):
+        ids = list(range(1000 * number, 1000 * number + 700))
+        rows = pa.table({"id": ids, "deep": [[{"x": n}] for n in ids]})
+        table.place(f"f{number}.parquet", rows)
+        pq.write_table(rows, f"{table.root}/f{number}.parquet", row_group_size=90)
+        size = len(open(f"{table.root}/f{number}.parquet", "rb").read())
+        fields = {name: getattr(table.adds[number], name) for name in table.adds[number].__struct_fields__}
+        table.adds[number] = type(table.adds[number])(**{**fields, "size": size})
+    table.hide(1, list(range(650)))
+    table.spark.conf.set("spark.sql.parquet.enableNestedColumnVectorizedReader", "false")
+    try:
+        result = rewrite(table, row_counts=[700, 700, 700])
+    finally:
+        table.spark.conf.unset("spark.sql.parquet.enableNestedColumnVectorizedReader")
+    due = {0: range(700), 1: range(1650, 1700), 2: range(2000, 2700)}
+    assert stored(table, result)["id"].to_pylist() == [n for file in result.order for n in due[file]]
+
+
+def test_files_older_than_columns_and_types(table_of: MakeTable) -> None:
+    table = table_of(struct(("id", LongType()), ("later", IntegerType()), ("nothing", NullType())))
+    table.place("old.parquet", pa.table({"id": pa.array([1, 2, 3], pa.int32()), "dropped": ["a", "b", "c"]}))
+    table.place("new.parquet", pa.table({"id": pa.array([4], pa.int64()), "later": pa.array([5], pa.int32())}))
+    result = rewrite(table, row_counts=[3, 1])
+
+    rows = stored(table, result)
+    assert rows.schema.names == ["id", "later"]
+    assert rows.schema.field("id").type == pa.int64()
+    due = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
+    found = list(zip(rows["id"].to_pylist(), rows["later"].to_pylist(), strict=True))
+    assert found == [row for file in result.order for row in due[file]]
+
+
+def test_no_row_left_makes_no_file(table_of: MakeTable) -> None:
+    table = table_of(ids_and_texts())
+    table.write(table.spark.range(0, 3, 1, 1).selectExpr("id", "'x' AS text"))
+    table.hide(0, [0, 1, 2])
+    result = rewrite(table, row_counts=[3])
+    assert result.written.adds == ()
+    assert result.written.num_rows == 0
+
+
+@pytest.mark.parametrize("told", [[10, 5, 2000, 8, 8999, 1, 10], [10, 5, 2000, 8, 9001, 1, 10]])
+def test_row_counts_that_are_not_true_fail_the_job(table_of: MakeTable, told: list[int]) -> None:
+    """Word of where rows went that rests on wrong counts would lead later deletes to the wrong rows."""
+    table = table_of(ids_and_texts())
+    several_files(table)
+    with pytest.raises(RowOrderError):
+        rewrite(table, row_counts=told)
+    assert rewrite(table, row_counts=None).written.num_rows == sum(COUNTS) - sum(map(len, HIDDEN.values()))
+
+
+def test_a_cached_frame_does_not_stand_in_for_the_files(table_of: MakeTable) -> None:
+    table = table_of(ids_and_texts())
+    several_files(table)
+    cached = table.scan().repartition(3).cache()
+    plain = table.scan().cache()
+    try:
+        assert cached.count() == plain.count()
+        assert stored(table, (result := rewrite(table, row_counts=COUNTS)))["id"].to_pylist() == expected_ids(result)
+    finally:
+        cached.unpersist()
+        plain.unpersist()
+
+
+def test_a_wide_table_is_read_row_by_row(table_of: MakeTable) -> None:
+    """Beyond `spark.sql.codegen.maxFields` Spark neither reads by columns nor compiles a filter."""
+    names = [f"c{n}" for n in range(120)]
+    table = table_of(struct(("id", LongType()), *((name, LongType()) for name in names)))
+    for start in (0, 10, 20):
+        table.write(table.spark.range(start, start + 10, 1, 1).selectExpr("id", *(f"id AS {name}" for name in names)))
+    table.hide(1, [0, 9])
+    result = rewrite(table, row_counts=[10, 10, 10])
+    due = {0: range(10), 1: range(11, 19), 2: range(20, 30)}
+    assert stored(table, result)["id"].to_pylist() == [n for file in result.order for n in due[file]]
+
+
+def test_statistics_and_compression_follow_the_table(table_of: MakeTable) -> None:
+    table = table_of(ids_and_texts(), configuration={"delta.dataSkippingNumIndexedCols": "1"})
+    several_files(table)
+    result = rewrite(table, row_counts=COUNTS, options=(("compression", "zstd"),))
+    (add,) = result.written.adds
+    assert set(json.loads(add.stats or "")["minValues"]) == {"id"}
+    file = pq.ParquetFile(f"{table.root}/{add.path}")
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert dataclasses.replace(result.written).size_bytes == add.size

@@ -1,0 +1,310 @@
+"""OPTIMIZE, ZORDER BY and REORG purge, as users call them, on every engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from readers import read_by_delta_rs, read_by_duckdb
+
+from anabranch.commands.purge import purge, purge_frame
+from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.optimize import (
+    ClusteredTableError,
+    NonPartitionColumnError,
+    PartitionConditionError,
+    ZOrderColumnMissingError,
+    ZOrderPartitionColumnError,
+    ZOrderTypeError,
+    ZOrderWithoutStatisticsError,
+)
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.tables import DeltaTable
+from anabranch.transaction.operation import Operation
+
+pytestmark = [pytest.mark.spark]
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def appended(delta: SparkSession, path: str, *ids: range, options: dict[str, str] | None = None, **more: Any) -> None:
+    """One file for each range."""
+    for number, each in enumerate(ids):
+        frame = delta.range(each.start, each.stop, each.step, 1).selectExpr(
+            "id", "id % 7 AS k", "concat('n', id) AS name"
+        )
+        if "extra" in more:
+            frame = frame.selectExpr("*", *more["extra"])
+        writer = frame.write.format("delta").mode("append").options(**({} if number else options or {}))
+        if "partition_by" in more:
+            writer = writer.partitionBy(more["partition_by"])
+        writer.save(path)
+
+
+def ids(delta: SparkSession, path: str) -> list[int]:
+    return sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
+
+
+def ids_read_by_others(path: str) -> list[list[int]]:
+    """By delta-rs and by DuckDB."""
+    return [sorted(read(path).column("id").to_pylist()) for read in (read_by_delta_rs, read_by_duckdb)]
+
+
+def metrics(result: DataFrame) -> Any:
+    row = result.first()
+    assert row is not None
+    return row["metrics"]
+
+
+def entry(path: str, version: int) -> dict[str, list[dict[str, Any]]]:
+    """The actions of a commit by kind."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in (Path(path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
+        for kind, fields in json.loads(line).items():
+            found.setdefault(kind, []).append(fields)
+    return found
+
+
+def test_small_files_become_one(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10), range(10, 15), range(15, 40))
+    result = DeltaTable.forPath(delta, path).optimize().executeCompaction()
+
+    found = metrics(result)
+    assert (found["numFilesAdded"], found["numFilesRemoved"], found["numBins"]) == (1, 3, 1)
+    assert found["filesRemoved"]["totalFiles"] == 3
+    assert found["totalConsideredFiles"] == 3
+    assert found["partitionsOptimized"] == 1
+    assert found["zOrderStats"] is None
+    assert ids(delta, path) == list(range(40))
+
+    actions = entry(path, 3)
+    (info,) = actions["commitInfo"]
+    assert info["operation"] == "OPTIMIZE"
+    assert info["operationParameters"] == {"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": "false"}
+    assert info["operationMetrics"]["numAddedFiles"] == "1"
+    assert info["operationMetrics"]["numRemovedFiles"] == "3"
+    assert info["operationMetrics"]["numDeletionVectorsRemoved"] == "0"
+    (add,) = actions["add"]
+    assert add["dataChange"] is False
+    runs = [json.loads(remove["tags"]["anabranch.movedTo"]) for remove in actions["remove"]]
+    places = sorted((start, count) for ((target, start, count),) in runs if target == add["path"])
+    assert [start for start, _ in places] == [0, places[0][1], places[0][1] + places[1][1]]
+    assert sum(count for _, count in places) == 40
+    assert all(remove["dataChange"] is False for remove in actions["remove"])
+
+
+def test_nothing_to_do_commits_nothing(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10))
+    found = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
+    assert (found["numFilesAdded"], found["numFilesRemoved"], found["numBins"]) == (0, 0, 0)
+    assert (found["filesAdded"]["min"], found["filesAdded"]["totalSize"]) == (None, 0)
+    assert (found["totalConsideredFiles"], found["totalFilesSkipped"]) == (1, 1)
+    assert not (Path(path) / "_delta_log" / f"{1:020}.json").exists()
+
+    table = DeltaTable.forPath(delta, path)
+    table.delete()
+    assert metrics(table.optimize().executeCompaction())["numBins"] == 0
+    assert metrics(table.optimize().executeZOrderBy("id"))["numBins"] == 0
+    assert not (Path(path) / "_delta_log" / f"{2:020}.json").exists()
+
+
+def test_partitions_are_chosen_and_kept_apart(delta: SparkSession, path: str) -> None:
+    for start in (0, 10):
+        appended(delta, path, range(start, start + 10), partition_by="part", extra=["concat('p ', id % 3) AS part"])
+    table = DeltaTable.forPath(delta, path)
+    found = metrics(table.optimize().where("part = 'p 0'").executeCompaction())
+    assert (found["numFilesAdded"], found["numFilesRemoved"], found["totalConsideredFiles"]) == (1, 2, 2)
+    (add,) = entry(path, 2)["add"]
+    assert add["partitionValues"] == {"part": "p 0"}
+    assert json.loads(entry(path, 2)["commitInfo"][0]["operationParameters"]["predicate"]) == ["part = 'p 0'"]
+
+    # A condition that Spark alone understands.
+    found = metrics(table.optimize().where("part <> 'p 0'").where("right(part, 1) = '1'").executeCompaction())
+    assert (found["numFilesRemoved"], found["partitionsOptimized"]) == (2, 1)
+    assert metrics(table.optimize().executeCompaction())["numFilesRemoved"] == 2
+    assert sorted(ids(delta, path)) == list(range(20))
+    parts = delta.read.format("delta").load(path).selectExpr("part", "concat('p ', id % 3) AS due")
+    assert parts.where("part <> due").count() == 0
+
+
+def test_conditions_on_other_columns_are_refused(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10), partition_by="part", extra=["id % 2 AS part"])
+    optimize = DeltaTable.forPath(delta, path).optimize()
+    with pytest.raises(NonPartitionColumnError, match="id"):
+        optimize.where("part = 1 AND id = 3").executeCompaction()
+    with pytest.raises(NonPartitionColumnError, match="nothing"):
+        optimize.where("abs(nothing) = 3").executeCompaction()
+    with pytest.raises(PartitionConditionError):
+        optimize.where("part IN (SELECT 1)").executeCompaction()
+    with pytest.raises(TypeError, match="must be str"):
+        optimize.where(3)  # type: ignore[arg-type]
+
+
+def test_the_size_wanted_decides_how_many_files_there_are(delta: SparkSession, path: str) -> None:
+    options = {"delta.targetFileSize": "4000"}
+    appended(delta, path, *(range(n, n + 10) for n in range(0, 80, 10)), options=options)
+    found = metrics(DeltaTable.forPath(delta, path).optimize().executeCompaction())
+    sizes = [add["size"] for version in range(8) for add in entry(path, version)["add"]]
+    per_bin = 4000 // max(sizes)
+    assert per_bin > 1
+    assert found["numFilesAdded"] == -(-8 // per_bin)
+    assert ids(delta, path) == list(range(80))
+
+
+def test_hidden_rows_are_left_out_for_good(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10), range(10, 30), range(30, 33), options=VECTORS)
+    table = DeltaTable.forPath(delta, path)
+    table.delete("id % 5 = 0")
+    found = metrics(table.optimize().executeCompaction())
+    assert found["deletionVectorStats"]["numDeletionVectorsRemoved"] == 3
+    assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 7
+    (add,) = entry(path, 4)["add"]
+    assert json.loads(add["stats"])["numRecords"] == 26
+    assert entry(path, 4)["commitInfo"][0]["operationMetrics"]["numDeletionVectorsRemoved"] == "3"
+    left = [n for n in range(33) if n % 5]
+    assert ids(delta, path) == left
+    assert ids_read_by_others(path) == [left, left]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_renamed_and_dropped_columns(delta: SparkSession, path: str, mode: str) -> None:
+    appended(delta, path, range(10), range(10, 20), options={**VECTORS, "delta.columnMapping.mode": mode})
+    DeltaTable.forPath(delta, path).delete("id = 3")
+    DeltaTable.forPath(delta, path).optimize().executeCompaction()
+    frame = delta.read.format("delta").load(path)
+    assert frame.columns == ["id", "k", "name"]
+    assert {tuple(row) for row in frame.collect()} == {(n, n % 7, f"n{n}") for n in range(20) if n != 3}
+
+
+def test_zorder_by_puts_alike_rows_together(delta: SparkSession, path: str) -> None:
+    appended(delta, path, *(range(n, 4096, 4) for n in range(4)), options=VECTORS)
+    table = DeltaTable.forPath(delta, path)
+    table.delete("id < 10")
+    size = sum(add["size"] for version in range(4) for add in entry(path, version)["add"])
+    delta.conf.set("spark.databricks.delta.optimize.maxFileSize", str(size // 4))
+    try:
+        found = metrics(table.optimize().executeZOrderBy("id", "name"))
+    finally:
+        delta.conf.unset("spark.databricks.delta.optimize.maxFileSize")
+    assert (found["numFilesRemoved"], found["numBins"]) == (4, 1)
+    assert found["numFilesAdded"] == 4
+    assert found["zOrderStats"]["strategyName"] == "all"
+    assert found["zOrderStats"]["inputOtherFiles"]["num"] == 4
+    assert found["zOrderStats"]["mergedFiles"]["size"] == found["filesRemoved"]["totalSize"]
+    assert found["zOrderStats"]["numOutputCubes"] == 1
+    actions = entry(path, 5)
+    assert actions["commitInfo"][0]["operationParameters"]["zOrderBy"] == '["id","name"]'
+    spans = [json.loads(add["stats"]) for add in actions["add"]]
+    assert sum(each["numRecords"] for each in spans) == 4086
+    width = [each["maxValues"]["id"] - each["minValues"]["id"] for each in spans]
+    assert sorted(width)[1] < 2200, "before, every file spanned all ids"
+    assert ids(delta, path) == list(range(10, 4096))
+    assert ids_read_by_others(path) == [list(range(10, 4096))] * 2
+
+
+def test_zorder_by_columns_of_every_type(delta: SparkSession, path: str) -> None:
+    values = {
+        "b": "id % 2 = 0",
+        "y": "cast(id AS tinyint)",
+        "f": "cast(CASE WHEN id = 3 THEN double('NaN') ELSE id / 7 END AS float)",
+        "d": "cast(id AS decimal(30, 3))",
+        "s": "CASE WHEN id % 5 = 0 THEN NULL ELSE concat('é', id) END",
+        "x": "cast(concat('x', id) AS binary)",
+        "day": "date_add(DATE'1969-12-30', cast(id AS int))",
+        "at": "timestamp_seconds(id - 50)",
+        "ntz": "cast(timestamp_seconds(id - 50) AS timestamp_ntz)",
+        "a_b": "id",
+        "z": "named_struct('in', -id)",
+    }
+    columns = [f"{text} AS {name}" for name, text in values.items()]
+    for start in (0, 50):
+        delta.range(start, start + 50, 1, 1).selectExpr("id", *columns).write.format("delta").mode("append").save(path)
+    before = delta.read.format("delta").load(path).selectExpr("to_json(struct(*)) AS row").collect()
+    names = [name for name in values if name != "z"]
+    found = metrics(DeltaTable.forPath(delta, path).optimize().executeZOrderBy([*names, "z.in"]))
+    assert (found["numFilesAdded"], found["numFilesRemoved"]) == (1, 2)
+    after = delta.read.format("delta").load(path).selectExpr("to_json(struct(*)) AS row").collect()
+    assert sorted(after) == sorted(before)
+
+
+def test_zorder_by_columns_that_make_no_sense(delta: SparkSession, path: str) -> None:
+    options = {"delta.dataSkippingStatsColumns": "id"}
+    appended(
+        delta, path, range(10), options=options, partition_by="part", extra=["array(id) AS list", "id % 2 AS part"]
+    )
+    optimize = DeltaTable.forPath(delta, path).optimize()
+    with pytest.raises(ZOrderColumnMissingError):
+        optimize.executeZOrderBy("nothing")
+    with pytest.raises(ZOrderPartitionColumnError):
+        optimize.executeZOrderBy("id", "part")
+    with pytest.raises(ZOrderTypeError):
+        optimize.executeZOrderBy("list")
+    with pytest.raises(ZOrderWithoutStatisticsError, match="name"):
+        optimize.executeZOrderBy("name")
+    with pytest.raises(TypeError, match="Z-order column must be str"):
+        optimize.executeZOrderBy(3)  # type: ignore[arg-type]
+    delta.conf.set("spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled", "false")
+    try:
+        assert metrics(optimize.executeZOrderBy("NAME"))["numFilesAdded"] == 2
+    finally:
+        delta.conf.unset("spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled")
+    assert ids(delta, path) == list(range(10))
+
+
+def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10), range(10, 20), range(20, 30), options=VECTORS)
+    DeltaTable.forPath(delta, path).delete("id IN (3, 25)")
+    handle = table_at(DeltaSession.of(delta), path)
+    found = metrics(purge_frame(handle))
+    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
+    assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 2
+    (info,) = entry(path, 4)["commitInfo"]
+    assert info["operation"] == "REORG"
+    assert info["operationParameters"] == {"predicate": "[]", "applyPurge": "true"}
+    left = [n for n in range(30) if n not in (3, 25)]
+    assert ids(delta, path) == left
+    assert metrics(purge_frame(handle))["numBins"] == 0
+    assert ids_read_by_others(path) == [left, left]
+
+
+def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
+    appended(delta, path, range(10), options={"delta.columnMapping.mode": "name"})
+    handle = table_at(DeltaSession.of(delta), path)
+    assert purge(handle).num_bins == 0
+    drop_column(handle, "name")
+    assert delta.read.format("delta").load(path).columns == ["id", "k"]
+    assert purge(handle).num_bins == 1
+    (add,) = entry(path, 2)["add"]
+    assert len(pq.read_schema(f"{path}/{add['path']}").names) == 2
+    assert purge(handle).num_bins == 0
+    assert ids(delta, path) == list(range(10))
+
+
+@pytest.mark.parametrize("clause", ["row tracking", "clustered"])
+def test_tables_whose_rows_need_more_than_moving(delta: SparkSession, path: str, clause: str) -> None:
+    writer = delta.range(3).toDF("id").write.format("delta")
+    writer = writer.option("delta.enableRowTracking", "true") if clause == "row tracking" else writer.clusterBy("id")
+    writer.save(path)
+    optimize = DeltaTable.forPath(delta, path).optimize()
+    with pytest.raises(UnsupportedOperationError, match=clause):
+        optimize.executeCompaction()
+    if clause == "clustered":
+        with pytest.raises(ClusteredTableError):
+            optimize.executeZOrderBy("id")
+        with pytest.raises(ClusteredTableError):
+            optimize.where("id = 1").executeCompaction()
+
+
+def drop_column(handle: TableHandle, name: str) -> None:
+    """As ALTER TABLE … DROP COLUMN does it: the schema changes, and no file."""
+    transaction = handle.table.begin(Operation(name="DROP COLUMNS"))
+    assert transaction.metadata is not None
+    schema = json.loads(transaction.metadata.schema_string)
+    schema["fields"] = [field for field in schema["fields"] if field["name"] != name]
+    transaction.commit([msgspec.structs.replace(transaction.metadata, schema_string=json.dumps(schema))])
