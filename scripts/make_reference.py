@@ -31,6 +31,9 @@ from anabranch.protocol.property_table import PROPERTIES, PropertyRow
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
+SQL_TESTS = Path(__file__).parents[1] / "tests" / "session"
+"""Each test that `statement` marks shows one form of a statement, and its docstring says what that does."""
+
 NOT_HERE = "Not in this version"
 """How the docstring of a method begins that refuses by name."""
 
@@ -66,9 +69,6 @@ ACTED_ON = {
     "delta.setTransactionRetentionDuration",
 }
 """Properties that change what anabranch does today. The others are checked and kept for engines that use them."""
-
-WITHOUT_RULES = {"invariants", "checkConstraints", "generatedColumns", "identityColumns", "allowColumnDefaults"}
-"""Writable only where no column or constraint of the table uses them: `features.blocked_by_metadata`."""
 
 
 def pages() -> dict[Path, str]:
@@ -202,7 +202,7 @@ def feature_rows() -> str:
 
 
 def _written(row: Feature) -> str:
-    return "where no rule of the kind is there" if row.name in WITHOUT_RULES else _yes(row.writable)
+    return _yes(row.writable)
 
 
 def _yes(value: bool) -> str:
@@ -276,6 +276,41 @@ def _described(parameter: Any) -> str:
     return f"{parameter.help or ''}{f' Default: `{parameter.default}`.' if shown else ''}"
 
 
+def sql_statements() -> str:
+    """The statements that the tests show, by the file they are in."""
+    parts = []
+    for path in sorted(SQL_TESTS.glob("test_sql_*.py"), key=_sql_order):
+        module = ast.parse(path.read_text("utf-8"))
+        rows = [(f"`{form}`", _joined(ast.get_docstring(test) or "")) for form, test in _shown_statements(module)]
+        title = (ast.get_docstring(module) or "").rstrip(".")
+        parts.append(f"## {title}\n\n{_table(('Statement', 'What it does'), rows)}")
+    return "\n\n".join(parts)
+
+
+def _sql_order(path: Path) -> int:
+    order = ["tables", "inserts", "rows", "alterations", "descriptions", "parameters"]
+    return order.index(path.stem.removeprefix("test_sql_"))
+
+
+def _shown_statements(module: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for test in module.body:
+        for mark in test.decorator_list if isinstance(test, ast.FunctionDef) else ():
+            if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "statement":
+                assert isinstance(test, ast.FunctionDef)
+                yield str(ast.literal_eval(mark.args[0])), test
+
+
+def refused_sql() -> str:
+    """The statements that the tests show to be refused."""
+    module = ast.parse((SQL_TESTS / "test_refused_sql.py").read_text("utf-8"))
+    (listed,) = (
+        node.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "REFUSED"
+    )
+    return "\n".join(f"- `{text.replace('{t}', 't')}`" for text, _ in ast.literal_eval(listed))
+
+
 def _notes_of(cls: type) -> dict[str, str]:
     """The texts that stand below attributes of a class."""
     body = ast.parse(inspect.getsource(cls)).body[0]
@@ -326,6 +361,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "features": feature_rows,
     "errors": error_classes,
     "commands": commands,
+    "sql statements": sql_statements,
+    "refused sql": refused_sql,
 }
 
 

@@ -76,8 +76,7 @@ def test_a_sample_has_flights_of_every_month(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_fails_ends_all_and_is_quoted(tmp_path: Path, without_java: None) -> None:
-    shares = [[(month, tmp_path / "none.parquet")] for month in (1, 2)]
-    with Writers(tmp_path / "table", shares, scratch=tmp_path) as writers:
+    with Writers(tmp_path / "table", 2, scratch=tmp_path) as writers:
         with pytest.raises(DemoFailedError, match="JAVA"):
             writers.wait_until_ready()
         processes = list(writers._processes.values())
@@ -102,16 +101,23 @@ def test_the_demo_from_end_to_end(run: Run, tmp_path: Path) -> None:
     assert "which is replaced now" in done.stderr
     assert "skipped" in done.stderr
     document = json.loads(done.stdout)
-    assert document["rows"] == 20_000
+    assert document["rowsLoaded"] == 20_000
     assert sorted(landing["version"] for landing in document["landings"]) == list(range(1, 13))
     assert document["query"]["filesRead"] < document["query"]["files"]
+    race = document["race"]
+    kinds = [landing["statement"] for landing in race["landings"] if landing["version"] is not None]
+    assert {"UPDATE", "DELETE", "MERGE", "OPTIMIZE"} == set(kinds)
+    assert sorted(filter(None, (each["version"] for each in race["landings"]))) == list(range(13, 13 + len(kinds)))
+    assert any(landing["landed_after"] for landing in race["landings"])
+    assert [conflict["error"] for conflict in race["conflicts"]] == ["ConcurrentDeleteDeleteException"]
+    assert "month = 12, day = 25" in race["conflicts"][0]["message"]
 
     assert run("fsck", earlier.path).exit_code == 0
     shown = run(
         "show", earlier.path, "--where", SELECTIVE, "--columns", "month,day", "--limit", 1000, "--json"
     ).document
     assert {(row["month"], row["day"]) for row in shown["rows"]} == {(2, 14)}
-    versions = run("history", earlier.path, "--json").document["versions"]
-    assert {entry["userMetadata"] for entry in versions[:-1]} == {
-        f"month {landing['month']} by {landing['writer']}" for landing in document["landings"]
+    versions = run("history", earlier.path, "--limit", 100, "--json").document["versions"]
+    assert {entry["userMetadata"] for entry in versions if entry["operation"] == "WRITE"} == {
+        f"month {landing['number']} by {landing['writer']}" for landing in document["landings"]
     }

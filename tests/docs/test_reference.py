@@ -17,6 +17,8 @@ PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 NOT_FOR_USERS = {
     "spark.sql.codegen.maxFields",
     "spark.sql.codegen.wholeStage",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.minPartitionNum",
     "spark.sql.parquet.datetimeRebaseModeInWrite",
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.parquet.fieldId.write.enabled",

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
-    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -23,15 +22,12 @@ from anabranch.errors.protocol import (
     InvalidPropertyError,
     InvalidProtocolError,
     UnknownFeatureError,
-    UnsupportedColumnRuleError,
     UnsupportedFeatureError,
 )
 from anabranch.protocol.actions import Protocol
 from anabranch.protocol.feature_table import FEATURES, FeatureKind
 from anabranch.protocol.features import (
     active,
-    blocked_by_metadata,
-    check_column_rules,
     check_readable,
     check_writable,
     supported,
@@ -157,36 +153,6 @@ def test_versions_we_do_not_know_are_refused(protocol: Protocol, readable: bool)
             check_readable(protocol, table="t")
     with pytest.raises(UnsupportedFeatureError, match=r"t has reader version|uses"):
         check_writable(protocol, table="t")
-
-
-def ruled(key: str, value: object) -> StructField:
-    return StructField("c", LongType(), metadata={key: value})
-
-
-def test_rules_nobody_enforces_yet_are_named() -> None:
-    schema = StructType(
-        [
-            StructField("plain", LongType(), nullable=False),
-            StructField("s", StructType([ruled("delta.invariants", '{"expression":{"expression":"c > 3"}}')])),
-            StructField("l", ArrayType(StructType([ruled("delta.invariants", "x")]))),
-            ruled("delta.generationExpression", "a + 1"),
-            StructField("i", LongType(), metadata={"delta.identity.start": 1, "delta.identity.step": 1}),
-            StructField("d", IntegerType(), metadata={"CURRENT_DEFAULT": "5"}),
-        ]
-    )
-    properties = TableProperties({"delta.constraints.positive": "a > 0"})
-    assert [str(rule) for rule in blocked_by_metadata(schema, properties)] == [
-        "CHECK constraint `positive` (a > 0)",
-        'invariant of column `s.c` ({"expression":{"expression":"c > 3"}})',
-        "invariant of column `l.element.c` (x)",
-        "generated column `c` (a + 1)",
-        "identity column `i`",
-    ]
-    # A default matters where the rows lack its column.
-    assert not blocked_by_metadata(StructType([schema["d"]]), NO_PROPERTIES, given_columns=["D"])
-    with pytest.raises(UnsupportedColumnRuleError, match=r"default of column `d` \(5\)"):
-        check_column_rules(StructType([schema["d"]]), NO_PROPERTIES, table="t", given_columns=["plain"])
-    check_column_rules(PLAIN, NO_PROPERTIES, table="t")
 
 
 def test_a_new_table_that_needs_nothing_is_what_every_reader_knows() -> None:

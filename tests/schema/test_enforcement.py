@@ -54,7 +54,7 @@ def rules(api: WriteApi = SAVE, **settings: Any) -> WriteRules:
 
 
 def plan(data: StructType, table: StructType, how: WriteRules | None = None, **more: Any) -> WritePlan:
-    return plan_write(data, table, how or rules(), table="sales", **more)
+    return plan_write(data, table, how or rules(), table="sales", constraints={}, **more)
 
 
 def sources(found: WritePlan) -> list[tuple[str, str | None]]:
@@ -310,14 +310,14 @@ def test_new_columns_do_not_bring_another_tables_notes() -> None:
 
 def test_a_new_table_takes_the_datas_schema_with_nulls_allowed() -> None:
     data = struct(a=required(INT), s=struct(b=required(INT)), l=ArrayType(INT, False))
-    found = plan_new_schema(data, table="sales", partition_columns=["A"])
+    found = plan_new_schema(data, table="sales", constraints={}, partition_columns=["A"])
     assert found.schema == struct(a=INT, s=struct(b=INT), l=ArrayType(INT))
     assert found.is_identity
     assert found.not_null_paths == ()
     with pytest.raises(InvalidPartitioningError):
-        plan_new_schema(data, table="sales", partition_columns=["x"])
+        plan_new_schema(data, table="sales", constraints={}, partition_columns=["x"])
     with pytest.raises(UnsupportedTypeError):
-        plan_new_schema(struct(a=_interval()), table="sales")
+        plan_new_schema(struct(a=_interval()), table="sales", constraints={})
 
 
 def test_overwrite_schema_replaces_and_only_an_overwrite_may() -> None:

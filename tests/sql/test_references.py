@@ -31,6 +31,11 @@ def names(text: str) -> list[str]:
         ("EXPLAIN SELECT * FROM t", ["t"]),
         ("INSERT INTO x SELECT * FROM t", ["t"]),
         ("SELECT 1", []),
+        ("TABLE t UNION ALL TABLE u", ["t", "u"]),
+        ("SELECT * FROM f(TABLE t, x => TABLE u)", ["t", "u"]),
+        ("SELECT * FROM t |> WHERE a > 1 |> JOIN u ON t.a = u.a |> SELECT a, b", ["t", "u"]),
+        ("SELECT r'FROM v\\' FROM t", ["t"]),
+        ("SELECT 'it''s FROM v' FROM t /* /* FROM */ w */", ["t"]),
         ("SELECT * FROM VALUES (1), (2)", []),
         ("SELECT * FROM a UNION ALL SELECT b, c FROM d", ["a", "d"]),
         ("SELECT * FROM a CROSS JOIN b NATURAL JOIN c", ["a", "b", "c"]),
@@ -65,3 +70,25 @@ def test_time_travel_belongs_to_the_name(clause: str, version: str | None, times
 def test_versions_behind_unquoted_names() -> None:
     assert names("SELECT * FROM s.t@v3 a, u@20240131093000000") == ["s.t@v3", "u@20240131093000000"]
     assert names("SELECT * FROM t @v3") == ["t"]
+
+
+def test_expressions_read_tables_in_subqueries_alone() -> None:
+    text = "a IS DISTINCT FROM b AND x IN (SELECT y FROM t) AND EXISTS (SELECT 1 FROM u, v)"
+    assert [".".join(each.parts) for each in table_references(text, is_expression=True)] == ["t", "u", "v"]
+    assert table_references("extract(YEAR FROM d) > 1, a FROM b", is_expression=True) == []
+
+
+def test_an_alias_goes_behind_a_sample() -> None:
+    text = "SELECT * FROM t TABLESAMPLE (10 PERCENT) REPEATABLE (1) WHERE t.a = 1"
+    (reference,) = table_references(text)
+    assert text[reference.end : reference.alias_at] == " TABLESAMPLE (10 PERCENT) REPEATABLE (1)"
+    assert not reference.has_alias
+    (aliased,) = table_references("SELECT * FROM t TABLESAMPLE (5 ROWS) x")
+    assert aliased.has_alias
+
+
+def test_time_travel_by_parameters() -> None:
+    (reference,) = table_references("SELECT * FROM t VERSION AS OF :v x")
+    assert (reference.version, reference.has_alias) == (":v", True)
+    (reference,) = table_references("SELECT * FROM t TIMESTAMP AS OF :at - INTERVAL 1 DAY AS x")
+    assert reference.timestamp_sql == ":at - INTERVAL 1 DAY"

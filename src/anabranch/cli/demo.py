@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.cli.demo_flights import MONTHS, StagedFlights, require_flights, stage_flights
+from anabranch.cli.demo_race import RaceResult, run_race
 from anabranch.cli.demo_spark import require_java, small_session
 from anabranch.cli.demo_writers import Landing, Writers
 from anabranch.cli.files import FileList, list_files
@@ -46,16 +47,17 @@ class DemoResult:
     landings: tuple[Landing, ...]
     found: FileList
     """What the selective query read."""
+    race: RaceResult
     seconds: float
 
     def document(self) -> dict[str, Any]:
         """For programs."""
         return {
             "table": str(self.path),
-            "rows": sum(self.counts.values()),
+            "rowsLoaded": sum(self.counts.values()),
             "rowsByMonth": dict(self.counts),
-            "versions": len(self.landings) + 1,
             "landings": [dataclasses.asdict(landing) for landing in self.landings],
+            "race": self.race.document(),
             "query": {"where": SELECTIVE, "filesRead": self.found.read, "files": self.found.total},
             "seconds": round(self.seconds, 1),
         }
@@ -73,7 +75,7 @@ def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> De
     with tempfile.TemporaryDirectory(prefix="anabranch-demo-", ignore_cleanup_errors=True) as temporary:
         scratch = Path(temporary)
         flights = _stage(archive, scratch, rows, say)
-        with Writers(folder, _shares(flights), scratch=scratch) as writers:
+        with Writers(folder, WRITERS, scratch=scratch) as writers:
             spark = small_session("anabranch-demo", scratch=scratch, cores=2)
             try:
                 _create(spark, folder, flights, say)
@@ -82,14 +84,16 @@ def run_demo(path: str, *, rows: int | None, say: Say, show_history: bool) -> De
                 _travel(spark, folder, landings, say)
                 _tell_history(folder, say, shown=show_history)
                 found = _query(spark, folder, say)
+                race = run_race(spark, writers, folder, say)
             finally:
                 spark.stop()
-    _say_goodbye(folder, landings, say)
+    _say_goodbye(folder, [landing for _, landing in race.landings], say)
     return DemoResult(
         path=folder,
         counts=flights.counts,
         landings=tuple(landings),
         found=found,
+        race=race,
         seconds=time.perf_counter() - started,
     )
 
@@ -157,11 +161,11 @@ def _append(writers: Writers, flights: StagedFlights, say: Say) -> list[Landing]
     say("   ... and append three months each, without waiting for one another:")
     started = time.perf_counter()
     landings = []
-    for landing in writers.set_off():
+    for landing in writers.append(_shares(flights)):
         landings.append(landing)
-        rows = count(flights.counts[landing.month], "row")
+        rows = count(flights.counts[landing.number], "row")
         say(
-            f"   version {landing.version:>2}  {MONTHS[landing.month - 1]:<9}  {rows:>11}  by {landing.writer}"
+            f"   version {landing.version:>2}  {MONTHS[landing.number - 1]:<9}  {rows:>11}  by {landing.writer}"
             f"{_overtaken(landing)}"
         )
     seconds = time.perf_counter() - started
@@ -194,7 +198,7 @@ def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say)
 def _travel(spark: SparkSession, folder: Path, landings: list[Landing], say: Say) -> None:
     say()
     say("5. Time travel", style="bold")
-    latest = max(landing.version for landing in landings)
+    latest = max(landing.version or 0 for landing in landings)
     for version in (0, latest // 2, latest):
         flights = _load(spark, folder, version=version)
         rows, months = flights.count(), flights.select("month").distinct().count()

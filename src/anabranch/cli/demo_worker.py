@@ -1,60 +1,110 @@
-"""One writer of the demo: a process with a Spark session of its own that appends months to a table.
+"""One writer of the demo: a process with a Spark session of its own.
 
-Started as `python -m anabranch.cli.demo_worker`. Reads its task, one JSON object, from the first line of standard
-input, and starts to write at the second. Says what happens as JSON objects on standard output, one a line.
+Started as `python -m anabranch.cli.demo_worker`. Reads JSON objects from standard input, one a line: first its name and
+table, then what to do. Says what happens as JSON objects on standard output, one a line.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.commit_words import landed_after
 from anabranch.cli.demo_spark import small_session
+from anabranch.cli.demo_statements import Statement, run
+from anabranch.cli.race_words import landed_after, reconciled_in_words
 from anabranch.clock import SystemClock
 from anabranch.snapshot.snapshots import Snapshots
 from anabranch.storage.local import LocalStore
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROWS_PER_FILE = 10_000
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def main() -> None:
-    """The life of the process."""
+    """The life of the process: until whoever started it has no more to say."""
     task = json.loads(sys.stdin.readline())
     name, table = str(task["name"]), str(task["table"])
     spark = small_session(name, scratch=Path(task["scratch"]), cores=1)
     say(event="ready")
-    if not sys.stdin.readline():
-        return  # Whoever started us has gone.
-    for month, file in task["months"]:
-        note = f"month {month} by {name}"
-        started = time.perf_counter()
-        (
-            spark.read.parquet(file)
-            .write.format("delta")
-            .mode("append")
-            .option("maxRecordsPerFile", ROWS_PER_FILE)
-            .option("userMetadata", note)
-            .save(table)
-        )
-        seconds = time.perf_counter() - started
-        say(event="landed", month=month, seconds=round(seconds, 2), **landing(table, note))
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["do"] == "append":
+            append(spark, name, table, order["months"])
+        elif order["do"] == "race":
+            race(spark, name, table, order["statements"])
+        else:
+            clash(spark, name, table, Statement.of(order["statement"]))
     spark.stop()
 
 
+def append(spark: SparkSession, name: str, table: str, months: list[tuple[int, str]]) -> None:
+    """Append the flights of each month as one commit."""
+    for month, file in months:
+
+        def write(file: str = file) -> None:
+            frame = spark.read.parquet(file)
+            frame.write.format("delta").mode("append").option("maxRecordsPerFile", ROWS_PER_FILE).save(table)
+
+        say(event="landed", month=month, **noted(spark, table, f"month {month} by {name}", write))
+
+
+def race(spark: SparkSession, name: str, table: str, statements: list[dict[str, Any]]) -> None:
+    """Execute one statement after the other."""
+    for number, document in enumerate(statements):
+        statement = Statement.of(document)
+        note = f"statement {number + 1} of {name}"
+        say(event="landed", number=number, **noted(spark, table, note, functools.partial(run, spark, table, statement)))
+
+
+def clash(spark: SparkSession, name: str, table: str, statement: Statement) -> None:
+    """Do all of an UPDATE but its commit; commit when told to. If that loses, execute it again."""
+    from anabranch.commands.table_access import table_at  # noqa: PLC0415 - only the demo loads Spark
+    from anabranch.commands.update import prepare_update  # noqa: PLC0415
+    from anabranch.errors.conflicts import DeltaConcurrentModificationException  # noqa: PLC0415
+    from anabranch.spark.delta_session import DeltaSession  # noqa: PLC0415
+
+    note = f"clash by {name}"
+    spark.conf.set(USER_METADATA, note)
+    handle = table_at(DeltaSession.of(spark), table)
+    with prepare_update(handle, statement.values, statement.condition) as prepared:
+        say(event="prepared")
+        sys.stdin.readline()
+        started = time.perf_counter()
+        try:
+            prepared.commit()
+        except DeltaConcurrentModificationException as conflict:
+            say(event="lost", error=type(conflict).__name__, message=conflict.getMessage())
+            run(spark, table, statement)
+    say(event="landed", number=0, seconds=round(time.perf_counter() - started, 2), **landing(table, note))
+
+
+def noted(spark: SparkSession, table: str, note: str, work: Callable[[], None]) -> dict[str, Any]:
+    """Do it, and say where its commit, which carries the note, stands."""
+    spark.conf.set(USER_METADATA, note)
+    started = time.perf_counter()
+    work()
+    return {"seconds": round(time.perf_counter() - started, 2), **landing(table, note)}
+
+
 def landing(table: str, note: str) -> dict[str, Any]:
-    """At which version the commit with this note stands, and which it had to come after."""
+    """At which version the commit with this note stands, and how it came there; None where there is no such commit."""
     for entry in Snapshots(LocalStore(table), SystemClock()).history():
         if entry.info is not None and entry.info.user_metadata == note:
             return {
                 "version": entry.version,
                 "read_version": entry.info.read_version,
                 "landed_after": list(landed_after(entry.info)),
+                "how": list(reconciled_in_words(entry.info)),
             }
-    raise AssertionError(f"{note} is not in the history of {table}")
+    return {"version": None, "read_version": None, "landed_after": [], "how": []}
 
 
 def say(**facts: Any) -> None:

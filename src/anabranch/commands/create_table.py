@@ -6,8 +6,9 @@ import enum
 
 import numpy as np
 
+from anabranch.commands.rule_checks import check_rules
 from anabranch.commands.table_access import TableHandle
-from anabranch.commands.table_definition import TableDefinition, define_table, redefine_table
+from anabranch.commands.table_definition import DefinedTable, TableDefinition, define_table, redefine_table
 from anabranch.commands.write import register
 from anabranch.commands.written_rows import removal
 from anabranch.errors.conflicts import ProtocolChangedException
@@ -20,8 +21,9 @@ from anabranch.errors.tables import (
 from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
-from anabranch.protocol.properties import validated
+from anabranch.protocol.properties import TableProperties, validated
 from anabranch.schema.paths import fold
+from anabranch.schema.serialization import parse_schema
 from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.operation import Operation
@@ -72,7 +74,7 @@ def create_table(handle: TableHandle, definition: TableDefinition, mode: Creatio
 
 
 def _create(handle: TableHandle, definition: TableDefinition, mode: CreationMode) -> None:
-    _check_location_free(handle)
+    check_location_free(handle)
     defined = define_table(
         definition,
         label=handle.label,
@@ -80,7 +82,8 @@ def _create(handle: TableHandle, definition: TableDefinition, mode: CreationMode
         now_ms=handle.session.clock.now_ms(),
         source=handle.session.random,
     )
-    transaction = handle.table.begin_at(_operation(handle, definition, mode), snapshot=None)
+    check_defined_rules(handle, defined)
+    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=None)
     try:
         transaction.commit([defined.protocol, defined.metadata, *defined.domains])
     except ProtocolChangedException:
@@ -101,8 +104,15 @@ def _replace(handle: TableHandle, definition: TableDefinition, mode: CreationMod
         now_ms=now_ms,
         source=handle.session.random,
     )
-    transaction = handle.table.begin_at(_operation(handle, definition, mode), snapshot=snapshot)
+    check_defined_rules(handle, defined)
+    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=snapshot)
     transaction.record_whole_table()
+    protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
+    transaction.commit([*protocol, defined.metadata, *defined.domains, *leaving(snapshot, defined, now_ms=now_ms)])
+
+
+def leaving(snapshot: Snapshot, defined: DefinedTable, *, now_ms: int) -> list[Action]:
+    """What of the table that was goes when its new definition comes: all files, and clustering without successor."""
     everything = np.ones(snapshot.files.count, dtype=bool)
     removes = [removal(add, now_ms=now_ms) for add in snapshot.files.to_actions(everything)]
     new_domains = {domain.domain for domain in defined.domains}
@@ -111,11 +121,22 @@ def _replace(handle: TableHandle, definition: TableDefinition, mode: CreationMod
         for name, domain in snapshot.domain_metadata.items()
         if name == "delta.clustering" and name not in new_domains
     ]
-    protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
-    transaction.commit([*protocol, defined.metadata, *defined.domains, *dropped, *removes])
+    return [*dropped, *removes]
 
 
-def _check_location_free(handle: TableHandle) -> None:
+def check_defined_rules(handle: TableHandle, defined: DefinedTable) -> None:
+    """Raises a typed error where an expression of the definition is none that the table can run."""
+    check_rules(
+        handle.session.spark,
+        parse_schema(defined.metadata.schema_string, handle.label),
+        TableProperties(defined.metadata.configuration).constraints,
+        defined.protocol,
+        partition_columns=defined.metadata.partition_columns,
+        table=handle.label,
+    )
+
+
+def check_location_free(handle: TableHandle) -> None:
     """Refuse a folder with files that would become nobody's: not those of an unfinished creation."""
     for file in handle.table.store.list_tree():
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
@@ -143,7 +164,7 @@ def _check_same(handle: TableHandle, definition: TableDefinition, snapshot: Snap
             declared=", ".join(definition.partition_columns) or "none",
             existing=", ".join(snapshot.partition_columns) or "none",
         )
-    for name, value in validated(definition.properties).items():
+    for name, value in validated(definition.all_properties(handle.label)).items():
         if snapshot.metadata.configuration.get(name, value) != value:
             raise CreateTableMismatchError(
                 table=handle.label,
@@ -153,14 +174,15 @@ def _check_same(handle: TableHandle, definition: TableDefinition, snapshot: Snap
             )
 
 
-def _operation(handle: TableHandle, definition: TableDefinition, mode: CreationMode) -> Operation:
+def creation(handle: TableHandle, definition: TableDefinition, name: str) -> Operation:
+    """What the table's history says of its creation or replacement."""
     return Operation(
-        name=mode.operation,
+        name=name,
         parameters={
             "isManaged": handle.entry is not None and handle.entry.is_managed,
             "description": definition.description,
             "partitionBy": list(definition.partition_columns),
             "clusterBy": list(definition.clustering_columns),
-            "properties": dict(definition.properties),
+            "properties": definition.all_properties(handle.label),
         },
     )

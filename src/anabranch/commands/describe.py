@@ -20,11 +20,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from anabranch.commands import clustering
 from anabranch.commands.table_access import TableHandle
-from anabranch.commands.table_definition import CLUSTERING_DOMAIN
 from anabranch.log.history import HistoryEntry, read_history
 from anabranch.protocol.features import supported_features
-from anabranch.schema.column_mapping import physical_name
+from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 
 _STRING, _LONG, _TIMESTAMP = StringType(), LongType(), TimestampType()
@@ -114,12 +114,7 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
 
 def clustering_columns(snapshot: Snapshot) -> list[str]:
     """Logical names of the columns that the table is clustered by; none for a table without."""
-    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
-    if domain is None:
-        return []
-    logical = {physical_name(field, snapshot.column_mapping_mode): field.name for field in snapshot.schema.fields}
-    columns = json.loads(domain.configuration).get("clusteringColumns", [])
-    return [".".join([logical.get(path[0], path[0]), *path[1:]]) for path in columns]
+    return [quoted(path) for path in clustering.clustering_columns(snapshot)]
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:

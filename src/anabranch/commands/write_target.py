@@ -18,6 +18,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
+from anabranch.schema.row_rules import row_rules
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.void import without_void
 from anabranch.schema.widening import Widening
@@ -46,6 +47,12 @@ class WriteTarget:
     def partition_columns(self) -> tuple[str, ...]:
         return tuple(self.metadata.partition_columns)
 
+    def actions_with(self, metadata: Metadata) -> tuple[Action, ...]:
+        """`actions`, with other metadata in the place of the target's own."""
+        if metadata is self.metadata:
+            return self.actions
+        return (*(action for action in self.actions if not isinstance(action, Metadata)), metadata)
+
     def file_schema(self, table: str) -> StructType:
         """The columns that rows are written with: all but those of void type, which files never hold."""
         return without_void(parse_schema(self.metadata.schema_string, table))
@@ -53,7 +60,7 @@ class WriteTarget:
 
 def new_target(handle: TableHandle, data: StructType, options: WriteOptions) -> WriteTarget:
     """A table made for this data."""
-    plan = plan_new_schema(data, table=handle.label, partition_columns=options.partition_by)
+    plan = plan_new_schema(data, table=handle.label, constraints={}, partition_columns=options.partition_by)
     defined = define_table(
         TableDefinition(
             schema=plan.schema,
@@ -66,6 +73,8 @@ def new_target(handle: TableHandle, data: StructType, options: WriteOptions) -> 
         now_ms=handle.session.clock.now_ms(),
         source=handle.session.random,
     )
+    constraints = TableProperties(defined.metadata.configuration).constraints
+    plan = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=handle.label))
     return WriteTarget(
         plan=plan, metadata=defined.metadata, actions=(defined.protocol, defined.metadata, *defined.domains)
     )
@@ -81,8 +90,8 @@ def existing_target(
         overwriting=overwriting,
         merge_schema=options.merge_schema,
         overwrite_schema=options.overwrite_schema,
-        policy=_policy(handle.session),
-        widening=_widening(handle.session, snapshot),
+        policy=store_assignment(handle.session),
+        widening=automatic_widening(handle.session, snapshot),
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
     plan = plan_write(
@@ -90,6 +99,7 @@ def existing_target(
         snapshot.schema,
         rules,
         table=handle.label,
+        constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
         given_partitioning=options.partition_by,
     )
@@ -108,11 +118,13 @@ def existing_target(
     return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata))
 
 
-def _policy(session: DeltaSession) -> Casting:
+def store_assignment(session: DeltaSession) -> Casting:
+    """What the session lets values become that have another type than their column."""
     return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
 
 
-def _widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
+def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
+    """How far a write that may change the schema widens columns on its own."""
     if not snapshot.properties.type_widening_enabled:
         return Widening.NONE
     setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")

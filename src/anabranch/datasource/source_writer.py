@@ -21,9 +21,8 @@ from anabranch.errors.arguments import InvalidOptionError, SessionNotEnabledErro
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
-from anabranch.protocol.features import check_column_rules, check_writable
-from anabranch.schema.conversions import Keep
-from anabranch.schema.enforcement import WriteApi, WritePlan, plan_write, rules_for
+from anabranch.protocol.features import check_writable
+from anabranch.schema.enforcement import WriteApi, plan_write, rules_for
 from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.portable.write import adds_of, write_task
@@ -108,25 +107,19 @@ def _order_of_columns(schema: StructType, snapshot: Snapshot, *, overwrite: bool
     """Where the table's columns stand among those of the rows. Raises typed errors for rows that do not fit."""
     table = snapshot.table_root
     check_writable(snapshot.protocol, table=table)
-    check_column_rules(snapshot.schema, snapshot.properties, table=table, given_columns=schema.names)
     if overwrite and snapshot.properties.append_only:
         raise AppendOnlyTableError(table=table, operation="Overwriting")
     rules = rules_for(WriteApi.SAVE, overwriting=overwrite, merge_schema=False, overwrite_schema=False)
-    plan = plan_write(schema, snapshot.schema, rules, table=table, partition_columns=snapshot.partition_columns)
-    if not _is_plain(plan) or snapshot.properties.constraints:
+    plan = plan_write(
+        schema,
+        snapshot.schema,
+        rules,
+        table=table,
+        constraints=snapshot.properties.constraints,
+        partition_columns=snapshot.partition_columns,
+    )
+    if not plan.is_plain:
         raise SessionNotEnabledError(
             call=f"Writing to {table}, whose columns need checks, casts or values of their own,"
         )
     return [column.source_index for column in plan.columns if column.source_index is not None]
-
-
-def _is_plain(plan: WritePlan) -> bool:
-    return (
-        not plan.schema_changed
-        and not plan.not_null_paths
-        and not plan.length_limits
-        and all(
-            isinstance(column.conversion, Keep) and column.fill is None and column.expression is None
-            for column in plan.columns
-        )
-    )

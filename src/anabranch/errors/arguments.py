@@ -60,3 +60,18 @@ class InvalidArgumentError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"{self.argument} = {self.value!r}: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class AssignmentError(DeltaAnalysisError, ValueError):
+    """UPDATE or MERGE sets something that cannot be set."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_ASSIGNMENT"
+    sqlstate: ClassVar[str] = "42703"
+    table: str
+    column: str
+    """As it was written."""
+    problem: str
+
+    def explain(self) -> str:
+        return f"{self.column} of {self.table} cannot be set: {self.problem}."

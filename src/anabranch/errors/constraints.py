@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -76,3 +76,156 @@ class ReplaceWhereMismatchError(DeltaError):
             "Nothing was written. Filter the rows, widen the predicate, or set "
             "spark.databricks.delta.replaceWhere.constraintCheck.enabled to false."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CheckConstraintViolationError(DeltaError):
+    """A row for which a CHECK constraint, or an invariant of a column, is false or NULL."""
+
+    condition: ClassVar[str] = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    sqlstate: ClassVar[str] = "23001"
+    table: str
+    constraint: str
+    """Such as "CHECK constraint positive"."""
+    expression: str
+    columns: tuple[str, ...]
+    """Those that the expression reads."""
+    row: str
+    """JSON of their values."""
+
+    def explain(self) -> str:
+        columns = f" (columns {', '.join(self.columns)})" if self.columns else ""
+        return (
+            f"A row to be written violates the {self.constraint} ({self.expression}) of {self.table}{columns}: "
+            f"{self.row}. Nothing was written. Correct or filter such rows, or drop the constraint; a result of NULL "
+            "counts as a violation."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class GeneratedColumnMismatchError(DeltaError):
+    """A value was given for a generated column, and it is not what the column computes."""
+
+    condition: ClassVar[str] = "DELTA_GENERATED_COLUMNS_VALUE_MISMATCH"
+    sqlstate: ClassVar[str] = "428C9"
+    table: str
+    column: str
+    expression: str
+    row: str
+    """JSON of the column and those it is computed from."""
+
+    def explain(self) -> str:
+        return (
+            f"Column {self.column} of {self.table} is generated as {self.expression}, and a row to be written has "
+            f"another value: {self.row}. Nothing was written. Leave the column out of the data, or correct the value."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityOverflowError(DeltaError):
+    """The next number of an identity column is beyond what a BIGINT holds."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_OVERFLOW"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    column: str
+
+    def explain(self) -> str:
+        return (
+            f"Identity column {self.column} of {self.table} has no numbers left: the next one is no BIGINT. Nothing "
+            "was written. Write the rows to a new table whose column starts elsewhere."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ExistingRowsViolateError(DeltaAnalysisError):
+    """Rows that are in the table already break the rule that was to be added."""
+
+    condition: ClassVar[str] = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
+    sqlstate: ClassVar[str] = "23512"
+    table: str
+    rule: str
+    expression: str
+    num_rows: int
+    rows: tuple[str, ...]
+    """Some of them, as JSON."""
+
+    def explain(self) -> str:
+        many = f"{self.num_rows} rows" if self.num_rows != 1 else "1 row"
+        return (
+            f"{many} of {self.table} violate the new {self.rule} ({self.expression}), among them "
+            f"{', '.join(self.rows)}. The rule was not added. Correct or delete these rows first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UntrustedExpressionError(DeltaAnalysisError, ValueError):
+    """An expression in the description of a table has something in it that is never run."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_IN_METADATA"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    owner: str
+    """Such as "CHECK constraint positive"."""
+    expression: str
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"The {self.owner} of {self.table} ({_shortened(self.expression)}) is not run: {self.reason}. It may hold "
+            "operators and deterministic built-in functions of the table's columns, and neither subqueries, "
+            "aggregates, windows, user-defined functions nor functions that call code. Write it otherwise, or drop it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ExpressionTypeError(DeltaAnalysisError, ValueError):
+    """An expression in the description of a table makes no sense, or gives values of another type."""
+
+    condition: ClassVar[str] = "DELTA_EXPRESSION_TYPE_MISMATCH"
+    sqlstate: ClassVar[str] = "42K09"
+    table: str
+    owner: str
+    expression: str
+    problem: str
+
+    def explain(self) -> str:
+        return f"The {self.owner} of {self.table} ({_shortened(self.expression)}) cannot be used: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConstraintExistsError(DeltaAnalysisError, ValueError):
+    """A constraint of that name is there already."""
+
+    condition: ClassVar[str] = "DELTA_CONSTRAINT_ALREADY_EXISTS"
+    sqlstate: ClassVar[str] = "42710"
+    table: str
+    name: str
+    expression: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has a constraint {self.name} already: {self.expression}. Drop it first, or choose "
+            "another name."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConstraintNotFoundError(DeltaAnalysisError, ValueError):
+    """There is no constraint of that name to drop."""
+
+    condition: ClassVar[str] = "DELTA_CONSTRAINT_DOES_NOT_EXIST"
+    sqlstate: ClassVar[str] = "42704"
+    table: str
+    name: str
+    existing: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has no constraint {self.name}; it has {', '.join(self.existing) or 'none'}. "
+            "DROP CONSTRAINT IF EXISTS passes over what is not there."
+        )
+
+
+def _shortened(expression: str) -> str:
+    return expression if len(expression) <= 200 else expression[:200] + " …"

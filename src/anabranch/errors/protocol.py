@@ -59,23 +59,6 @@ class UnsupportedFeatureError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class UnsupportedColumnRuleError(DeltaAnalysisError):
-    """A column or constraint of the table asks for checks or values that this write cannot give."""
-
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_COLUMN_RULE"
-    sqlstate: ClassVar[str] = "0AKDC"
-    table: str
-    rules: tuple[str, ...]
-    """One line for each, such as "CHECK constraint `positive`"."""
-
-    def explain(self) -> str:
-        return (
-            f"Table {self.table} cannot be written yet because anabranch does not enforce: {'; '.join(self.rules)}. "
-            "Drop these rules, or write with an engine that enforces them."
-        )
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
 class InvalidProtocolError(DeltaAnalysisError, ValueError):
     """The protocol versions or features asked for do not go together."""
 
@@ -141,6 +124,79 @@ class ReadOnlyPropertyError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"Table property `{self.name}` is kept by the table itself and cannot be set."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
+    """A table property that a command of its own sets, since more goes with it."""
+
+    condition: ClassVar[str] = "DELTA_PROPERTY_NEEDS_COMMAND"
+    sqlstate: ClassVar[str] = "42601"
+    name: str
+    command: str
+
+    def explain(self) -> str:
+        return f"Table property `{self.name}` is not set by SET TBLPROPERTIES. Use {self.command}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PropertyNotSetError(DeltaAnalysisError, ValueError):
+    """A table property that was to be unset is not set."""
+
+    condition: ClassVar[str] = "DELTA_UNSET_NON_EXISTENT_PROPERTY"
+    sqlstate: ClassVar[str] = "42616"
+    table: str
+    name: str
+
+    def explain(self) -> str:
+        return f"{self.table} has no property `{self.name}` to unset. UNSET TBLPROPERTIES IF EXISTS passes over it."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureNotSupportedByTableError(DeltaAnalysisError, ValueError):
+    """A feature that was to be dropped is not one of the table's."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+    feature: str
+    features: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} does not support the table feature {self.feature}; it supports "
+            f"{', '.join(self.features) or 'none'}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureDropError(DeltaAnalysisError):
+    """A table feature cannot be dropped, or not yet. The table is as it was."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_UNSUPPORTED"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    feature: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Table feature {self.feature} of {self.table} cannot be dropped: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowTrackingEnablementError(DeltaAnalysisError):
+    """Row tracking was to be turned on for a table with files whose rows have no ids."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_ENABLE_ROW_TRACKING"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    num_files: int
+
+    def explain(self) -> str:
+        return (
+            f"Row tracking cannot be turned on for {self.table}: {self.num_files} of its files were written before "
+            "rows had ids. Create a table with 'delta.enableRowTracking' = 'true' and write the rows into it."
+        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

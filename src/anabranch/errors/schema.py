@@ -325,3 +325,99 @@ class IdentityInsertError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return f"{self.table} generates {self.column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotAStructError(DeltaAnalysisError):
+    """A field is named below a column that has no fields."""
+
+    condition = "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
+    sqlstate = "42KD3"
+    table: str
+    column: str
+    column_type: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.column} of {self.table} is {self.column_type} and has no fields of its own. Below an array go on "
+            "with `element`, below a map with `key` or `value`."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnInUseError(DeltaAnalysisError):
+    """A column is to be dropped, renamed or given another type, and something depends on it."""
+
+    condition = "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
+    sqlstate = "42K09"
+    table: str
+    column: str
+    change: str
+    """Such as "dropped"."""
+    users: tuple[str, ...]
+    """What depends on it, such as "CHECK constraint positive"."""
+
+    def explain(self) -> str:
+        return (
+            f"Column {self.column} of {self.table} cannot be {self.change}: used by {'; '.join(self.users)}. "
+            "Drop or change these first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnMappingNeededError(DeltaAnalysisError):
+    """Columns can be dropped and renamed only where files know them by other names."""
+
+    condition = "DELTA_COLUMN_MAPPING_NEEDED"
+    sqlstate = "0AKDC"
+    table: str
+    change: str
+    """Such as "drop column a"."""
+
+    def explain(self) -> str:
+        return (
+            f"Cannot {self.change} of {self.table}: its data files know columns by the names that users see. Set the "
+            "table property 'delta.columnMapping.mode' = 'name' first; older engines may then need an upgrade."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedColumnChangeError(DeltaAnalysisError):
+    """A column cannot be changed in this way."""
+
+    condition = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+    sqlstate = "0AKDC"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Column {self.column} of {self.table} cannot be changed in this way: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedNewColumnError(DeltaAnalysisError):
+    """A column cannot be added to an existing table in this way."""
+
+    condition = "DELTA_UNSUPPORTED_ALTER_TABLE_ADD_COLUMN"
+    sqlstate = "0AKDC"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Column {self.column} cannot be added to {self.table}: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidClusteringError(DeltaAnalysisError):
+    """A table cannot be clustered by these columns."""
+
+    condition = "DELTA_INVALID_CLUSTERING"
+    sqlstate = "42996"
+    table: str
+    columns: tuple[str, ...]
+    reason: str
+
+    def explain(self) -> str:
+        return f"{self.table} cannot be clustered by {', '.join(self.columns)}: {self.reason}."

@@ -130,3 +130,19 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return f"Identity column {self.column} is {self.column_type}; identity columns are BIGINT. Declare it so."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DefaultsNotEnabledError(DeltaAnalysisError):
+    """A column was to get a default in a table that does not allow any."""
+
+    condition: ClassVar[str] = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
+    sqlstate: ClassVar[str] = "0AKDE"
+    table: str
+    column: str
+
+    def explain(self) -> str:
+        return (
+            f"Column {self.column} of {self.table} cannot have a default: the table does not support column defaults. "
+            "Set the table property 'delta.feature.allowColumnDefaults' = 'supported' first."
+        )

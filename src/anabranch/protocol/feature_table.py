@@ -118,8 +118,7 @@ def _both(
 
 
 _ROWS: Final[tuple[Feature, ...]] = (
-    # Those with a legacy version. Constraints, generated, identity and default columns are writable only
-    # where the schema has none: `features.unenforced_rules`.
+    # Those with a legacy version.
     _legacy_writer("appendOnly", 2, _flag("delta.appendOnly")),
     _legacy_writer("invariants", 2, _rule(RuleKind.INVARIANT)),
     _legacy_writer("checkConstraints", 3, lambda _, properties: bool(properties.constraints)),

@@ -5,14 +5,13 @@ See "Table Features" of PROTOCOL.md; the features themselves are rows of `featur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from pyspark.sql.types import StructType
 
-from anabranch.errors.protocol import UnsupportedColumnRuleError, UnsupportedFeatureError
+from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.protocol.actions import Protocol
-from anabranch.protocol.column_rules import ColumnRule, RuleKind, column_rules
 from anabranch.protocol.feature_table import FEATURES, Feature
 from anabranch.protocol.properties import TableProperties
 
@@ -54,53 +53,10 @@ def check_readable(protocol: Protocol, *, table: str) -> None:
 
 
 def check_writable(protocol: Protocol, *, table: str) -> None:
-    """Raises `UnsupportedFeatureError` unless anabranch can write the table; a writer must read it too.
-
-    Whether columns or constraints stand in the way is another question: `check_column_rules`.
-    """
+    """Raises `UnsupportedFeatureError` unless anabranch can write the table; a writer must read it too."""
     check_readable(protocol, table=table)
     _check_versions(protocol, table, "write")
     _check_features(protocol, supported_features(protocol), table, "write")
-
-
-def check_column_rules(
-    schema: StructType,
-    properties: TableProperties,
-    *,
-    table: str,
-    given_columns: Collection[str] | None = None,
-) -> None:
-    """Raises `UnsupportedColumnRuleError` where the table asks for checks or values we cannot give yet.
-
-    `given_columns`: see `blocked_by_metadata`.
-    """
-    if rules := blocked_by_metadata(schema, properties, given_columns=given_columns):
-        raise UnsupportedColumnRuleError(table=table, rules=tuple(str(rule) for rule in rules))
-
-
-def blocked_by_metadata(
-    schema: StructType, properties: TableProperties, *, given_columns: Collection[str] | None = None
-) -> tuple[ColumnRule, ...]:
-    """The constraints, invariants, generated and identity columns that nobody would enforce.
-
-    `given_columns` are the top-level columns that the rows to be written bring along, None for all. A
-    default matters only for a column that they lack.
-    """
-    checks = [
-        ColumnRule(kind=RuleKind.CHECK, name=name, expression=sql) for name, sql in properties.constraints.items()
-    ]
-    columns = [
-        rule
-        for rule in column_rules(schema)
-        if rule.kind is not RuleKind.DEFAULT or _is_missing(rule.name, given_columns)
-    ]
-    return (*checks, *columns)
-
-
-def _is_missing(column: str, given_columns: Collection[str] | None) -> bool:
-    if given_columns is None:
-        return False
-    return column.lower() not in {given.lower() for given in given_columns}
 
 
 def _implied(reader_version: int, writer_version: int) -> set[str]:

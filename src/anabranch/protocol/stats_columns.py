@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterator
 
 from pyspark.sql.types import DataType, StructField, StructType
@@ -14,6 +13,9 @@ from anabranch.protocol.stats_bounds import has_bounds
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
 """See "Column Mapping"; among the metadata of a field."""
 
+IDENTITY_START_KEY = "delta.identity.start"
+"""See "Identity Columns"."""
+
 Path = tuple[str, ...]
 
 
@@ -23,21 +25,21 @@ def indexed_columns(
     """Physical paths and types of the leaf columns that get statistics, in the order of the schema.
 
     `schema` and `partition_columns` have logical names, as the properties do. Arrays and maps are leaves
-    of which only nulls are counted.
+    of which only nulls are counted. Identity columns always have statistics: by them the high-water mark moves.
     """
     mapped = properties.column_mapping_mode != "none"
     partitions = {name.lower() for name in partition_columns}
-    leaves = (
-        leaf
-        for field in schema.fields
-        if field.name.lower() not in partitions
-        for leaf in _leaves(field, (), (), mapped)
-    )
+    stored = [field for field in schema.fields if field.name.lower() not in partitions]
+    leaves = [leaf for field in stored for leaf in _leaves(field, (), (), mapped)]
     if (named := properties.stats_columns) is not None:
         prefixes = {tuple(part.lower() for part in path) for path in named}
-        return {physical: kind for logical, physical, kind in leaves if _is_named(logical, prefixes)}
-    count = properties.num_indexed_columns
-    return {physical: kind for _, physical, kind in (leaves if count < 0 else itertools.islice(leaves, count))}
+        found = {physical for logical, physical, _ in leaves if _is_named(logical, prefixes)}
+    else:
+        count = properties.num_indexed_columns
+        found = {physical for _, physical, _ in (leaves if count < 0 else leaves[:count])}
+    numbered = [field for field in stored if IDENTITY_START_KEY in (field.metadata or {})]
+    found |= {physical for field in numbered for _, physical, _ in _leaves(field, (), (), mapped)}
+    return {physical: kind for _, physical, kind in leaves if physical in found}
 
 
 def check_stats_columns(

@@ -1,4 +1,4 @@
-"""Columns whose values the table makes. See "Generated Columns" and "Identity Columns"."""
+"""Columns whose values the table makes. See "Generated Columns", "Default Columns" and "Identity Columns"."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pyspark.sql.types import LongType, StructField
 
 from anabranch.errors.tables import InvalidIdentityColumnError
 from anabranch.schema.visibility import (
+    CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
@@ -26,3 +27,14 @@ def identity_column(field: StructField, *, start: int, step: int, allow_explicit
         raise InvalidIdentityColumnError(column=field.name, column_type=field.dataType.simpleString())
     identity = {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_ALLOW_EXPLICIT: allow_explicit}
     return StructField(field.name, field.dataType, False, {**field.metadata, **identity})
+
+
+def default_column(field: StructField, expression: str) -> StructField:
+    """`field`, with a value for rows that bring none."""
+    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, CURRENT_DEFAULT: expression})
+
+
+def default_expression(field: StructField) -> str:
+    """SQL of what the keyword DEFAULT stands for. It is as little to be trusted as the rest of a table's metadata."""
+    found = field.metadata.get(CURRENT_DEFAULT)
+    return found if isinstance(found, str) else "NULL"

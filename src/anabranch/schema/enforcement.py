@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import NullType, StructField, StructType
@@ -25,6 +25,7 @@ from anabranch.schema.merging import MergeRules, merge
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.partitioning import check_partitioning, partition_columns_of
 from anabranch.schema.paths import FieldPath, child, find, fold, positions, quoted
+from anabranch.schema.row_rules import RowRule, row_rules
 from anabranch.schema.serialization import check_types
 from anabranch.schema.visibility import (
     CURRENT_DEFAULT,
@@ -72,9 +73,10 @@ class ColumnPlan:
     """Its position, which is unique also where names are not."""
     conversion: Conversion
     fill: Fill | None = None
-    """Set exactly if `source` is None."""
+    """Set if `source` is None. With a source it is IDENTITY, and fills in where the source is NULL: rows that were
+    in the table keep their numbers, new ones among them get theirs."""
     expression: str | None = None
-    """SQL: of the default or the generated value to fill in, or which a given value must equal."""
+    """SQL, not to be trusted: of the default or the generated value to fill in, or which a given value must equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +95,29 @@ class WritePlan:
     not_null_paths: tuple[FieldPath, ...]
     """Fields of structs included; a null parent violates them, too."""
     length_limits: tuple[LengthLimit, ...]
+    row_rules: tuple[RowRule, ...]
+    """CHECK constraints and invariants."""
+
+    @property
+    def generates_identity(self) -> frozenset[str]:
+        """The identity columns of which values are made, so that their high-water mark may move."""
+        return frozenset(plan.target.name for plan in self.columns if plan.fill is Fill.IDENTITY)
 
     @property
     def is_identity(self) -> bool:
-        """Whether rows can be written just as they come."""
+        """Whether each column of the data goes into the table's column at its place, unchanged."""
         return all(
             plan.source_index == position and plan.source == plan.target.name and isinstance(plan.conversion, Keep)
             for position, plan in enumerate(self.columns)
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is to be made, converted or checked: at most the order of columns is another."""
+        return (
+            not (self.schema_changed or self.not_null_paths or self.length_limits or self.row_rules)
+            and all(isinstance(plan.conversion, Keep) for plan in self.columns)
+            and all(plan.fill is None and plan.expression is None for plan in self.columns)
         )
 
 
@@ -109,28 +127,34 @@ def plan_write(
     rules: WriteRules,
     *,
     table: str,
+    constraints: Mapping[str, str],
     partition_columns: Sequence[str] = (),
     given_partitioning: Sequence[str] = (),
 ) -> WritePlan:
     """How to write a DataFrame of schema `data` into an existing table.
 
-    Raises SchemaMismatchError and its kin, all of them naming the columns at fault.
+    `constraints` are the table's CHECK constraints, from `TableProperties.constraints`. Raises SchemaMismatchError
+    and its kin, all of them naming the columns at fault.
     """
     check_types(data, table)
     if rules.overwrite_schema:
-        return plan_new_schema(data, table=table, partition_columns=given_partitioning)
+        return plan_new_schema(data, table=table, constraints=constraints, partition_columns=given_partitioning)
     check_partitioning(given_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
     named = _named_for(data, table_schema, rules, table)
     schema = _grown(table_schema, named, rules, table)
     check_writable(schema, table=table)
-    columns = tuple(_columns(data, named, schema))
+    columns = tuple(_columns(data, named, schema, numbers_nulls=rules.new_rows_among_them))
     _check_filled(columns, partition_columns, rules, table)
     _check_nested_filled(named, schema, table)
-    _check_identity(columns, table)
-    return _plan(schema, columns, rules.casting, changed=schema != table_schema)
+    if not rules.rows_of_table:
+        _check_identity(columns, table)
+    checks = row_rules(schema, constraints, table=table)
+    return _plan(schema, columns, rules.casting, checks, changed=schema != table_schema)
 
 
-def plan_new_schema(data: StructType, *, table: str, partition_columns: Sequence[str] = ()) -> WritePlan:
+def plan_new_schema(
+    data: StructType, *, table: str, constraints: Mapping[str, str], partition_columns: Sequence[str] = ()
+) -> WritePlan:
     """How to write a DataFrame into a table that takes its schema from it: a new one, or `overwriteSchema`.
 
     Nulls are allowed everywhere, as a DataFrame's word on nulls is no promise.
@@ -140,7 +164,8 @@ def plan_new_schema(data: StructType, *, table: str, partition_columns: Sequence
     schema = as_nullable(visible_schema(data))
     partition_columns_of(schema, partition_columns, table=table)
     check_writable(schema, table=table)
-    return _plan(schema, tuple(_columns(data, data, schema)), Casting.NONE, changed=True)
+    checks = row_rules(schema, constraints, table=table)
+    return _plan(schema, tuple(_columns(data, data, schema)), Casting.NONE, checks, changed=True)
 
 
 def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
@@ -189,7 +214,9 @@ def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table
     return merged.schema
 
 
-def _columns(data: StructType, named: StructType, schema: StructType) -> Iterator[ColumnPlan]:
+def _columns(
+    data: StructType, named: StructType, schema: StructType, *, numbers_nulls: bool = False
+) -> Iterator[ColumnPlan]:
     """`named` is `data` with the table's names, position by position."""
     known = positions(named)
     for target in schema.fields:
@@ -207,6 +234,7 @@ def _columns(data: StructType, named: StructType, schema: StructType) -> Iterato
             source=data.fields[index].name,
             source_index=index,
             conversion=conversion(data.fields[index].dataType, target.dataType, named=named.fields[index].dataType),
+            fill=Fill.IDENTITY if numbers_nulls and fill is Fill.IDENTITY else None,
             expression=expression if fill is Fill.GENERATED else None,
         )
 
@@ -245,7 +273,14 @@ def _check_identity(columns: Sequence[ColumnPlan], table: str) -> None:
             raise IdentityInsertError(table=table, column=plan.target.name)
 
 
-def _plan(schema: StructType, columns: tuple[ColumnPlan, ...], casting: Casting, *, changed: bool) -> WritePlan:
+def _plan(
+    schema: StructType,
+    columns: tuple[ColumnPlan, ...],
+    casting: Casting,
+    checks: tuple[RowRule, ...],
+    *,
+    changed: bool,
+) -> WritePlan:
     return WritePlan(
         schema=schema,
         schema_changed=changed,
@@ -253,6 +288,7 @@ def _plan(schema: StructType, columns: tuple[ColumnPlan, ...], casting: Casting,
         casting=casting,
         not_null_paths=not_null_paths(schema),
         length_limits=tuple(length_limits(schema)),
+        row_rules=checks,
     )
 
 

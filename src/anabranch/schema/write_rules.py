@@ -23,6 +23,10 @@ class WriteApi(enum.Enum):
     STREAM = "writeStream"
     SQL_BY_POSITION = "INSERT INTO"
     SQL_BY_NAME = "INSERT INTO BY NAME"
+    CHANGED_ROWS = "UPDATE"
+    """Rows of the table itself, changed."""
+    MERGED_ROWS = "MERGE"
+    """Rows of the table itself, changed, and new ones among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,10 @@ class WriteRules:
     """SQL fills partition columns that the data lacks as any other; a DataFrame has to bring them."""
     exact_case: bool = False
     """A column whose name differs from the table's by case is a mistake, not a match."""
+    rows_of_table: bool = False
+    """The data are rows of the table, so identity columns have their numbers."""
+    new_rows_among_them: bool = False
+    """A row whose number is NULL is new and gets one."""
     widening: Widening = Widening.NONE
     records_type_changes: bool = False
     iceberg: bool = False
@@ -69,11 +77,14 @@ def rules_for(
     """
     exact = api is WriteApi.SAVE or (api is WriteApi.SAVE_AS_TABLE and overwriting)
     by_name_in_sql = api is WriteApi.SQL_BY_NAME
+    of_table = api in {WriteApi.CHANGED_ROWS, WriteApi.MERGED_ROWS}
     return WriteRules(
         by_position=api in {WriteApi.INSERT_INTO, WriteApi.SQL_BY_POSITION},
         casting=Casting.NONE if exact else policy,
         nulls_for_missing=nulls_for_missing or not by_name_in_sql,
-        fills_partitions=by_name_in_sql,
+        fills_partitions=by_name_in_sql or of_table,
+        rows_of_table=of_table,
+        new_rows_among_them=api is WriteApi.MERGED_ROWS,
         overwriting=overwriting,
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema and overwriting,

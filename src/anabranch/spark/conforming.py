@@ -2,45 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
+from anabranch.errors.constraints import CastOverflowError, LengthLimitError
 from anabranch.schema.casts import Casting, can_up_cast
 from anabranch.schema.char_varchar import LengthLimit
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
-from anabranch.schema.enforcement import ColumnPlan, WritePlan
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
+from anabranch.schema.identity import identity_of
 from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.spark.identity_values import identity_value, numbered
 from anabranch.spark.row_checks import refuse_when
+from anabranch.spark.row_rules import checked, default_value, with_generated_columns
 from anabranch.spark.table_identifiers import quote
 
 _NESTED = (StructType, ArrayType, MapType)
 
 
-def conform(frame: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
-    """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them."""
+def conform(frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = ()) -> DataFrame:
+    """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them.
+
+    Everything that a table asks of its writers happens here: casts, defaults, numbers of identity columns, generated
+    columns, lengths, NOT NULL, CHECK constraints. Raises `UntrustedExpressionError` for an expression in the
+    table's metadata that is not run. Where numbers are made, shuffles of `frame` run at once. `keep` names further
+    columns of `frame` that are put last, as they are.
+    """
     names = frame.columns
     unique = len({name.lower() for name in names}) == len(names)
     source = frame if unique else frame.toDF(*(f"c{position}" for position in range(len(names))))
-    given = source.columns
+    types = [field.dataType for field in source.schema.fields]
+    if plan.generates_identity:
+        source = numbered(source)
     columns = []
     for column in plan.columns:
-        value = _value(column, source, given, plan.casting, table)
+        if column.fill is Fill.GENERATED:
+            continue
+        value = _value(column, source.columns, types, plan.casting, table)
         value = _within_limits(value, column, plan.length_limits, table)
-        value = _without_nulls(value, column, plan.not_null_paths, table)
         columns.append(value.alias(column.target.name))
-    return source.select(*columns)
+    columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
+    return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
 
 
-def _value(plan: ColumnPlan, source: DataFrame, given: list[str], casting: Casting, table: str) -> Column:
+def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:
+    """One value of type `source` as a value of the column; the job fails where it does not fit."""
+    return _converted(value, plan.conversion, source, casting, (plan.target.name,), table)
+
+
+def _value(plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str) -> Column:
+    made = _made(plan, table)
     if plan.source_index is None:
-        return F.lit(None).cast(plan.target.dataType)
+        return made
     column = F.col(quote(given[plan.source_index]))
-    source_type = source.schema.fields[plan.source_index].dataType
-    return _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
+    source_type = types[plan.source_index]
+    value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
+    return F.coalesce(value, made) if plan.fill is Fill.IDENTITY else value
+
+
+def _made(plan: ColumnPlan, table: str) -> Column:
+    """What stands in for a value that the data lacks."""
+    if plan.fill is Fill.DEFAULT:
+        return default_value(plan, table=table)
+    identity = identity_of(plan.target, table) if plan.fill is Fill.IDENTITY else None
+    if identity is not None:
+        return identity_value(identity, table=table, column=quoted([plan.target.name]))
+    return F.lit(None).cast(plan.target.dataType)
 
 
 def _converted(
@@ -108,18 +138,6 @@ def _rebuilt_map(
         )
 
     return F.map_from_entries(F.transform(F.map_entries(column), entry))
-
-
-def _without_nulls(value: Column, plan: ColumnPlan, paths: tuple[FieldPath, ...], table: str) -> Column:
-    for path in paths:
-        if path[0] != plan.target.name:
-            continue
-        field = value
-        for name in path[1:]:
-            field = field.getField(name)
-        facts = {"table": table, "column": quoted(path)}
-        value = refuse_when(field.isNull(), value, NotNullViolationError, facts)
-    return value
 
 
 def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], table: str) -> Column:

@@ -16,6 +16,7 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.catalog import SessionCatalog
 from anabranch.spark.classic_catalog import ClassicCatalog
 from anabranch.spark.engine import Engine
+from anabranch.spark.finding_rows import RowFinder
 from anabranch.spark.native.engine import NativeEngine
 from anabranch.spark.portable.engine import PortableEngine
 from anabranch.spark.public_catalog import PublicCatalog
@@ -123,7 +124,8 @@ class DeltaSession:
         else:
             hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
             store = open_store(root, options, hadoop=hadoop)
-        return Table(store, clock=self.clock, random=self.random)
+        find_rows = RowFinder(self.spark, self.engine, store, root=root, storage=options)
+        return Table(store, clock=self.clock, random=self.random, find_rows=find_rows)
 
     def _choose_engine(self) -> Engine:
         chosen = self.setting(ENGINE_SETTING) or ""

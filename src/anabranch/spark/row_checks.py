@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -20,24 +20,38 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import (
     CastOverflowError,
+    CheckConstraintViolationError,
+    GeneratedColumnMismatchError,
+    IdentityOverflowError,
     LengthLimitError,
     NotNullViolationError,
     ReplaceWhereMismatchError,
 )
+from anabranch.errors.optimize import RowOrderError
 
 _CHECKS: dict[str, type[DeltaError]] = {
     error.__name__: error
-    for error in (CastOverflowError, LengthLimitError, NotNullViolationError, ReplaceWhereMismatchError)
+    for error in (
+        CastOverflowError,
+        CheckConstraintViolationError,
+        GeneratedColumnMismatchError,
+        IdentityOverflowError,
+        LengthLimitError,
+        NotNullViolationError,
+        ReplaceWhereMismatchError,
+        RowOrderError,
+    )
 }
-_MARK = re.compile(r"anabranch-check:(\w+):(\{.*?\}):(.*?):anabranch-end", re.DOTALL)
-VALUE_LENGTH_MAX = 200
+_MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
+_END = ":anabranch-end"
+VALUE_LENGTH_MAX = 500
 
 
 def refuse_when(
     violated: Column,
     value: Column,
     error: type[DeltaError],
-    facts: Mapping[str, str],
+    facts: Mapping[str, str | Sequence[str]],
     *,
     shown: tuple[str, Column] | None = None,
 ) -> Column:
@@ -49,7 +63,7 @@ def refuse_when(
     name, sample = shown if shown is not None else ("", F.lit(""))
     head = f"anabranch-check:{error.__name__}:{json.dumps({**facts, '': name})}:"
     text = F.coalesce(F.substring(sample.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
-    message = F.concat(F.lit(head), text, F.lit(":anabranch-end"))
+    message = F.concat(F.lit(head), text, F.lit(_END))
     return F.when(violated, F.raise_error(message)).otherwise(value)
 
 
@@ -68,15 +82,16 @@ def typed_violations() -> Iterator[None]:
 
 
 def _violation(failure: BaseException) -> DeltaError | None:
-    match = _MARK.search(_text_of(failure))
-    if match is None:
+    text = _text_of(failure)
+    match = _MARK.search(text)
+    if match is None or match[1] not in _CHECKS:
         return None
-    name, facts, sample = match.groups()
-    fields: dict[str, Any] = json.loads(facts)
+    facts, end = json.JSONDecoder().raw_decode(text, match.end())
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
     shown = fields.pop("")
     if shown:
-        fields[shown] = sample
-    return _CHECKS[name](**fields)
+        fields[shown] = text[end + 1 :].partition(_END)[0]
+    return _CHECKS[match[1]](**fields)
 
 
 def _text_of(failure: BaseException) -> str:

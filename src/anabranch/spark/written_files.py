@@ -142,6 +142,8 @@ class _Completion:
             os.unlink(self._root + relative)
 
     def _partition_values(self, relative: str) -> dict[str, str | None]:
+        if self._request.partition_values is not None:
+            return dict(self._request.partition_values)
         found = parse_partition_path(relative)
         return {name: _as_in_log(found[name], data_type) for name, data_type in self._partition_types.items()}
 

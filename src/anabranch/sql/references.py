@@ -2,7 +2,7 @@
 
 Works on tokens, not on a parsed tree: whatever else a statement holds stays as written, and grammar this
 module does not know cannot make it fail. Only the places where a table can stand matter: after `FROM`
-and `JOIN`, and after commas between them.
+and `JOIN`, after commas between them, and after `TABLE`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from sqlglot.dialects.databricks import Databricks
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from anabranch.sql.grammar.cursor import QUERY_STARTS
+from anabranch.sql.grammar.strings import string_value
+from anabranch.sql.grammar.tokens import Token, TokenKind, tokenize
 
-_QUERY_STARTS = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"}
 _FROM_ENDS = {
-    "WHERE", "GROUP BY", "GROUP", "ORDER BY", "ORDER", "HAVING", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT",
-    "MINUS", "SELECT", "WINDOW", "QUALIFY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "SORT", "CLUSTER", "DISTRIBUTE",
-    "VIEW", "SET",
+    "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS", "SELECT", "WINDOW",
+    "QUALIFY", "SORT", "CLUSTER", "DISTRIBUTE", "VIEW", "SET",
 }  # fmt: skip
-# The tokenizer takes all that follows EXPLAIN as one token.
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+(EXTENDED|CODEGEN|COST|FORMATTED)\b)?", re.IGNORECASE)
+_NO_ALIAS = _FROM_ENDS | {
+    "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "ANTI", "SEMI", "ON", "USING", "LATERAL", "PIVOT",
+    "UNPIVOT", "WHEN", "INSERT", "FOR", "VERSION", "TIMESTAMP",
+}  # fmt: skip
+_TABLE_MAY_FOLLOW = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "(", ",", "=>", ""})
+_TIME_WORDS = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
+_OPERAND_GOES_ON = frozenset({"+", "-", ".", "::", "*"})
 _VERSION_SUFFIX = re.compile(r"[vV]\d+|\d{17}")
-_NO_NAME = {TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACE}
-_OPERAND_GOES_ON = {TokenType.PLUS, TokenType.DASH, TokenType.DOT, TokenType.DCOLON, TokenType.STAR}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,11 @@ class TableReference:
     """First character of the name."""
     end: int
     """One past the last character of the name and its time travel."""
+    alias_at: int
+    """Where an alias may stand: `end`, or behind a TABLESAMPLE."""
     has_alias: bool
     version: str | None = None
-    """What stands after VERSION AS OF, without quotes."""
+    """What stands after VERSION AS OF, without quotes; a parameter as written."""
     timestamp_sql: str | None = None
     """The expression after TIMESTAMP AS OF."""
 
@@ -60,33 +63,26 @@ class _NamedQuery:
     visible_from: int
 
 
-def tokens_of(text: str) -> list[Token] | None:
-    """The tokens of a statement; None where it cannot be split into tokens."""
-    explain = _EXPLAIN.match(text)
-    skipped = explain.end() if explain else 0
-    try:
-        return list(Databricks().tokenize(" " * skipped + text[skipped:]))
-    except SqlglotError:
-        return None
+def table_references(text: str, *, is_expression: bool = False) -> list[TableReference]:
+    """The tables that `text` reads, in order; names given by WITH are not among them.
 
-
-def table_references(text: str) -> list[TableReference]:
-    """The tables that `text` reads, in order; names given by WITH are not among them."""
-    tokens = tokens_of(text)
-    if not tokens:
+    `text` is a statement, or an expression, which reads tables in subqueries alone.
+    """
+    tokens = tokenize(text)
+    if not tokens or tokens[-1].kind is TokenKind.UNFINISHED:
         return []
     hidden = _named_queries(tokens)
     found: list[TableReference] = []
-    scopes = [_Scope(is_query=True)]
-    expected = _word(tokens[0]) == "TABLE"
-    position = 1 if expected else 0
+    scopes = [_Scope(is_query=not is_expression)]
+    expected = False
+    position = 0
     while position < len(tokens):
-        token, word = tokens[position], _word(tokens[position])
-        if expected and word in {"LATERAL", "ONLY"}:
+        token = tokens[position]
+        if expected and token.word in {"LATERAL", "ONLY"}:
             position += 1
             continue
-        if token.token_type is TokenType.L_PAREN:
-            opens_query = position + 1 < len(tokens) and _word(tokens[position + 1]) in _QUERY_STARTS
+        if token.is_symbol("("):
+            opens_query = position + 1 < len(tokens) and tokens[position + 1].word in QUERY_STARTS
             scopes.append(_Scope(is_query=opens_query or expected, in_from=expected and not opens_query))
             expected = expected and not opens_query
             position += 1
@@ -97,32 +93,35 @@ def table_references(text: str) -> list[TableReference]:
                 found.append(reference)
             expected = False
             continue
-        expected = _follow(scopes, token, word, tokens[position - 1] if position else None)
+        expected = _follow(scopes, tokens, position)
         position += 1
     return found
 
 
-def _follow(scopes: list[_Scope], token: Token, word: str, before: Token | None) -> bool:
+def _follow(scopes: list[_Scope], tokens: Sequence[Token], position: int) -> bool:
     """Take one token that is no table's name; True where a table may come next."""
-    scope = scopes[-1]
-    if token.token_type is TokenType.R_PAREN:
+    scope, token, word = scopes[-1], tokens[position], tokens[position].word
+    before = tokens[position - 1] if position else None
+    if token.is_symbol(")"):
         if len(scopes) > 1:
             scopes.pop()
         return False
+    if word == "TABLE":
+        return ("" if before is None else before.text.upper()) in _TABLE_MAY_FOLLOW
     if not scope.is_query:
         return False
     if word == "FROM":
         # `IS DISTINCT FROM x` compares.
-        if before is not None and _word(before) == "DISTINCT":
+        if before is not None and before.word == "DISTINCT":
             return False
         scope.in_from = True
         return True
-    if word == "JOIN" or word.endswith(" JOIN"):
+    if word == "JOIN":
         scope.in_from = True
         return True
-    if token.token_type is TokenType.COMMA:
+    if token.is_symbol(","):
         return scope.in_from
-    if word in _FROM_ENDS:
+    if word in _FROM_ENDS or token.is_symbol("|>"):
         scope.in_from = False
     return False
 
@@ -130,31 +129,26 @@ def _follow(scopes: list[_Scope], token: Token, word: str, before: Token | None)
 def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:
     """The name at `position` with its time travel, and the position after it; None for a function."""
     first = tokens[position]
-    parts = [first.text]
+    parts = [first.name]
     position += 1
-    while (
-        position + 1 < len(tokens) and tokens[position].token_type is TokenType.DOT and _is_name(tokens[position + 1])
-    ):
-        parts.append(tokens[position + 1].text)
+    while position + 1 < len(tokens) and tokens[position].is_symbol(".") and tokens[position + 1].is_name:
+        parts.append(tokens[position + 1].name)
         position += 2
-    if position < len(tokens) and tokens[position].token_type is TokenType.L_PAREN:
+    if position < len(tokens) and tokens[position].is_symbol("("):
         return None, position
     suffix = _version_suffix(tokens, position)
     if suffix is not None:
         parts[-1] += suffix
         position += 2
-    end = tokens[position - 1].end + 1
     version, timestamp_sql, position = _read_time_travel(text, tokens, position)
-    if version is not None or timestamp_sql is not None:
-        end = tokens[position - 1].end + 1
-    has_alias = position < len(tokens) and (
-        tokens[position].token_type in {TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER}
-    )
+    end = tokens[position - 1].end
+    position = _after_sample(tokens, position)
     reference = TableReference(
         parts=tuple(parts),
         start=first.start,
         end=end,
-        has_alias=has_alias,
+        alias_at=tokens[position - 1].end,
+        has_alias=position < len(tokens) and tokens[position].is_name and tokens[position].word not in _NO_ALIAS,
         version=version,
         timestamp_sql=timestamp_sql,
     )
@@ -163,53 +157,68 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
 
 def _version_suffix(tokens: Sequence[Token], position: int) -> str | None:
     """`@v3` or `@20240131093000000` right behind an unquoted name."""
-    if position + 1 >= len(tokens) or tokens[position].text != "@":
+    if position + 1 >= len(tokens) or not tokens[position].is_symbol("@"):
         return None
     at, value = tokens[position], tokens[position + 1]
-    adjacent = tokens[position - 1].end + 1 == at.start and at.end + 1 == value.start
+    adjacent = tokens[position - 1].end == at.start and at.end == value.start
     return f"@{value.text}" if adjacent and _VERSION_SUFFIX.fullmatch(value.text) else None
 
 
 def _read_time_travel(text: str, tokens: Sequence[Token], position: int) -> tuple[str | None, str | None, int]:
     at = position
-    if at < len(tokens) and _word(tokens[at]) == "FOR":
+    if at < len(tokens) and tokens[at].word == "FOR":
         at += 1
-    words = [_word(token) for token in tokens[at : at + 3]]
+    words = [token.word for token in tokens[at : at + 3]]
     if len(words) < 3 or words[1:] != ["AS", "OF"] or at + 3 >= len(tokens):
         return None, None, position
     if words[0] in {"VERSION", "SYSTEM_VERSION"}:
-        return tokens[at + 3].text, None, at + 4
+        token = tokens[at + 3]
+        if token.kind is TokenKind.STRING:
+            return string_value(token.text), None, at + 4
+        last = min(at + 4 if token.is_symbol(":") else at + 3, len(tokens) - 1)
+        return text[token.start : tokens[last].end], None, last + 1
     if words[0] in {"TIMESTAMP", "SYSTEM_TIME"}:
         after = _after_operand(tokens, at + 3)
-        return None, text[tokens[at + 3].start : tokens[after - 1].end + 1], after
+        return None, text[tokens[at + 3].start : tokens[after - 1].end], after
     return None, None, position
 
 
 def _after_operand(tokens: Sequence[Token], position: int) -> int:
     """The position after an expression such as `'2024-01-01'` or `current_timestamp() - INTERVAL 1 DAY`."""
     while True:
-        if _word(tokens[position]) in {"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}:
+        if tokens[position].word in _TIME_WORDS:
             position += 1
-            if position + 1 < len(tokens) and _word(tokens[position - 1]) == "INTERVAL":
+            if position + 1 < len(tokens) and tokens[position - 1].word == "INTERVAL":
                 position += 1
+        elif tokens[position].is_symbol(":"):
+            # A parameter.
+            position += 1
         position += 1
-        if position < len(tokens) and tokens[position].token_type is TokenType.L_PAREN:
+        if position < len(tokens) and tokens[position].is_symbol("("):
             position = _after_parenthesis(tokens, position)
-        elif tokens[position - 1].token_type is TokenType.L_PAREN:
+        elif position <= len(tokens) and tokens[position - 1].is_symbol("("):
             position = _after_parenthesis(tokens, position - 1)
-        if position >= len(tokens) or tokens[position].token_type not in _OPERAND_GOES_ON:
+        if position >= len(tokens) or tokens[position].text not in _OPERAND_GOES_ON:
             return min(position, len(tokens))
         position += 1
         if position >= len(tokens):
             return len(tokens)
 
 
+def _after_sample(tokens: Sequence[Token], position: int) -> int:
+    """The position after `TABLESAMPLE (…) [REPEATABLE (…)]`, if that comes."""
+    for word in ("TABLESAMPLE", "REPEATABLE"):
+        if position + 1 < len(tokens) and tokens[position].word == word and tokens[position + 1].is_symbol("("):
+            position = _after_parenthesis(tokens, position + 1)
+    return position
+
+
 def _after_parenthesis(tokens: Sequence[Token], position: int) -> int:
     depth = 0
     for at in range(position, len(tokens)):
-        if tokens[at].token_type is TokenType.L_PAREN:
+        if tokens[at].is_symbol("("):
             depth += 1
-        elif tokens[at].token_type is TokenType.R_PAREN:
+        elif tokens[at].is_symbol(")"):
             depth -= 1
             if depth == 0:
                 return at + 1
@@ -223,14 +232,14 @@ def _named_queries(tokens: Sequence[Token]) -> list[_NamedQuery]:
         if not _is_name(token):
             continue
         at = position + 1
-        if at < len(tokens) and tokens[at].token_type is TokenType.L_PAREN:
+        if at < len(tokens) and tokens[at].is_symbol("("):
             at = _after_parenthesis(tokens, at)
-        if at + 2 >= len(tokens) or tokens[at].token_type is not TokenType.ALIAS:
+        if at + 2 >= len(tokens) or tokens[at].word != "AS":
             continue
-        opens = tokens[at + 1].token_type is TokenType.L_PAREN and _word(tokens[at + 2]) in _QUERY_STARTS | {"("}
-        if opens:
+        opens = tokens[at + 2].word in QUERY_STARTS or tokens[at + 2].is_symbol("(")
+        if tokens[at + 1].is_symbol("(") and opens:
             after = _after_parenthesis(tokens, at + 1)
-            found.append(_NamedQuery(name=token.text.lower(), visible_from=tokens[after - 1].end))
+            found.append(_NamedQuery(name=token.name.lower(), visible_from=tokens[after - 1].end - 1))
     return found
 
 
@@ -241,14 +250,4 @@ def _is_hidden(reference: TableReference, named: Sequence[_NamedQuery]) -> bool:
 
 
 def _is_name(token: Token) -> bool:
-    if token.token_type in {TokenType.IDENTIFIER, TokenType.VAR}:
-        return True
-    return (
-        token.token_type not in _NO_NAME
-        and token.text.replace("_", "a").isalnum()
-        and _word(token) not in _QUERY_STARTS
-    )
-
-
-def _word(token: Token) -> str:
-    return "" if token.token_type in {TokenType.IDENTIFIER, TokenType.STRING} else token.text.upper()
+    return token.is_name and token.word not in QUERY_STARTS

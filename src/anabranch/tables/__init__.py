@@ -2,5 +2,7 @@
 
 from anabranch.tables.builder import DeltaTableBuilder, IdentityGenerator
 from anabranch.tables.delta_table import DeltaTable
+from anabranch.tables.merge_builder import DeltaMergeBuilder
+from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 
-__all__ = ["DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
+__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from anabranch.commands.alter_features import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
 from anabranch.commands.create_table import CreationMode
+from anabranch.commands.delete import delete
 from anabranch.commands.describe import describe_detail, describe_history
+from anabranch.commands.merge_clauses import MergeStatement
 from anabranch.commands.read import read
 from anabranch.commands.table_access import TableHandle, table_at, table_named
+from anabranch.commands.update import update
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables.builder import DeltaTableBuilder
-
-ColumnMapping = dict[str, str | Column]
+from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
+from anabranch.tables.merge_builder import DeltaMergeBuilder
+from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 
 
 class DeltaTable:
@@ -118,33 +123,78 @@ class DeltaTable:
         """Not in this version: raises `UnsupportedOperationError`."""
         _refuse("DeltaTable.generate")
 
-    def delete(self, condition: str | Column | None = None) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.delete", 'Overwrite the rows that stay: df.write.format("delta").mode("overwrite").')
+    def delete(self, condition: str | Column | None = None, *, conflictRetries: int | None = None) -> None:
+        """Remove the rows for which `condition` is true; all rows where there is none.
 
-    def update(self, condition: str | Column | None = None, set: ColumnMapping | None = None) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.update", 'Overwrite with changed rows: df.write.format("delta").mode("overwrite").')
+        `conflictRetries` says how often the statement may be executed again after a conflict; by default
+        `spark.anabranch.conflictRetries` does. Raises the exceptions of `anabranch.exceptions`.
+        """
+        delete(self._handle, condition_or_none(condition), alias=self._alias, conflict_retries=conflictRetries)
 
-    def merge(self, source: DataFrame, condition: str | Column) -> Any:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.merge", "Join, and overwrite by replaceWhere.")
+    def update(
+        self,
+        condition: str | Column | None = None,
+        set: ColumnMapping | None = None,
+        *,
+        conflictRetries: int | None = None,
+    ) -> None:
+        """Set columns of the rows for which `condition` is true; of all rows where there is none.
+
+        `set` maps columns, as `a` or `s.x`, to a Column or to SQL. `conflictRetries` is as in `delete`. Raises the
+        exceptions of `anabranch.exceptions`.
+        """
+        update(
+            self._handle,
+            column_values(set, argument="set"),
+            condition_or_none(condition),
+            alias=self._alias,
+            conflict_retries=conflictRetries,
+        )
+
+    def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
+        """Say what rows of `source` do to this table: clauses of the builder, then `execute`.
+
+        A row is matched where `condition` is true for it and a row of `source`; aliases of both tell their columns
+        apart.
+        """
+        if source is None:
+            raise ValueError("'source' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise TypeError(f"Type of 'source' in merge must be DataFrame, got {type(source).__name__}")
+        if condition is None:
+            raise ValueError("'condition' in merge cannot be None")
+        checked = condition_or_none(condition, argument="'condition' in merge")
+        assert checked is not None
+        statement = MergeStatement(source=source, condition=checked, alias=self._alias)
+        return DeltaMergeBuilder(self._spark, self._handle, statement)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Not in this version: raises `UnsupportedOperationError`."""
         _refuse("DeltaTable.vacuum")
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.upgradeTableProtocol")
+        """Let the table support the features that these versions imply; versions never get lower.
+
+        Raises `InvalidProtocolError`.
+        """
+        _check_type("readerVersion", readerVersion, int, "an integer")
+        _check_type("writerVersion", writerVersion, int, "an integer")
+        alter_upgrade_protocol(self._handle, readerVersion, writerVersion)
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.addFeatureSupport")
+        """Let the table support a table feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
+        _check_type("featureName", featureName, str, "a string")
+        alter_add_feature(self._handle, featureName)
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.dropFeatureSupport")
+        """Take a table feature out of the protocol, where nothing uses it any more.
+
+        Raises `FeatureDropError`, which says what has to be done first, and `FeatureNotSupportedByTableError`.
+        """
+        _check_type("featureName", featureName, str, "a string")
+        if truncateHistory is not None:
+            _check_type("truncateHistory", truncateHistory, bool, "a boolean")
+        alter_drop_feature(self._handle, featureName, truncate_history=bool(truncateHistory))
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Not in this version: raises `UnsupportedOperationError`."""
@@ -154,9 +204,9 @@ class DeltaTable:
         """Not in this version: raises `UnsupportedOperationError`."""
         _refuse("DeltaTable.restoreToTimestamp", "Read with timestampAsOf and overwrite.")
 
-    def optimize(self) -> Any:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.optimize")
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Say how the files of the table are to be rewritten: `.where(…)`, then one of the `execute` methods."""
+        return DeltaOptimizeBuilder(self._handle)
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
@@ -185,6 +235,12 @@ class DeltaTable:
     ) -> DeltaTable:
         """Not in this version: raises `UnsupportedOperationError`."""
         _refuse("DeltaTable.cloneAtTimestamp")
+
+
+def _check_type(argument: str, value: object, kind: type, expected: str) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        problem = f"it must be {expected}, and is {type(value).__name__}"
+        raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)
 
 
 def _refuse(operation: str, instead: str = "") -> NoReturn:

@@ -1,0 +1,101 @@
+"""ALTER TABLE … SET and UNSET TBLPROPERTIES, COMMENT ON TABLE."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pyarrow.compute as pc
+
+from anabranch.commands.alteration import Alteration
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.table_definition import DefinedTable, current_properties
+from anabranch.errors.protocol import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
+from anabranch.protocol.properties import (
+    CONSTRAINT_PREFIX,
+    FEATURE_PREFIX,
+    canonical_names,
+    stored_properties,
+    validated,
+)
+from anabranch.protocol.protocol_evolution import requested_protocol
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.committed_version import CommittedVersion
+
+COMMENT = "comment"
+"""Not a property, though it is set as one: the table's description."""
+_COMMANDS = {
+    "location": "ALTER TABLE … SET LOCATION",
+    "provider": "a new table",
+    f"{FEATURE_PREFIX}clustering": "ALTER TABLE … CLUSTER BY",
+}
+_ROW_TRACKING = "delta.enableRowTracking"
+
+
+def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> CommittedVersion | None:
+    """Set table properties; what they need of the protocol comes with them.
+
+    Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
+    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`.
+    """
+    for name in properties:
+        _check_no_command(name)
+    alteration = Alteration(handle)
+    current = current_properties(alteration.snapshot.metadata)
+    given = {name: value for name, value in properties.items() if name.lower() != COMMENT}
+    asked = validated(given, current=current)
+    defined = alteration.define(
+        configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked)
+    )
+    if asked.get(_ROW_TRACKING, "").lower() == "true":
+        _check_rows_have_ids(alteration.snapshot, handle.label)
+    for name, value in properties.items():
+        if name.lower() == COMMENT:
+            defined = _described(defined, value)
+    return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined)
+
+
+def alter_unset_properties(
+    handle: TableHandle, names: Sequence[str], *, if_exists: bool = False
+) -> CommittedVersion | None:
+    """Let properties have their defaults again. Raises `PropertyNotSetError` unless `if_exists`."""
+    alteration = Alteration(handle)
+    metadata = alteration.snapshot.metadata
+    current = current_properties(metadata)
+    wanted = canonical_names(names)
+    for name in wanted:
+        is_set = name in current or (name.lower() == COMMENT and metadata.description is not None)
+        if not is_set and not if_exists:
+            raise PropertyNotSetError(table=handle.label, name=name)
+    defined = alteration.define(configuration={key: value for key, value in current.items() if key not in wanted})
+    if any(name.lower() == COMMENT for name in wanted):
+        defined = _described(defined, None)
+    return alteration.commit("UNSET TBLPROPERTIES", {"properties": wanted, "ifExists": if_exists}, defined)
+
+
+def alter_table_comment(handle: TableHandle, comment: str | None) -> CommittedVersion | None:
+    """Say what the table is about, or no longer say so."""
+    if comment is None:
+        return alter_unset_properties(handle, [COMMENT], if_exists=True)
+    return alter_set_properties(handle, {COMMENT: comment})
+
+
+def _check_no_command(name: str) -> None:
+    if name.lower().startswith(CONSTRAINT_PREFIX):
+        raise PropertyNeedsCommandError(name=name, command="ALTER TABLE … ADD CONSTRAINT, which checks the rows")
+    command = _COMMANDS.get(name.lower())
+    if command is not None:
+        raise PropertyNeedsCommandError(name=name, command=command)
+
+
+def _described(defined: DefinedTable, description: str | None) -> DefinedTable:
+    return dataclasses.replace(defined, metadata=msgspec.structs.replace(defined.metadata, description=description))
+
+
+def _check_rows_have_ids(snapshot: Snapshot, table: str) -> None:
+    """Rows of files that are there would need ids first."""
+    ids = snapshot.files.columns("base_row_id")["base_row_id"]
+    missing = pc.sum(pc.is_null(ids)).as_py() or 0
+    if missing:
+        raise RowTrackingEnablementError(table=table, num_files=missing)

@@ -1,0 +1,95 @@
+"""Files that still hold columns which the table has not any more, told by their footers."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from anabranch.commands.table_access import TableHandle
+from anabranch.protocol.data_paths import decode_path
+from anabranch.schema.column_mapping import ColumnMappingMode, field_id, physical_name
+from anabranch.schema.paths import walk
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask
+
+_FOOTERS_AT_ONCE = 16
+_PARQUET_ID = b"PARQUET:field_id"
+
+
+def files_with_dropped_columns(handle: TableHandle, snapshot: Snapshot, files: FileMask) -> FileMask:
+    """Those among `files` that hold such a column, at any depth.
+
+    Columns are dropped by column mapping alone; a table that never dropped one is not looked at. Raises `StorageError`.
+    """
+    found = np.zeros(snapshot.files.count, dtype=np.bool_)
+    if not files.any() or not may_have_dropped(snapshot):
+        return found
+    kept = KeptColumns(
+        mode=snapshot.column_mapping_mode,
+        unseen=frozenset(
+            name
+            for name in (
+                snapshot.properties.materialized_row_id_column,
+                snapshot.properties.materialized_row_commit_version_column,
+            )
+            if name is not None
+        ),
+    )
+    paths = snapshot.files.columns("path")["path"]
+    store, chosen = handle.table.store, np.flatnonzero(files)
+
+    def is_outdated(row: int) -> bool:
+        with store.open(decode_path(paths[row].as_py(), table_root=handle.path)) as file:
+            return kept.lacks_any_of(pq.read_schema(file), snapshot.schema)
+
+    with concurrent.futures.ThreadPoolExecutor(_FOOTERS_AT_ONCE, "anabranch-footers") as pool:
+        found[chosen] = list(pool.map(is_outdated, chosen.tolist()))
+    return found
+
+
+def may_have_dropped(snapshot: Snapshot) -> bool:
+    """Whether the table has given out more column ids than it has columns. See "Column Mapping"."""
+    if not snapshot.column_mapping_mode.maps:
+        return False
+    highest = snapshot.properties.column_mapping_max_id
+    return highest > sum(1 for _ in walk(snapshot.schema))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeptColumns:
+    """How the columns of a file are found in the schema of the table."""
+
+    mode: ColumnMappingMode
+    unseen: frozenset[str] = frozenset()
+    """Columns that belong to files and stand in no schema."""
+
+    def lacks_any_of(self, fields: Iterable[pa.Field], struct: StructType) -> bool:
+        """Whether one of the fields of a file is none of the table's."""
+        return any(self._lacks(field, struct) for field in fields if field.name not in self.unseen)
+
+    def _lacks(self, field: pa.Field, struct: StructType) -> bool:
+        known = next((each for each in struct.fields if self._is(each, field)), None)
+        return known is None or self._lacks_below(field.type, known.dataType)
+
+    def _is(self, known: StructField, field: pa.Field) -> bool:
+        stored: bytes | None = (field.metadata or {}).get(_PARQUET_ID)
+        if self.mode is ColumnMappingMode.ID and stored is not None:
+            return field_id(known) == int(stored)
+        name: str = field.name
+        return physical_name(known, self.mode).lower() == name.lower()
+
+    def _lacks_below(self, stored: pa.DataType, known: DataType) -> bool:
+        if isinstance(known, StructType) and pa.types.is_struct(stored):
+            return self.lacks_any_of(stored, known)
+        if isinstance(known, ArrayType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
+            return self._lacks_below(stored.value_type, known.elementType)
+        if isinstance(known, MapType) and pa.types.is_map(stored):
+            below = self._lacks_below(stored.key_type, known.keyType)
+            return below or self._lacks_below(stored.item_type, known.valueType)
+        return False

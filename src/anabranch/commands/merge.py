@@ -1,0 +1,192 @@
+"""MERGE: rows of a source change, delete and join rows of a table."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.commands.identity_marks import with_moved_marks
+from anabranch.commands.merge_clauses import MergeStatement
+from anabranch.commands.merge_join import ACTION_COLUMN, LEFT_ALONE, MergeJoin
+from anabranch.commands.merge_marks import MergeMarks, ambiguity, mark, no_marks, record
+from anabranch.commands.merge_plan import MergePlan, plan_merge
+from anabranch.commands.merge_source import SourceFacts, freeze, measure
+from anabranch.commands.merge_write import merge_metrics, write_merged
+from anabranch.commands.row_changes import take_out
+from anabranch.commands.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_keeps_no_history_of_rows,
+    check_may_change_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.target_rows import TargetRows
+from anabranch.commands.write import register
+from anabranch.protocol.actions import Action, AddFile, Metadata
+from anabranch.protocol.features import check_writable
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask, WrittenFiles
+from anabranch.spark.row_checks import typed_violations
+from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.operation import Operation
+
+_PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
+
+
+def merge(handle: TableHandle, statement: MergeStatement, *, conflict_retries: int | None = None) -> Outcome:
+    """Change, delete and insert rows of the table as the statement says; `counts` of the outcome has how many.
+
+    Raises the errors of `errors.merge`, `AssignmentError`, those of columns and values that do not fit
+    (`errors.schema`, `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of
+    `errors.conflicts`, and those of `errors.commits`.
+    """
+    outcome = execute(handle, lambda: prepare_merge(handle, statement), conflict_retries=conflict_retries)
+    if handle.entry is not None and _changed_schema(outcome.committed):
+        register(handle, handle.entry)
+    return outcome
+
+
+def prepare_merge(handle: TableHandle, statement: MergeStatement) -> Prepared:
+    """All of a MERGE but its commit."""
+    snapshot = handle.latest()
+    statement.check(table=handle.label)
+    read = handle.session.engine.versions_read(statement.source, handle.path)
+    if read and min(read) < snapshot.version:
+        # The statement depends on what the source saw; commits since then must count as winners.
+        snapshot = handle.table.snapshots.at_version(min(read))
+    _check_allowed(handle, snapshot, statement)
+    return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
+
+
+class _Execution:
+    """One execution of a MERGE on one version of the table."""
+
+    def __init__(self, handle: TableHandle, snapshot: Snapshot, statement: MergeStatement) -> None:
+        self.handle = handle
+        self.snapshot = snapshot
+        self.statement = statement
+        self.watch = Stopwatch(handle)
+        self.kept: list[DataFrame] = []
+
+    def prepared(self, *, source_reads_table: bool) -> Prepared:
+        """The statement, its files written. What was kept is let go of if that fails."""
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self._let_go)
+            frozen = freeze(self.statement.source)
+            self.kept += frozen.kept
+            found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
+            on_failure.pop_all()
+            return found
+
+    def _prepared(self, source: DataFrame, *, source_reads_table: bool) -> Prepared:
+        plan = plan_merge(self.handle, self.snapshot, self.statement, source)
+        operation = Operation(name="MERGE", parameters=plan.parameters())
+        transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
+        target = TargetRows(self.handle, self.snapshot, transaction.vectors, alias=self.statement.alias)
+        transaction.describe_rows = target.described
+        if source_reads_table:
+            transaction.record_whole_table()
+        with self.watch.measured("materializeSourceTimeMs"), typed_violations():
+            facts = measure(source, plan.on.keys, partition_columns=self.snapshot.partition_columns)
+        join = plan.join(facts.num_rows, self.handle.session.all_settings())
+        candidates = target.candidates(plan.changed_predicate(facts))
+        with self.watch.measured("scanTimeMs"):
+            frame, marks = self._marked(plan, target, join, candidates)
+        record(transaction, target, plan, facts, join, marks, candidates)
+        with self.watch.measured("rewriteTimeMs"):
+            written, actions = self._written(plan, facts, join, frame, marks)
+            changes = take_out(target, marks.changed_rows(), by_vectors=uses_vectors(self.snapshot))
+        counts = {
+            "updated": marks.num_updated,
+            "deleted": marks.num_deleted,
+            "inserted": (written.num_rows if written is not None else 0) - marks.num_updated,
+        }
+        metrics = merge_metrics(changes.metrics(written), {**marks.counts, **counts}, num_source_rows=facts.num_rows)
+        return Prepared(
+            transaction,
+            [*actions, *changes.actions(written)],
+            num_affected_rows=sum(counts.values()),
+            deleted_rows=changes.deleted_rows,
+            counts=counts,
+            metrics={**metrics, **self.watch.metrics(*_PARTS)},
+            kept=self.kept,
+        )
+
+    def _marked(
+        self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask
+    ) -> tuple[DataFrame | None, MergeMarks]:
+        """The rows that matter, and which they are."""
+        if not candidates.any():
+            return None, no_marks()
+        read = target.read(candidates)
+        named = plan.on.target_columns
+        columns = self.snapshot.schema.fieldNames() if named is None else list(named)
+        keeps = columns if self.statement.not_matched else []
+        if self.statement.only_inserts:
+            frame = join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
+        else:
+            outputs = plan.outputs.names if plan.updates else ()
+            frame = join.decided(read.frame, plan.updates, keeps=keeps, outputs=outputs)
+        if plan.updates or self.statement.not_matched:
+            # Computed once: what is written is what was marked, whatever the expressions are.
+            self.kept.append(frame.persist())
+        with typed_violations():
+            marks = mark(frame, read, self.statement)
+            if marks.is_ambiguous:
+                raise ambiguity(frame, marks, target, columns if named is not None else ())
+        return frame, marks
+
+    def _written(
+        self, plan: MergePlan, facts: SourceFacts, join: MergeJoin, frame: DataFrame | None, marks: MergeMarks
+    ) -> tuple[WrittenFiles | None, list[Action]]:
+        """The files of changed and new rows, and what changes of the table itself."""
+        frames = []
+        if frame is not None and marks.num_updated:
+            frames.append(frame.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates))))
+        has_new_rows = bool(plan.inserts) and facts.num_rows > 0
+        if has_new_rows:
+            matched = None
+            if frame is not None and marks.matched:
+                matched = frame.where(F.col(ACTION_COLUMN) < len(self.statement.matched))
+            frames.append(join.inserted(matched, plan.inserts, plan.outputs.names))
+        if not frames:
+            return None, list(plan.target.actions)
+        written, writing = write_merged(
+            self.handle,
+            plan.target,
+            plan.planner,
+            frames,
+            plan.outputs,
+            rows_max=marks.num_updated + (facts.num_rows if has_new_rows else 0),
+            has_new_rows=has_new_rows,
+        )
+        return written, self._table_actions(plan, written.adds, writing.generates_identity)
+
+    def _table_actions(self, plan: MergePlan, adds: Iterable[AddFile], generated: frozenset[str]) -> list[Action]:
+        """What changes of the table itself: its schema, and how far its identity columns have counted."""
+        metadata = with_moved_marks(plan.target.metadata, adds, generated, table=self.handle.label)
+        others: list[Action] = [action for action in plan.target.actions if not isinstance(action, Metadata)]
+        return others if metadata == self.snapshot.metadata else [*others, metadata]
+
+    def _let_go(self) -> None:
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def _check_allowed(handle: TableHandle, snapshot: Snapshot, statement: MergeStatement) -> None:
+    """New rows alone are an append, which every table takes that can be written."""
+    if statement.only_inserts:
+        check_writable(snapshot.protocol, table=handle.label)
+        return
+    check_may_change_rows(handle, snapshot, "MERGE")
+    check_keeps_no_history_of_rows(handle, snapshot, "MERGE")
+
+
+def _changed_schema(committed: CommittedVersion | None) -> bool:
+    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)

@@ -1,0 +1,104 @@
+"""REPLACE COLUMNS: another list of columns for files that stay."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from anabranch.errors.schema import UnsupportedColumnChangeError
+from anabranch.schema.changed_columns import new_type
+from anabranch.schema.char_varchar import DECLARED_TYPE, without_char_varchar
+from anabranch.schema.column_changes import COMMENT, NewColumn, check_addable
+from anabranch.schema.comparison import same_type
+from anabranch.schema.identity import identity_columns
+from anabranch.schema.names import check_duplicates
+from anabranch.schema.paths import FieldPath, fold, positions, quoted
+from anabranch.schema.widening import record_type_changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedColumns:
+    """A schema, and what became of the old one."""
+
+    schema: StructType
+    dropped: tuple[FieldPath, ...]
+    retyped: tuple[FieldPath, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Replacement:
+    widens: bool
+    table: str
+    dropped: list[FieldPath] = dataclasses.field(default_factory=list)
+    retyped: list[FieldPath] = dataclasses.field(default_factory=list)
+
+
+def replaced_columns(old: StructType, new: StructType, *, widens: bool, table: str) -> ReplacedColumns:
+    """`new` as the schema of a table of schema `old`: columns of the same name keep what identifies them.
+
+    Columns may move, get another comment, allow NULL, become wider where the table `widens` types; they may be
+    added or go, but not both beside each other, since that might mean a new name. Raises UnsupportedColumnChangeError.
+    """
+    if identity_columns(old, table):
+        name = next(iter(identity_columns(old, table)))
+        raise UnsupportedColumnChangeError(
+            table=table, column=quoted([name]), reason="tables with identity columns keep their columns"
+        )
+    check_duplicates(new, where="the new columns", table=table)
+    state = _Replacement(widens=widens, table=table)
+    schema = _structs(old, without_char_varchar(new), (), state)
+    return ReplacedColumns(
+        schema=record_type_changes(schema, old), dropped=tuple(state.dropped), retyped=tuple(state.retyped)
+    )
+
+
+def _structs(old: StructType, new: StructType, above: FieldPath, state: _Replacement) -> StructType:
+    known, kept = positions(old), {fold(name) for name in new.names}
+    dropped = [field.name for field in old.fields if fold(field.name) not in kept]
+    added = [field.name for field in new.fields if fold(field.name) not in known]
+    if dropped and added:
+        reason = (
+            f"{', '.join(dropped)} would go and {', '.join(added)} come, which may mean new names; use RENAME COLUMN"
+        )
+        raise _refused((*above, dropped[0]), reason, state)
+    state.dropped += [(*above, name) for name in dropped]
+    fields = []
+    for field in new.fields:
+        place = known.get(fold(field.name))
+        fields.append(
+            _new_field(field, above, state) if place is None else _field(old.fields[place], field, above, state)
+        )
+    return StructType(fields)
+
+
+def _new_field(field: StructField, above: FieldPath, state: _Replacement) -> StructField:
+    new = NewColumn(path=(*above, field.name), data_type=field.dataType, nullable=field.nullable)
+    check_addable(new, field, table=state.table)
+    return field
+
+
+def _field(old: StructField, new: StructField, above: FieldPath, state: _Replacement) -> StructField:
+    path = (*above, old.name)
+    if old.nullable and not new.nullable:
+        raise _refused(path, "rows that are there may have NULL in it; say ALTER COLUMN … SET NOT NULL", state)
+    if old.metadata.get(DECLARED_TYPE) != new.metadata.get(DECLARED_TYPE):
+        raise _refused(path, "its length would change; say ALTER COLUMN … TYPE", state)
+    metadata = dict(old.metadata)
+    if COMMENT in new.metadata:
+        metadata[COMMENT] = new.metadata[COMMENT]
+    return StructField(old.name, _type(old.dataType, new.dataType, path, state), new.nullable, metadata)
+
+
+def _type(old: DataType, new: DataType, path: FieldPath, state: _Replacement) -> DataType:
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return _structs(old, new, path, state)
+    if same_type(old, new):
+        return old
+    state.retyped.append(path)
+    return new_type(old, new, path, widens=state.widens, table=state.table)
+
+
+def _refused(path: FieldPath, reason: str, state: _Replacement) -> UnsupportedColumnChangeError:
+    return UnsupportedColumnChangeError(table=state.table, column=quoted(path), reason=reason)

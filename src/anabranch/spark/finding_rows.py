@@ -1,0 +1,177 @@
+"""Rows of files that were rewritten, found in the new files by their values: two jobs, when a commit was overtaken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyroaring import BitMap64
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from anabranch.deletion_vectors.reading import load_vector
+from anabranch.deletion_vectors.writing import inline_descriptor
+from anabranch.errors.base import DeltaError
+from anabranch.log.file_columns import table_of_adds
+from anabranch.protocol.actions import AddFile
+from anabranch.schema.paths import walk
+from anabranch.schema.void import without_void
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine, ScanRequest
+from anabranch.spark.void_columns import quoted_name
+from anabranch.storage.log_store import LogStore
+from anabranch.transaction.finding_rows import RowPlaces
+from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.row_ids import row_count
+
+LOGGER = logging.getLogger(__name__)
+_HASH, _DIGEST = "__anabranch_hash", "__anabranch_digest"
+_AS_JSON = {
+    "ignoreNullFields": "false",
+    "dateFormat": "G yyyy-MM-dd",
+    "timestampFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""In which different values never look the same."""
+
+
+class RowFinder:
+    """Implements `FindRows` for one table of a session."""
+
+    def __init__(
+        self, spark: SparkSession, engine: Engine, store: LogStore, *, root: str, storage: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._engine = engine
+        self._store = store
+        self._root = root
+        self._storage = tuple(sorted(storage.items()))
+
+    def __call__(
+        self, snapshot: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]
+    ) -> list[RowPlaces] | None:
+        shown = [_showing(each) for each in rows]
+        if not _can_be_compared(snapshot.schema) or any(add is None for add in shown):
+            return None
+        if not outputs:
+            return None
+        try:
+            wanted = self._wanted(snapshot, [add for add in shown if add is not None])
+            candidates = self._candidates(snapshot, outputs, wanted)
+        except (DeltaError, PySparkException, Py4JError):
+            # The old files may be gone. Then nobody can tell, and the commit is refused as if nobody had looked.
+            LOGGER.warning("Rows that another commit moved in %s could not be looked for", self._root, exc_info=True)
+            return None
+        return _matched(wanted, candidates, file_count=len(rows))
+
+    def _wanted(self, snapshot: Snapshot, files: Sequence[AddFile]) -> pa.Table:
+        return self._described(snapshot, files).toArrow()
+
+    def _candidates(self, snapshot: Snapshot, outputs: Sequence[AddFile], wanted: pa.Table) -> pa.Table:
+        """Rows that look like a wanted one at first sight, and what tells them apart at the second."""
+        hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
+        return self._described(snapshot, outputs, only=hashes).toArrow()
+
+    def _described(self, snapshot: Snapshot, files: Sequence[AddFile], *, only: DataFrame | None = None) -> DataFrame:
+        frame = self._engine.scan(self._request(snapshot, files))
+        fields = without_void(snapshot.schema).fields
+        values = {field.name: _value(frame, field) for field in fields}
+        plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
+        # A column that is only there to be hashed costs less than the text of all.
+        frame = frame.withColumn(_HASH, F.xxhash64(*plain) if plain else F.lit(0).cast("long"))
+        if only is not None:
+            frame = frame.join(F.broadcast(only), _HASH, "left_semi")
+        whole = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), _AS_JSON)
+        return frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, _HASH, F.sha2(whole, 256).alias(_DIGEST))
+
+    def _request(self, snapshot: Snapshot, files: Sequence[AddFile]) -> ScanRequest:
+        everything = np.ones(len(files), dtype=np.bool_)
+        return ScanRequest(
+            table_root=self._root,
+            version=None,
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            column_mapping=snapshot.column_mapping_mode,
+            files=table_of_adds(files),
+            load_vector=lambda descriptor: load_vector(self._store, descriptor),
+            prune=lambda _: everything,
+            with_positions=True,
+            tracked=True,
+            options=self._storage,
+        )
+
+
+def _matched(wanted: pa.Table, candidates: pa.Table, *, file_count: int) -> list[RowPlaces] | None:
+    """A place for each wanted row, none for two; None if one has none."""
+    free: dict[str, list[tuple[int, int]]] = {}
+    for digest, output, position in sorted(_rows(candidates), reverse=True):
+        free.setdefault(digest, []).append((output, position))
+    places: list[list[tuple[int, int]]] = [[] for _ in range(file_count)]
+    for file, _, digest in sorted((file, position, digest) for digest, file, position in _rows(wanted)):
+        left = free.get(digest)
+        if not left:
+            return None
+        places[file].append(left.pop())
+    return [
+        RowPlaces(
+            outputs=np.array([output for output, _ in found], dtype=np.int64),
+            positions=np.array([position for _, position in found], dtype=np.uint64),
+        )
+        for found in places
+    ]
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [table[name].to_pylist() for name in (_DIGEST, FILE_ID_COLUMN, ROW_INDEX_COLUMN)]
+    return list(zip(*columns, strict=True))
+
+
+def _showing(rows: RowsOfFile) -> AddFile | None:
+    """The file with a vector that hides all other rows; None for a file of unknown length."""
+    count = row_count(rows.file.stats)
+    if count is None or rows.positions is None:
+        return None
+    others = BitMap64()
+    others.add_range(0, count)
+    others -= rows.positions
+    return msgspec.structs.replace(rows.file, deletion_vector=inline_descriptor(others) if others else None)
+
+
+def _can_be_compared(schema: StructType) -> bool:
+    """Whether equal text means equal values, in all columns."""
+    return not any(isinstance(field.dataType, VariantType) or _has_variant(field.dataType) for _, field in walk(schema))
+
+
+def _has_variant(data_type: DataType) -> bool:
+    if isinstance(data_type, ArrayType):
+        return _has_variant(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _has_variant(data_type.keyType) or _has_variant(data_type.valueType)
+    return isinstance(data_type, VariantType)
+
+
+def _is_plain(data_type: DataType) -> bool:
+    return not isinstance(data_type, StructType | ArrayType | MapType)
+
+
+def _value(frame: DataFrame, field: StructField) -> Column:
+    """The column. A Parquet writer may keep one of 0.0 and -0.0 for both, so that they change by being rewritten."""
+    column = frame[quoted_name(field.name)]
+    return column + F.lit(0).cast(field.dataType) if isinstance(field.dataType, FloatType | DoubleType) else column

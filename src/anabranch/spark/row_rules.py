@@ -1,0 +1,138 @@
+"""What a table makes and checks of every row that is written to it, as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
+
+from anabranch.errors.constraints import (
+    CheckConstraintViolationError,
+    GeneratedColumnMismatchError,
+    NotNullViolationError,
+)
+from anabranch.predicates.expressions import ColumnPath
+from anabranch.predicates.stored_sql import read_stored_sql
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
+from anabranch.schema.paths import FieldPath, quoted
+from anabranch.schema.row_rules import RowRule
+from anabranch.schema.void import without_void
+from anabranch.spark.row_checks import refuse_when
+from anabranch.spark.stored_expressions import NO_COLUMNS, stored_column, to_column
+from anabranch.spark.table_identifiers import quote
+
+EXPRESSION_SHOWN_MAX = 500
+
+
+def default_value(plan: ColumnPlan, *, table: str) -> Column:
+    """The value of a column that the data lacks and that has a default."""
+    assert plan.expression is not None
+    owner = default_owner(plan.target.name)
+    # A default names no column: it is the same for all rows.
+    return stored_column(plan.expression, NO_COLUMNS, table=table, owner=owner).cast(plan.target.dataType)
+
+
+def default_owner(name: str) -> str:
+    """What messages call the default of a column."""
+    return f"default of column {quoted([name])}"
+
+
+def generation_owner(name: str) -> str:
+    """What messages call the expression of a generated column."""
+    return f"generated column {quoted([name])}"
+
+
+def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """`rows` with the columns that are computed from others; the table's columns are then complete, in order.
+
+    What `rows` has besides stays last.
+    """
+    missing = [column for column in plan.columns if column.fill is Fill.GENERATED]
+    if not missing:
+        return rows
+    base = _base_columns(plan)
+    columns = []
+    for column in plan.columns:
+        value = F.col(quote(column.target.name))
+        if column.fill is Fill.GENERATED:
+            assert column.expression is not None
+            owner = generation_owner(column.target.name)
+            value = stored_column(column.expression, base, table=table, owner=owner).cast(column.target.dataType)
+        columns.append(value.alias(column.target.name))
+    own = {column.target.name for column in plan.columns}
+    return rows.select(*columns, *(F.col(quote(name)) for name in rows.columns if name not in own))
+
+
+def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """`rows`, the table's columns complete: a row that breaks a rule fails the job that reads it.
+
+    What is said of a row that breaks several: first that a value is missing, then what is wrong with a value.
+    """
+    values = {name: F.col(quote(name)) for name in rows.columns}
+    # The check that wraps a value last runs first, and columns are computed from left to right.
+    last = plan.columns[-1].target.name
+    for rule in reversed(plan.row_rules):
+        values[last] = _satisfying(values[last], rule, plan, table)
+    for column in plan.columns:
+        if column.expression is not None and column.source is not None:
+            values[column.target.name] = _as_generated(values[column.target.name], column, plan, table)
+    for path in reversed(plan.not_null_paths):
+        if path[0] in values:
+            values[path[0]] = _not_null(values[path[0]], path, table)
+    if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
+        return rows
+    return rows.select(*(value.alias(name) for name, value in values.items()))
+
+
+def _given_generated(plan: WritePlan) -> bool:
+    return any(column.expression is not None and column.source is not None for column in plan.columns)
+
+
+def _not_null(value: Column, path: FieldPath, table: str) -> Column:
+    field = F.col(quote(path[0]))
+    for name in path[1:]:
+        field = field.getField(name)
+    return refuse_when(field.isNull(), value, NotNullViolationError, {"table": table, "column": quoted(path)})
+
+
+def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:
+    """A value that was given for a generated column, if it is the one that the column computes."""
+    assert column.expression is not None
+    name = column.target.name
+    owner = generation_owner(name)
+    expression = read_stored_sql(column.expression, _base_columns(plan), table=table, owner=owner)
+    same = F.col(quote(name)).eqNullSafe(to_column(expression).cast(column.target.dataType))
+    facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
+    sample = _sample(((name,), *expression.columns), plan)
+    return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown=("row", sample))
+
+
+def _satisfying(value: Column, rule: RowRule, plan: WritePlan, table: str) -> Column:
+    expression = read_stored_sql(rule.expression, without_void(plan.schema), table=table, owner=rule.owner)
+    violated = ~F.coalesce(to_column(expression), F.lit(False))
+    facts = {
+        "table": table,
+        "constraint": rule.owner,
+        "expression": _shown(expression.text),
+        "columns": [quoted(path) for path in expression.columns],
+    }
+    sample = _sample(expression.columns, plan)
+    return refuse_when(violated, value, CheckConstraintViolationError, facts, shown=("row", sample))
+
+
+def _base_columns(plan: WritePlan) -> StructType:
+    """The columns that others may be computed from: those that are not computed themselves."""
+    stored = without_void(plan.schema)
+    return StructType([field for field in stored.fields if fill_of(field)[0] is not Fill.GENERATED])
+
+
+def _sample(columns: Sequence[ColumnPath], plan: WritePlan) -> Column:
+    """The values of these columns, or of all where there are none, as JSON."""
+    names = list(dict.fromkeys(path[0] for path in columns)) or [column.target.name for column in plan.columns]
+    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), {"ignoreNullFields": "false"})
+
+
+def _shown(expression: str) -> str:
+    return expression if len(expression) <= EXPRESSION_SHOWN_MAX else expression[:EXPRESSION_SHOWN_MAX] + " …"

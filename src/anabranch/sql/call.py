@@ -1,0 +1,136 @@
+"""One statement of a user, on its way from text to the commands."""
+
+from __future__ import annotations
+
+import uuid
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.commands.table_access import TableHandle, table_identified
+from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, parse_identifier, quote
+from anabranch.sql.grammar.cursor import Fragment, TableName
+from anabranch.sql.parameters import Parameters
+from anabranch.sql.queries import OwnSql, delta_reads, rewrite_query
+
+
+class Call:
+    """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
+
+    Use it in a `with` block: views that were made for the statement go when it is over.
+    """
+
+    def __init__(self, session: DeltaSession, own_sql: OwnSql, args: Any) -> None:
+        self.session = session
+        self.own_sql = own_sql
+        self.parameters = Parameters.of(args)
+        self._views: list[str] = []
+
+    # Tables.
+
+    def identifier(self, name: TableName) -> TableIdentifier:
+        """Which table the statement means. Raises `InvalidIdentifierError`."""
+        if name.is_path:
+            return PathIdentifier(name.parts[-1])
+        if name.expression is None:
+            return identifier_of(name.parts)
+        told = self.constant(name.expression)
+        if not isinstance(told, str):
+            raise InvalidIdentifierError(identifier=str(told), problem=f"IDENTIFIER({name.expression}) is no string")
+        return parse_identifier(told)
+
+    def table(self, name: TableName) -> TableHandle:
+        """The existing table meant. Raises `NotADeltaTableError`."""
+        return table_identified(self.session, self.identifier(name))
+
+    def alias(self, name: TableName, alias: str | None) -> str | None:
+        """What the statement calls the table: its alias, or its own name."""
+        identifier = self.identifier(name)
+        return alias if alias is not None or isinstance(identifier, PathIdentifier) else identifier.parts[-1]
+
+    # Pieces of the text.
+
+    def query(self, *pieces: Fragment) -> DataFrame:
+        """The rows of a query, written in one piece or several."""
+        parameters = Parameters.of(None)
+        for place, piece in enumerate(pieces):
+            own = self._of(piece)
+            parameters = parameters.followed_by(own) if place else own
+        return self.select(" ".join(piece.text for piece in pieces), parameters)
+
+    def select(self, text: str, parameters: Parameters) -> DataFrame:
+        """The rows of a query with these parameters."""
+        rewritten = rewrite_query(self.session, text, has_fields=False, parameters=parameters)
+        return self.own_sql(text, parameters.args) if rewritten is None else rewritten.run(self.own_sql, {})
+
+    def relation(self, piece: Fragment) -> DataFrame:
+        """The rows of what may stand after FROM."""
+        return self.select(f"SELECT * FROM {piece.text}", self._of(piece))  # noqa: S608 - the user's own words
+
+    def expression(self, piece: Fragment) -> str:
+        """An expression by itself: values stand for its parameters, views for the Delta tables in its subqueries."""
+        text, parameters = piece.text, self._of(piece)
+        changes = [(marker.start, marker.end, sql) for marker, sql in parameters.literals(self.session.spark, text)]
+        for read in delta_reads(self.session, text, parameters, is_expression=True):
+            alias = "" if read.alias is None else f" AS {quote(read.alias)}"
+            reference = read.reference
+            # A parameter of its time travel went into the version that was read.
+            changes = [change for change in changes if not reference.start <= change[0] < reference.end]
+            changes.append((reference.start, reference.end, quote(self.view_of(read.frame))))
+            changes.append((reference.alias_at, reference.alias_at, alias))
+        return _changed(text, changes)
+
+    def constant(self, piece: Fragment) -> Any:
+        """The value of an expression that names no columns."""
+        row = self.own_sql(f"SELECT {piece.text}", self._of(piece).args).first()
+        return None if row is None else row[0]
+
+    def view_of(self, frame: DataFrame) -> str:
+        """A name by which Spark finds the frame until the statement is over."""
+        name = f"__anabranch_{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+        return name
+
+    # Results.
+
+    def nothing(self) -> DataFrame:
+        """The result of a statement that has none."""
+        return self.session.spark.createDataFrame([], StructType([]))
+
+    def counts(self, **counts: int) -> DataFrame:
+        """One row of numbers."""
+        schema = StructType([StructField(name, LongType()) for name in counts])
+        return self.session.spark.createDataFrame([tuple(counts.values())], schema)
+
+    def close(self) -> None:
+        """Let go of the views."""
+        while self._views:
+            self.session.spark.catalog.dropTempView(self._views.pop())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _of(self, piece: Fragment) -> Parameters:
+        return self.parameters.within(piece.source, piece.start, piece.end)
+
+
+def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+    pieces = []
+    at = 0
+    for start, end, new in sorted(changes):
+        # What touches a word must not become part of it.
+        before = " " if start > at and text[start - 1].isalnum() and new[:1].isalnum() else ""
+        after = " " if end < len(text) and text[end].isalnum() and new[-1:].isalnum() else ""
+        pieces += [text[at:start], before, new, after]
+        at = end
+    return "".join([*pieces, text[at:]])

@@ -1,0 +1,170 @@
+"""CREATE, REPLACE and DROP TABLE, run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.commands.create_table import CreationMode, create_table
+from anabranch.commands.create_table_as import create_table_as
+from anabranch.commands.create_table_like import definition_like
+from anabranch.commands.table_access import TableHandle, table_at, table_to_create
+from anabranch.commands.table_definition import TableDefinition
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.schema.column_kinds import default_column, generated_column, identity_column
+from anabranch.spark.table_identifiers import PathIdentifier
+from anabranch.sql.call import Call
+from anabranch.sql.column_types import types_of
+from anabranch.sql.grammar.clauses import Properties
+from anabranch.sql.grammar.columns import Check, ColumnDefinition
+from anabranch.sql.grammar.cursor import TableName
+from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike, DropTable, TableClauses
+
+_OPTION_PATH = "path"
+
+
+def create(call: Call, statement: CreateTable) -> DataFrame:
+    """`CREATE [OR REPLACE] TABLE`, `REPLACE TABLE`, with or without AS SELECT."""
+    for unsupported in (statement.unsupported, statement.clauses.unsupported):
+        if unsupported is not None:
+            raise UnsupportedOperationError(operation=f"{unsupported} of a Delta table in CREATE TABLE")
+    location, properties = _location_and_properties(statement.clauses)
+    handle = _handle(call, statement.table, location)
+    definition = _definition(statement, properties)
+    mode = _mode(statement)
+    query = statement.query
+    if query is None:
+        create_table(handle, definition, mode)
+        return call.nothing()
+    if definition.schema.fields:
+        problem = "CREATE TABLE … AS takes its columns from the query; leave their definitions out"
+        raise InvalidArgumentError(argument="columns", value=definition.schema.simpleString(), problem=problem)
+    create_table_as(handle, definition, lambda: call.query(query), mode)
+    return call.nothing()
+
+
+def create_like(call: Call, statement: CreateTableLike) -> DataFrame:
+    """`CREATE TABLE … LIKE …`."""
+    if statement.clauses.unsupported is not None:
+        raise UnsupportedOperationError(operation=f"{statement.clauses.unsupported} in CREATE TABLE LIKE")
+    location, properties = _location_and_properties(statement.clauses)
+    definition = definition_like(call.session, call.identifier(statement.source), dict(properties))
+    mode = CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
+    create_table(_handle(call, statement.table, location), definition, mode)
+    return call.nothing()
+
+
+def clone(_: Call, statement: CloneTable) -> DataFrame:
+    """Refused by name."""
+    kind = "SHALLOW" if statement.is_shallow else "DEEP"
+    instead = "Use CREATE TABLE … AS SELECT."
+    raise UnsupportedOperationError(operation=f"The SQL statement CREATE TABLE … {kind} CLONE", instead=instead)
+
+
+def drop(call: Call, statement: DropTable) -> DataFrame:
+    """`DROP TABLE`: the name goes, and the files of a table whose folder the catalog chose."""
+    identifier = call.identifier(statement.table)
+    if isinstance(identifier, PathIdentifier):
+        operation = f"DROP TABLE of a table without a name, {identifier},"
+        raise UnsupportedOperationError(operation=operation, instead="Delete its folder.")
+    handle = call.table(statement.table)
+    result = call.own_sql(f"DROP TABLE {identifier.quoted}")
+    call.session.forget(handle.path)
+    return result
+
+
+def _mode(statement: CreateTable) -> CreationMode:
+    if statement.replaces:
+        return CreationMode.CREATE_OR_REPLACE if statement.creates else CreationMode.REPLACE
+    return CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
+
+
+def _handle(call: Call, table: TableName, location: str | None) -> TableHandle:
+    identifier = call.identifier(table)
+    if not isinstance(identifier, PathIdentifier):
+        return table_to_create(call.session, identifier, location=location)
+    if location is not None and call.session.qualified_path(location) != call.session.qualified_path(identifier.path):
+        problem = f"the name says {identifier.path}"
+        raise InvalidArgumentError(argument="LOCATION", value=location, problem=problem)
+    return table_at(call.session, identifier.path)
+
+
+def _location_and_properties(clauses: TableClauses) -> tuple[str | None, Properties]:
+    """OPTIONS may hold a location and properties too; anything else there is unknown to Delta."""
+    location = clauses.location
+    properties = list(clauses.properties)
+    for name, value in clauses.options:
+        if name.lower() == _OPTION_PATH and location in {None, value}:
+            location = value
+        elif name.lower().startswith("delta."):
+            properties.append((name, value))
+        else:
+            problem = "OPTIONS takes path and what begins with delta.; other things are TBLPROPERTIES"
+            raise InvalidArgumentError(argument=f"OPTIONS {name}", value=value, problem=problem)
+    return location, tuple(properties)
+
+
+def _definition(statement: CreateTable, properties: Properties) -> TableDefinition:
+    clauses = statement.clauses
+    columns = [*statement.columns]
+    partition_columns: list[str] = []
+    for column in clauses.partition_columns:
+        if isinstance(column, ColumnDefinition):
+            columns.append(column)
+            partition_columns.append(column.path[-1])
+        else:
+            partition_columns.append(column)
+    return TableDefinition(
+        schema=_schema(columns),
+        partition_columns=tuple(partition_columns),
+        clustering_columns=tuple(".".join(path) for path in clauses.clustering_columns),
+        properties=dict(properties),
+        description=clauses.comment,
+        constraints=_constraints(statement.checks),
+    )
+
+
+def _schema(columns: Sequence[ColumnDefinition]) -> StructType:
+    types = types_of([column.type for column in columns])
+    return StructType([_field(column, kind) for column, kind in zip(columns, types, strict=True)])
+
+
+def _field(column: ColumnDefinition, kind: Any) -> StructField:
+    if len(column.path) > 1:
+        problem = "a column of a new table has a name of one part; dots in it go in backticks"
+        raise InvalidArgumentError(argument="column", value=".".join(column.path), problem=problem)
+    metadata = {} if column.comment is None else {"comment": column.comment}
+    field = StructField(column.path[0], kind, column.nullable, metadata)
+    if column.default is not None:
+        field = default_column(field, column.default.text)
+    if column.generated is not None:
+        field = generated_column(field, column.generated.text)
+    if column.identity is not None:
+        of = column.identity
+        if of.step == 0:
+            raise InvalidArgumentError(argument="INCREMENT BY", value="0", problem="it must not be zero")
+        field = identity_column(field, start=of.start, step=of.step, allow_explicit=of.allow_explicit)
+    return field
+
+
+def _constraints(checks: Sequence[Check]) -> Mapping[str, str]:
+    """Conditions by name; one that has none is called by its number."""
+    found: dict[str, str] = {}
+    for number, check in enumerate(checks, start=1):
+        name = f"check_{number}" if check.name is None else check.name
+        if name in found:
+            problem = "there are two constraints of that name"
+            raise InvalidArgumentError(argument="CONSTRAINT", value=name, problem=problem)
+        found[name] = check.condition.text
+    return found
+
+
+TABLES: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+    CreateTable: create,
+    CreateTableLike: create_like,
+    CloneTable: clone,
+    DropTable: drop,
+}

@@ -1,0 +1,104 @@
+"""`DeltaMergeBuilder`, with the names and arguments of Delta's Python API."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.commands.merge import merge
+from anabranch.commands.merge_clauses import ChangeClause, DeleteClause, InsertClause, MergeStatement, UpdateClause
+from anabranch.commands.table_access import TableHandle
+from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
+
+_RESULT = StructType(
+    [
+        StructField(name, LongType(), nullable=False)
+        for name in ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+    ]
+)
+
+
+class DeltaMergeBuilder:
+    """Says clause by clause what a MERGE does; `execute` does it. `DeltaTable.merge` gives one.
+
+    A row of the table is *matched* where the condition of the merge is true for it and a row of the source. Of the
+    clauses of one kind, the first whose condition is true for a row applies to it, so that their order matters and
+    only the last may leave its condition out. A row to which no clause applies stays as it is. No row may be changed
+    by two rows of the source.
+    """
+
+    def __init__(self, spark: SparkSession, handle: TableHandle, statement: MergeStatement) -> None:
+        self._spark = spark
+        self._handle = handle
+        self._statement = statement
+
+    def whenMatchedUpdate(
+        self, condition: str | Column | None = None, set: ColumnMapping | None = None
+    ) -> DeltaMergeBuilder:
+        """Set columns of rows that are matched. `set` maps columns, as `a` or `s.x`, to a Column or to SQL."""
+        values = column_values(set, argument="'set' in whenMatchedUpdate")
+        return self._matched(UpdateClause(condition=condition_or_none(condition), values=values))
+
+    def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Set every column of rows that are matched to the value of the source's column of that name."""
+        return self._matched(UpdateClause(condition=condition_or_none(condition), values=None))
+
+    def whenMatchedDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Delete rows that are matched."""
+        return self._matched(DeleteClause(condition=condition_or_none(condition)))
+
+    def whenNotMatchedInsert(
+        self, condition: str | Column | None = None, values: ColumnMapping | None = None
+    ) -> DeltaMergeBuilder:
+        """Insert a row for each row of the source that matches none.
+
+        `values` maps columns to a Column or to SQL, of the source's columns alone. Columns that are left out get
+        their default, or NULL.
+        """
+        given = column_values(values, argument="'values' in whenNotMatchedInsert")
+        return self._not_matched(InsertClause(condition=condition_or_none(condition), values=given))
+
+    def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Insert each row of the source that matches none, column by column of the same name."""
+        return self._not_matched(InsertClause(condition=condition_or_none(condition), values=None))
+
+    def whenNotMatchedBySourceUpdate(
+        self, condition: str | Column | None = None, set: ColumnMapping | None = None
+    ) -> DeltaMergeBuilder:
+        """Set columns of rows that no row of the source matches; of the table's columns alone."""
+        values = column_values(set, argument="'set' in whenNotMatchedBySourceUpdate")
+        return self._by_source(UpdateClause(condition=condition_or_none(condition), values=values))
+
+    def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Delete rows that no row of the source matches."""
+        return self._by_source(DeleteClause(condition=condition_or_none(condition)))
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Let the table gain columns and fields of the source that a clause sets."""
+        return self._with(dataclasses.replace(self._statement, evolves=True))
+
+    def execute(self, *, conflictRetries: int | None = None) -> DataFrame:
+        """Merge, and say in one row how many rows were affected: updated, deleted and inserted.
+
+        `conflictRetries` says how often the statement may be executed again after a conflict; by default
+        `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.merge` and the exceptions of
+        `anabranch.exceptions`.
+        """
+        outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
+        counts = [outcome.counts[name] for name in ("updated", "deleted", "inserted")]
+        return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], _RESULT)
+
+    def _matched(self, clause: ChangeClause) -> DeltaMergeBuilder:
+        return self._with(dataclasses.replace(self._statement, matched=(*self._statement.matched, clause)))
+
+    def _not_matched(self, clause: InsertClause) -> DeltaMergeBuilder:
+        return self._with(dataclasses.replace(self._statement, not_matched=(*self._statement.not_matched, clause)))
+
+    def _by_source(self, clause: ChangeClause) -> DeltaMergeBuilder:
+        clauses = (*self._statement.not_matched_by_source, clause)
+        return self._with(dataclasses.replace(self._statement, not_matched_by_source=clauses))
+
+    def _with(self, statement: MergeStatement) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(self._spark, self._handle, statement)

@@ -1,0 +1,303 @@
+"""SQL from a table's metadata: what is run, and that nothing else ever is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from anabranch.errors.constraints import UntrustedExpressionError
+from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
+from anabranch.predicates.stored_sql_words import FUNCTIONS, OPERATORS
+
+INT, TEXT = IntegerType(), StringType()
+SCHEMA = StructType(
+    [
+        StructField("a", INT),
+        StructField("b", TEXT),
+        StructField("s", StructType([StructField("x", INT), StructField("y z", TEXT)])),
+        StructField("arr", ArrayType(StructType([StructField("k", INT)]))),
+        StructField("m", MapType(TEXT, INT)),
+        StructField("d", DateType()),
+        StructField("ts", TimestampType()),
+        StructField("n", DecimalType(10, 2)),
+        StructField("odd `name`", INT),
+        StructField("end", INT),
+        StructField("day", INT),
+        StructField("order", INT),
+        StructField("current_user", TEXT),
+    ]
+)
+
+HARMLESS = [
+    ("a > 0", ["a"]),
+    ("A>0 AND b IS NOT NULL OR NOT (a <> 1)", ["a", "b"]),
+    ("s.x = 1 and s.`y z` like 'a%' escape '!'", ["s.x", "s.y z"]),
+    ("`odd ``name```  between 1 and 2", ["odd `name`"]),
+    ("case when a>1 then 'x' else 'y' end = b", ["a", "b"]),
+    ("case a when 1 then `end` > 2 end", ["a", "end"]),
+    ("end > `order` + day", ["end", "order", "day"]),
+    ("cast(a as decimal(10,2)) > 1.5BD", ["a"]),
+    ("a::bigint = 1L and a % 2 = 1 and -a < +1 and ~a < 3", ["a"]),
+    ("cast(ts as date) = d", ["ts", "d"]),
+    ("year(d) = 2024 and extract(month from ts) = 2", ["d", "ts"]),
+    ("substring(b from 1 for 2)='x'", ["b"]),
+    ("trim(both 'x' from b) = trim(b)", ["b"]),
+    ("overlay(b placing 'q' from 1 for 1) = 'q'", ["b"]),
+    ("exists(arr, x -> x.k > 0)", ["arr"]),
+    ("aggregate(arr, 0, (acc, x) -> acc + x.k) > 1", ["arr"]),
+    ("m['k'] > 1 and arr[0].k is null", ["m", "arr"]),
+    ("d > date'2020-01-01' and ts > timestamp '2020-01-01 00:00:00'", ["d", "ts"]),
+    ("ts > timestamp'2024-01-01 00:00:00' - interval 1 day 2 hours", ["ts"]),
+    ("ts > timestamp'2024-01-01 00:00:00' - interval '1-2' year to month", ["ts"]),
+    ("b in ('it''s', \"dq's\", r'raw\\d', 'a\\'b', \"q\\\"q\")", ["b"]),
+    ("b rlike '^\\\\w+$' and b not in ('/*', '--', ';') -- a comment", ["b"]),
+    ("a /* between /* */ = 1", ["a"]),
+    ("timestampadd(DAY, 1, ts) > ts and datediff(d, d) = 0", ["ts", "d"]),
+    ("b like any ('a', 'b%') or b ilike 'X%'", ["b"]),
+    ("a is distinct from 1 and a is not null and (a <=> day) is not true", ["a", "day"]),
+    ("cast(s as struct<x: bigint, `y z`: string>).x = 1", ["s"]),
+    ("cast(array(map('k', a)) as array<map<string, bigint>>) is null", ["a"]),
+    ("x'ff' = cast(b as binary)", ["b"]),
+    ("current_user = 'me'", ["current_user"]),
+    ("if(a > 1, true, false) and coalesce(nullif(a, 1), 2) = 2", ["a"]),
+    ("n * 1.10 > round(n, 1) and n div 2 = 3 and a & 1 | 2 ^ 3 > 0", ["n", "a"]),
+    ("a > 1e2 and a < .5D and !(a == 3)", ["a"]),
+    ("concat_ws('-', b, string(a)) || 'x' = lower(b)", ["b", "a"]),
+]
+
+ATTACKS = [
+    "reflect('java.lang.System', 'exit', 0)",
+    "REFLECT ('java.lang.System', 'exit', 0) is null",
+    "java_method('java.lang.Runtime', 'getRuntime')",
+    "try_reflect('a', 'b')",
+    "`reflect`('a', 'b')",
+    "\"reflect\"('a')",
+    "'reflect'('a')",
+    "a + reflect/**/('a', 'b')",
+    "reflect--\n('a', 'b')",
+    "(reflect)('a')",
+    "if(true, reflect('a', 'b'), 1)",
+    "transform(arr, x -> reflect('a', 'b'))",
+    "cast(reflect('a', 'b') as int)",
+    "m[reflect('a', 'b')]",
+    "a in (select 1)",
+    "a in (SELECT/**/1)",
+    "exists(select 1 from t)",
+    "(select max(a) from t) > 1",
+    "(map a using 'sh')",
+    "(reduce a using 'sh')",
+    "(from t select 1)",
+    "(values (1))",
+    "(table t)",
+    "(with x as (select 1) select 1)",
+    "extract(day from t select 1)",
+    "sum(a) > 1",
+    "count(*) > 1",
+    "a > any (select 1)",
+    "row_number() over (order by a)",
+    "lag(a) over (order by a) > 1",
+    "sum(a) filter (where a > 1)",
+    "rand() > 0",
+    "uuid() = b",
+    "monotonically_increasing_id() > 1",
+    "input_file_name() = 'x'",
+    "current_user() = 'x'",
+    "session_user = 'x'",
+    "spark_catalog.default.f(a)",
+    "default.f(a)",
+    "a.reflect('x')",
+    "s.x('y')",
+    "(s).x('y')",
+    "identifier('reflect')('a')",
+    "read_files('x')",
+    "ai_query('x')",
+    "from_avro(b, 'x')",
+    "raise_error('x')",
+    "assert_true(false)",
+    "xpath(b, 'x')",
+    "sequence(1, 1000000000)",
+    "array_repeat(1, 1000000000)",
+    "a > ?",
+    "a > :p",
+    "a => 1",
+    "struct(*) is null",
+    "a; drop table t",
+    "a) or (1 = 1",
+    "((a)",
+    "'unterminated",
+    "`unterminated",
+    "a /* unterminated",
+    "{fn x}",
+    "a @ b",
+    "$x",
+    "${env:PATH}",
+    "nope > 1",
+    "s.nope > 1",
+    "x -> x",
+    "cast(a as foo)",
+    "cast(a as struct<reflect('x')>)",
+    "cast(a as interval day)",
+    "date 'x' (1)",
+    "case a",
+    "a collate x",
+    "",
+    "  -- nothing",
+    "(" * 1000 + "a" + ")" * 1000,
+    "abs(" * 1000 + "a" + ")" * 1000,
+    "a" * 100_000,
+]
+
+
+def read(text: str) -> StoredExpression:
+    return read_stored_sql(text, SCHEMA, table="t", owner="CHECK constraint c")
+
+
+@pytest.mark.parametrize(("text", "columns"), HARMLESS)
+def test_harmless_expressions(text: str, columns: list[str]) -> None:
+    """The columns are found, under their own spelling; what is handed on reads the same again."""
+    found = read(text)
+    assert [".".join(path) for path in found.columns] == columns
+    assert found.text == text
+    assert read(found.sql).sql == found.sql
+
+
+@pytest.mark.parametrize("text", ATTACKS, ids=lambda text: text[:40])
+def test_attacks(text: str) -> None:
+    """Covers attack "SQL in metadata": refused before Spark sees any of it, by an error that names it."""
+    with pytest.raises(UntrustedExpressionError) as refused:
+        read(text)
+    assert refused.value.expression == text
+    assert "CHECK constraint c" in str(refused.value)
+    assert len(str(refused.value)) < 2000
+
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "b",
+        "s",
+        ".",
+        "s.x",
+        "arr",
+        "m",
+        "`a`",
+        "`reflect`",
+        "reflect",
+        "abs",
+        "exists",
+        "select",
+        "from",
+        "map",
+        "using",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "+",
+        "-",
+        "*",
+        "/",
+        "=",
+        "<",
+        ">",
+        "->",
+        "::",
+        ":",
+        ";",
+        "'x'",
+        '"y"',
+        "1",
+        "2.5",
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "cast",
+        "as",
+        "int",
+        "struct",
+        "extract",
+        "trim",
+        "over",
+        "filter",
+        "where",
+        "x",
+        "identifier",
+        "--",
+        "/*",
+        "*/",
+        "r'z'",
+        "?",
+        "@",
+        "{",
+        "}",
+        "current_date",
+        "interval",
+        "day",
+        "distinct",
+        "any",
+        "values",
+        "table",
+        "with",
+        "'",
+        '"',
+        "`",
+        "\\",
+        "\\'",
+        '""',
+        "''",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12), st.sampled_from(["", " "]))
+def test_whatever_is_accepted_calls_known_functions_alone(pieces: list[str], between: str) -> None:
+    try:
+        found = read(between.join(pieces))
+    except UntrustedExpressionError:
+        return
+    without_text = re.sub(r"r?'(?:[^'\\]|\\.|'')*'", "''", found.sql)
+    called = re.findall(r"([`\w.]+)\s*\(", without_text)
+    assert {name.lower() for name in called} <= FUNCTIONS | {name.lower() for name in OPERATORS} | {
+        *["when", "then", "else", "case", "any", "some", "all", "and", "from"]
+    }
+    names = re.sub(r"`(?:[^`]|``)*`", "", without_text)
+    assert not re.search(r"\b(select|map\s+[^(]|using|values|table|with|over|filter|where|identifier)\b", names, re.I)
+
+
+@pytest.mark.spark
+def test_spark_makes_the_same_of_both(spark: SparkSession) -> None:
+    """What is put together from the tokens means what was written."""
+    row = """SELECT 1 AS a, 'x' AS b, named_struct('x', 1, 'y z', 'abc') AS s, array(named_struct('k', 1)) AS arr,
+             map('k', 2) AS m, DATE'2024-02-29' AS d, TIMESTAMP'2024-02-29 12:00:00' AS ts, 1.50BD AS n,
+             1 AS `odd ``name```, 3 AS `end`, 1 AS day, 1 AS `order`, 'me' AS `current_user`"""
+    texts = [text for text, _ in HARMLESS if "/*" not in text]
+    written = [F.expr(text.split("--")[0] if text.endswith("comment") else text) for text in texts]
+    handed_on = [F.expr(read(text).sql) for text in texts]
+    found = spark.sql(row).select(*(column.alias(f"c{i}") for i, column in enumerate([*written, *handed_on]))).first()
+    assert found is not None
+    assert list(found[: len(texts)]) == list(found[len(texts) :])

@@ -1,0 +1,156 @@
+"""Looking at tables, and keeping them in shape."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
+from anabranch.errors.tables import NotADeltaTableError
+from anabranch.tables import DeltaTable
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = """(id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 3 INCREMENT BY 2) COMMENT 'it''s \\\\ key', `a b` CHAR(3),
+  s STRUCT<`x y`: INT NOT NULL COMMENT 'c', z: ARRAY<MAP<STRING, DECIMAL(5, 2)>>>, n INT NOT NULL DEFAULT 1 + 1,
+  double INT GENERATED ALWAYS AS (n * 2), part DATE, CONSTRAINT positive CHECK (n > 0))
+  USING delta PARTITIONED BY (part) COMMENT 'a ''table'''
+  TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported', 'delta.columnMapping.mode' = 'name', 'k' = 'v')"""
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    name = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {name} {SCHEMA}")
+    return name
+
+
+@statement("DESCRIBE HISTORY t [LIMIT n]")
+def test_describe_history(delta: SparkSession, table: str, path: str) -> None:
+    """One row a commit, newest first, as `DeltaTable.history`. Takes a folder as a string, too."""
+    delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')")
+    found = delta.sql(f"DESCRIBE HISTORY {table}")
+    assert found.collect() == DeltaTable.forPath(delta, path).history().collect()
+    assert [row.operation for row in found.collect()] == ["SET TBLPROPERTIES", "CREATE TABLE"]
+    assert [row.version for row in delta.sql(f"DESC HISTORY '{path}' LIMIT 1").collect()] == [1]
+
+
+@statement("DESCRIBE DETAIL t")
+def test_describe_detail(delta: SparkSession, table: str, path: str) -> None:
+    """One row about the table, as `DeltaTable.detail`. Takes a folder as a string, too."""
+    assert delta.sql(f"DESCRIBE DETAIL {table}").collect() == DeltaTable.forPath(delta, path).detail().collect()
+    assert delta.sql(f"DESCRIBE DETAIL '{path}'").first().partitionColumns == ["part"]
+    with pytest.raises(NotADeltaTableError):
+        delta.sql(f"DESCRIBE DETAIL '{path}/nothing'")
+
+
+@statement("DESCRIBE [TABLE] [EXTENDED] t [column]")
+def test_describe_table(delta: SparkSession, table: str) -> None:
+    """Columns with type and comment, and partition columns; `EXTENDED` adds location and properties. With a column, that
+    column alone."""
+    plain = [tuple(row) for row in delta.sql(f"DESCRIBE {table}").collect()]
+    assert plain[0] == ("id", "bigint", "it's \\ key")
+    assert plain[1] == ("a b", "char(3)", None)
+    assert plain[-3:] == [
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("part", "date", None),
+    ]
+    extended = {row.col_name: row.data_type for row in delta.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()}
+    assert (extended["Provider"], extended["Comment"]) == ("delta", "a 'table'")
+    assert "k=v" in extended["Table Properties"]
+    assert delta.sql(f"DESCRIBE {table} s.`x y`").collect() == [
+        ("col_name", "x y"),
+        ("data_type", "int"),
+        ("comment", "c"),
+    ]
+    with pytest.raises(ColumnNotFoundError, match="nope"):
+        delta.sql(f"DESCRIBE {table} nope")
+
+
+@statement("SHOW TBLPROPERTIES t [(key)]")
+def test_show_properties(delta: SparkSession, table: str) -> None:
+    """The properties, and the protocol's versions and features among them."""
+    found = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    assert (found["k"], found["delta.minWriterVersion"]) == ("v", "7")
+    assert found["delta.feature.deletionVectors"] == "supported"
+    assert delta.sql(f"SHOW TBLPROPERTIES {table} ('k')").collect() == [("k", "v")]
+    assert "does not have property" in delta.sql(f"SHOW TBLPROPERTIES {table} (nope)").first().value
+
+
+@statement("SHOW COLUMNS IN t")
+def test_show_columns(delta: SparkSession, table: str, name: str) -> None:
+    """The columns' names."""
+    found = [row.col_name for row in delta.sql(f"SHOW COLUMNS IN {table}").collect()]
+    assert found == ["id", "a b", "s", "n", "double", "part"]
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    assert delta.sql(f"SHOW COLUMNS FROM {name} IN default").collect() == [("id",)]
+
+
+@statement("SHOW PARTITIONS t [PARTITION (p = value)]")
+def test_show_partitions(delta: SparkSession, path: str) -> None:
+    """Each combination of values that the partition columns have."""
+    table = f"delta.`{path}`"
+    query = "SELECT id, id % 2 AS p, CAST(NULL AS STRING) AS q FROM range(4)"
+    delta.sql(f"CREATE TABLE {table} USING delta PARTITIONED BY (p, q) AS {query}")
+    assert sorted(delta.sql(f"SHOW PARTITIONS {table}").collect()) == [(0, None), (1, None)]
+    assert delta.sql(f"SHOW PARTITIONS {table} PARTITION (p = 1)").collect() == [(1, None)]
+    with pytest.raises(InvalidPartitioningError, match="id"):
+        delta.sql(f"SHOW PARTITIONS {table} PARTITION (id = 1)")
+
+
+@statement("SHOW CREATE TABLE t")
+def test_show_create_table(delta: SparkSession, table: str, path: str) -> None:
+    """A statement that makes such a table: columns with all their clauses, partitioning, constraints, properties."""
+    made = delta.sql(f"SHOW CREATE TABLE {table}").first().createtab_stmt
+    assert "START WITH 3 INCREMENT BY 2" in made
+    assert "CHAR(3)" in made.upper()
+    delta.sql(made.replace(path, f"{path} 2"))
+    again = delta.sql(f"SHOW CREATE TABLE delta.`{path} 2`").first().createtab_stmt
+    assert again == made.replace(path, f"{path} 2")
+    schemas = [
+        [(f.name, f.dataType.simpleString(), f.nullable) for f in delta.read.format("delta").load(where).schema]
+        for where in (path, f"{path} 2")
+    ]
+    assert schemas[0] == schemas[1]
+
+
+@statement("OPTIMIZE t [WHERE partition condition] [ZORDER BY (columns)]")
+def test_optimize(delta: SparkSession, path: str) -> None:
+    """Puts small files together, or orders rows by columns. Returns `path` and `metrics`."""
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} (id INT, word STRING, part INT) USING delta PARTITIONED BY (part)")
+    for part in (1, 1, 2, 2):
+        delta.sql(f"INSERT INTO {table} VALUES ({part}, 'a', {part})")
+    found = delta.sql(f"OPTIMIZE {table} WHERE part = :p", {"p": 1})
+    assert found.columns == ["path", "metrics"]
+    assert (found.first().metrics.numFilesRemoved, found.first().metrics.numFilesAdded) == (2, 1)
+    assert delta.sql(f"OPTIMIZE '{path}' ZORDER BY (id, word)").first().metrics.numFilesAdded == 2
+    assert delta.sql(f"SELECT count(*) FROM {table}").first() == (4,)
+
+
+@statement("REORG TABLE t [WHERE partition condition] APPLY (PURGE)")
+def test_reorg(delta: SparkSession, path: str) -> None:
+    """Writes files anew that hide deleted rows. Returns `path` and `metrics`."""
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} USING delta AS SELECT id FROM range(0, 9, 1, 1)")
+    delta.sql(f"DELETE FROM {table} WHERE id = 3")
+    found = delta.sql(f"REORG TABLE {table} APPLY (PURGE)").first()
+    assert (found.metrics.numFilesRemoved, found.metrics.deletionVectorStats.numDeletionVectorsRemoved) == (1, 1)
+    assert delta.sql(f"SELECT count(*) FROM {table}").first() == (8,)
+
+
+def test_other_tables_are_described_by_spark(delta: SparkSession) -> None:
+    delta.sql("CREATE OR REPLACE TEMP VIEW a_described_view AS SELECT 1 AS x")
+    assert delta.sql("DESCRIBE a_described_view").collect() == [("x", "int", None)]
+    assert delta.sql("SHOW COLUMNS IN a_described_view").collect() == [("x",)]
+    assert delta.sql("DESCRIBE QUERY SELECT 1 AS y").first().col_name == "y"
+    with pytest.raises(NotADeltaTableError, match="view"):
+        delta.sql("DESCRIBE HISTORY a_described_view")
+
+
+def test_describe_as_json_is_refused_by_name(delta: SparkSession, table: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match="AS JSON"):
+        delta.sql(f"DESCRIBE TABLE EXTENDED {table} AS JSON")

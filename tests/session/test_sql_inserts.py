@@ -1,0 +1,172 @@
+"""Adding and replacing rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.constraints import ReplaceWhereMismatchError
+from anabranch.errors.schema import ColumnCountError, ColumnNotFoundError, InvalidPartitioningError, SchemaMismatchError
+from anabranch.errors.sql import InvalidColumnListError
+from anabranch.tables import DeltaTable
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    """Rows of a number, a text and the partition they are in."""
+    name = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {name} (id INT, word STRING, part INT) USING delta PARTITIONED BY (part)")
+    delta.sql(f"INSERT INTO {name} VALUES (1, 'a', 1), (2, 'b', 2)")
+    return name
+
+
+def rows(delta: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in delta.sql(f"SELECT * FROM {table}").collect()), key=str)
+
+
+def last(delta: SparkSession, table: str) -> Any:
+    return delta.sql(f"DESCRIBE HISTORY {table} LIMIT 1").first()
+
+
+def is_empty(frame: DataFrame) -> bool:
+    return frame.columns == [] and frame.collect() == []
+
+
+@statement("INSERT INTO t query")
+def test_insert_by_position(delta: SparkSession, table: str) -> None:
+    """Adds the query's rows, its first column to the table's first. Values are cast to the column's type or refused."""
+    assert is_empty(delta.sql(f"INSERT INTO {table} VALUES (3, 'c', 1)"))
+    delta.sql(f"INSERT INTO TABLE {table} SELECT 4L AS x, 5 AS y, '2' AS z")
+    delta.sql(f"INSERT INTO {table} TABLE {table}")
+    assert len(rows(delta, table)) == 8
+    assert (4, "5", 2) in rows(delta, table)
+    assert (last(delta, table).operation, last(delta, table).isBlindAppend) == ("WRITE", False)
+    with pytest.raises(ColumnCountError, match="3 fields"):
+        delta.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+
+
+@statement("INSERT INTO t (columns) query")
+def test_insert_into_columns(delta: SparkSession, table: str) -> None:
+    """Adds the query's rows to the columns named; the others get their default, or NULL."""
+    delta.sql(f"INSERT INTO {table} (part, id) VALUES (1, 3)")
+    assert (3, None, 1) in rows(delta, table)
+    with pytest.raises(InvalidColumnListError, match="2 columns"):
+        delta.sql(f"INSERT INTO {table} (part, id) VALUES (1, 3, 5)")
+    with pytest.raises(SchemaMismatchError, match="nope"):
+        delta.sql(f"INSERT INTO {table} (id, nope) VALUES (1, 3)")
+
+
+@statement("INSERT INTO t BY NAME query")
+def test_insert_by_name(delta: SparkSession, table: str) -> None:
+    """Adds the query's rows, columns matched by name, in any order."""
+    delta.sql(f"INSERT INTO {table} BY NAME SELECT 'c' AS word, 1 AS part, 3 AS id")
+    assert (3, "c", 1) in rows(delta, table)
+
+
+@statement("INSERT … VALUES (…, DEFAULT)")
+def test_default(delta: SparkSession, path: str) -> None:
+    """DEFAULT stands for the column's default, NULL where it has none."""
+    name = f"delta.`{path}`"
+    delta.sql(
+        f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
+            TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"""
+    )
+    delta.sql(f"INSERT INTO {name} VALUES (1, DEFAULT, 1), (2, default, 2)")
+    delta.sql(f"INSERT INTO {name} (id, n) VALUES (3, 3), (4, DEFAULT), (DEFAULT, DEFAULT)")
+    assert rows(delta, name) == sorted([(1, 7, 1), (2, 7, 2), (3, 3, None), (4, 7, None), (None, 7, None)], key=str)
+
+
+@statement("INSERT WITH SCHEMA EVOLUTION INTO t query")
+def test_schema_evolution(delta: SparkSession, table: str) -> None:
+    """Adds the columns that the table lacks."""
+    with pytest.raises(SchemaMismatchError, match="score"):
+        delta.sql(f"INSERT INTO {table} BY NAME SELECT 3 AS id, 'c' AS word, 1 AS part, 0.5 AS score")
+    delta.sql(
+        f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME SELECT 3 AS id, 'c' AS word, 1 AS part, 0.5D AS score"
+    )
+    assert (3, "c", 1, 0.5) in rows(delta, table)
+    assert (1, "a", 1, None) in rows(delta, table)
+
+
+@statement("INSERT INTO t PARTITION (p = 1, q) query")
+def test_insert_into_a_partition(delta: SparkSession, table: str) -> None:
+    """Adds rows with that value in the partition column; the query has the other columns."""
+    delta.sql(f"INSERT INTO {table} PARTITION (part = 3) VALUES (3, 'c')")
+    delta.sql(f"INSERT INTO {table} PARTITION (part) VALUES (4, 'd', 4)")
+    delta.sql(f"INSERT INTO {table} PARTITION (part = 5) (word, id) VALUES ('e', 5)")
+    assert rows(delta, table)[2:] == [(3, "c", 3), (4, "d", 4), (5, "e", 5)]
+    with pytest.raises(InvalidPartitioningError, match="word"):
+        delta.sql(f"INSERT INTO {table} PARTITION (word = 'x') VALUES (3, 3)")
+
+
+@statement("INSERT OVERWRITE t query")
+def test_insert_overwrite(delta: SparkSession, table: str) -> None:
+    """Replaces all rows; with `spark.sql.sources.partitionOverwriteMode = dynamic` those of the partitions that get
+    rows."""
+    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        delta.sql(f"INSERT OVERWRITE {table} VALUES (20, 'z', 2)")
+        assert rows(delta, table) == [(1, "a", 1), (20, "z", 2)]
+    finally:
+        delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    delta.sql(f"INSERT OVERWRITE TABLE {table} SELECT id + 1, word, part FROM {table} WHERE part = 1")
+    assert rows(delta, table) == [(2, "a", 1)]
+
+
+@statement("INSERT OVERWRITE t PARTITION (p = 1) query")
+def test_insert_overwrite_a_partition(delta: SparkSession, table: str) -> None:
+    """Replaces the rows of that partition."""
+    delta.sql(f"INSERT OVERWRITE {table} PARTITION (part = 2) VALUES (20, 'z'), (21, 'y')")
+    assert rows(delta, table) == [(1, "a", 1), (20, "z", 2), (21, "y", 2)]
+
+
+@statement("INSERT INTO t REPLACE WHERE condition query")
+def test_replace_where(delta: SparkSession, table: str) -> None:
+    """Replaces the rows that satisfy the condition, in one commit. Every new row must satisfy it too."""
+    delta.sql(f"INSERT INTO {table} REPLACE WHERE id >= 2 AND part = 2 SELECT 3, 'new', 2")
+    assert rows(delta, table) == [(1, "a", 1), (3, "new", 2)]
+    with pytest.raises(ReplaceWhereMismatchError):
+        delta.sql(f"INSERT INTO {table} REPLACE WHERE id >= 2 SELECT 1, 'new', 2")
+
+
+@statement("WITH name AS (query) INSERT INTO t query")
+def test_named_queries_before_insert(delta: SparkSession, table: str) -> None:
+    """Names queries for the query that gives the rows."""
+    delta.sql(
+        f"WITH q AS (SELECT id + :n AS id, word, part FROM {table}) INSERT INTO {table} SELECT * FROM q", {"n": 10}
+    )
+    assert rows(delta, table) == [(1, "a", 1), (11, "a", 1), (12, "b", 2), (2, "b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("INSERT INTO {t} REPLACE USING (id) SELECT 1, 'a', 1", "REPLACE USING"),
+        ("INSERT INTO {t} x REPLACE ON x.id = s.id SELECT 1 AS id, 'a', 1", "REPLACE ON"),
+        ("INSERT OVERWRITE {t} PARTITION (part = 1) IF NOT EXISTS SELECT 1, 'a'", "IF NOT EXISTS"),
+        ("FROM {t} INSERT INTO {t} SELECT id, word, part INSERT INTO {t} SELECT 1, 'a', 1", "INSERT"),
+        ("EXPLAIN INSERT INTO {t} SELECT 1, 'a', 1", "EXPLAIN"),
+    ],
+)
+def test_what_is_refused_by_name(delta: SparkSession, table: str, text: str, what: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=what):
+        delta.sql(text.replace("{t}", table))
+    assert last(delta, table).version == 1
+
+
+def test_columns_that_are_not_there(delta: SparkSession, table: str) -> None:
+    with pytest.raises((SchemaMismatchError, ColumnNotFoundError)):
+        delta.sql(f"INSERT INTO {table} BY NAME SELECT 1 AS nope")
+
+
+def test_the_name_of_the_catalog_learns_new_columns(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    delta.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {name} BY NAME SELECT 2 AS id, 'x' AS word")
+    assert rows(delta, name) == [(1, None), (2, "x")]
+    assert DeltaTable.forName(delta, name).toDF().columns == ["id", "word"]

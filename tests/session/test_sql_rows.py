@@ -1,0 +1,165 @@
+"""Changing rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import AssignmentError, UnsupportedOperationError
+from anabranch.errors.base import DeltaError
+from anabranch.errors.sql import SqlSyntaxError
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    name = f"delta.`{path}`"
+    query = "SELECT id, id * 10 AS n, named_struct('x', id, 'y', 'w') AS s FROM range(0, 4, 1, 1)"
+    delta.sql(f"CREATE TABLE {name} USING delta AS {query}")
+    return name
+
+
+def rows(delta: SparkSession, table: str) -> list[Any]:
+    return sorted(tuple(row) for row in delta.sql(f"SELECT id, n FROM {table}").collect())
+
+
+def last(delta: SparkSession, table: str) -> Any:
+    return delta.sql(f"DESCRIBE HISTORY {table} LIMIT 1").first()
+
+
+@statement("DELETE FROM t [WHERE condition]")
+def test_delete(delta: SparkSession, table: str) -> None:
+    """Removes the rows for which the condition is true. Returns `num_affected_rows`."""
+    deleted = delta.sql(f"DELETE FROM {table} AS t WHERE t.id > 1 AND t.s.x <> 3")
+    assert (deleted.columns, deleted.collect()) == (["num_affected_rows"], [(1,)])
+    assert rows(delta, table) == [(0, 0), (1, 10), (3, 30)]
+    assert delta.sql(f"DELETE FROM {table}").first() == (3,)
+    assert rows(delta, table) == []
+    assert last(delta, table).operation == "DELETE"
+
+
+@statement("UPDATE t SET column = value, … [WHERE condition]")
+def test_update(delta: SparkSession, table: str) -> None:
+    """Gives rows new values, also to fields of structs. Returns `num_affected_rows`."""
+    updated = delta.sql(
+        f"UPDATE {table} t SET t.n = t.n + CASE WHEN id = 1 THEN 1 ELSE 2 END, s.y = 'new' WHERE id < 2"
+    )
+    assert (updated.columns, updated.collect()) == (["num_affected_rows"], [(2,)])
+    assert rows(delta, table) == [(0, 2), (1, 11), (2, 20), (3, 30)]
+    assert {row.y for row in delta.sql(f"SELECT s.y FROM {table} WHERE id < 2").collect()} == {"new"}
+    with pytest.raises(AssignmentError, match="n"):
+        delta.sql(f"UPDATE {table} SET n = 1, N = 2")
+    with pytest.raises(AssignmentError, match="nope"):
+        delta.sql(f"UPDATE {table} SET nope = 1")
+    assert delta.sql(f"UPDATE {table} SET n = DEFAULT WHERE id = 0").first() == (1,)
+    assert delta.sql(f"SELECT n FROM {table} WHERE id = 0").first() == (None,)
+
+
+@statement("TRUNCATE TABLE t")
+def test_truncate(delta: SparkSession, table: str) -> None:
+    """Removes all rows."""
+    assert delta.sql(f"TRUNCATE TABLE {table}").columns == []
+    assert rows(delta, table) == []
+    found = last(delta, table)
+    assert (found.operation, found.operationMetrics["numRemovedFiles"]) == ("TRUNCATE", "1")
+    with pytest.raises(UnsupportedOperationError, match="PARTITION"):
+        delta.sql(f"TRUNCATE TABLE {table} PARTITION (id = 1)")
+
+
+def test_conditions_with_subqueries_over_delta_tables(delta: SparkSession, table: str, name: str) -> None:
+    """A table in a subquery is read at one version, under its own name, and no view of it stays behind."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id")
+    before = {view.name for view in delta.catalog.listTables()}
+    assert delta.sql(f"DELETE FROM {table} WHERE id IN (SELECT {name}.id FROM {name})").first() == (1,)
+    delta.sql(
+        f"UPDATE {table} t SET n = (SELECT max(id) FROM {name}) WHERE EXISTS (SELECT 1 FROM {name} u WHERE u.id < t.id)"
+    )
+    assert rows(delta, table) == [(0, 0), (2, 1), (3, 1)]
+    deleted = delta.sql(f"DELETE FROM {table} WHERE id > (SELECT min(id) FROM {table} VERSION AS OF :v)", {"v": 0})
+    assert deleted.first() == (2,)
+    assert {view.name for view in delta.catalog.listTables()} == before
+
+
+def test_a_table_is_called_by_its_name(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id, id AS n FROM range(3)")
+    assert delta.sql(f"UPDATE {name} SET {name}.n = {name}.id + 5 WHERE {name}.id = 1").first() == (1,)
+    assert delta.sql(f"DELETE FROM {name} WHERE {name}.n = 6").first() == (1,)
+    assert rows(delta, name) == [(0, 0), (2, 2)]
+
+
+def test_mistakes_change_nothing(delta: SparkSession, table: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="WHERE"):
+        delta.sql(f"DELETE FROM {table} t HAVING id = 1")
+    with pytest.raises(AnalysisException):
+        delta.sql(f"DELETE FROM {table} WHERE nope = 1")
+    with pytest.raises(AnalysisException):
+        delta.sql(f"UPDATE {table} SET n = id ++")
+    for text in (
+        "WITH q AS (SELECT 1) DELETE FROM {t}",
+        "EXPLAIN DELETE FROM {t}",
+        "EXPLAIN EXTENDED UPDATE {t} SET n = 1",
+    ):
+        with pytest.raises(UnsupportedOperationError):
+            delta.sql(text.replace("{t}", table))
+    assert last(delta, table).version == 0
+
+
+def test_rows_of_other_tables_are_sparks(delta: SparkSession) -> None:
+    delta.range(1).createOrReplaceTempView("a_plain_view")
+    for text in ("UPDATE a_plain_view SET id = 1", "TRUNCATE TABLE a_plain_view"):
+        with pytest.raises(PySparkException) as refused:
+            delta.sql(text)
+        assert not isinstance(refused.value, DeltaError)
+
+
+@statement("MERGE INTO t USING source ON condition WHEN MATCHED … WHEN NOT MATCHED … WHEN NOT MATCHED BY SOURCE …")
+def test_merge(delta: SparkSession, table: str) -> None:
+    """Joins the table with a source, a table or a query, and updates, deletes and inserts rows by the first clause whose
+    condition holds. Returns `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`."""
+    merged = delta.sql(
+        f"""MERGE INTO {table} AS t
+            USING (SELECT id, id * 100 AS n FROM range(1, 6)) AS s
+            ON t.id = s.id
+            WHEN MATCHED AND t.id = 1 THEN DELETE
+            WHEN MATCHED AND CASE WHEN s.n > 200 THEN true END THEN UPDATE SET t.n = s.n, s.y = 'merged'
+            WHEN NOT MATCHED AND s.id = :new THEN INSERT (id, n) VALUES (s.id, s.n + 1)
+            WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = -1""",
+        {"new": 5},
+    )
+    assert merged.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
+    assert merged.collect() == [(4, 2, 1, 1)]
+    assert rows(delta, table) == [(0, -1), (2, 20), (3, 300), (5, 501)]
+    assert last(delta, table).operation == "MERGE"
+
+
+@statement("… UPDATE SET *, INSERT *")
+def test_merge_all_columns(delta: SparkSession, name: str) -> None:
+    """Gives each column the value of the source's column of that name."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id, 'old' AS word FROM range(2)")
+    delta.sql("CREATE OR REPLACE TEMP VIEW a_source AS SELECT id, 'new' AS word FROM range(1, 3)")
+    merged = delta.sql(
+        f"""MERGE INTO {name} USING a_source ON {name}.id = a_source.id
+            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY TARGET THEN INSERT *"""
+    )
+    assert merged.collect() == [(2, 1, 0, 1)]
+    assert sorted(tuple(row) for row in delta.table(name).collect()) == [(0, "old"), (1, "new"), (2, "new")]
+    deleted = delta.sql(
+        f"MERGE INTO {name} t USING {name} VERSION AS OF 0 AS s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    assert deleted.first().num_deleted_rows == 2
+
+
+@statement("MERGE WITH SCHEMA EVOLUTION INTO t …")
+def test_merge_with_schema_evolution(delta: SparkSession, name: str) -> None:
+    """Adds the columns of the source that the table lacks."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    delta.sql(
+        f"""MERGE WITH SCHEMA EVOLUTION INTO {name} t USING (VALUES (1, 'a'), (2, 'b')) AS s(id, word) ON t.id = s.id
+            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+    )
+    assert sorted(tuple(row) for row in delta.table(name).collect()) == [(1, "a"), (2, "b")]

@@ -1,0 +1,222 @@
+"""Creating and dropping tables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.sql import SqlSyntaxError
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.tables import DeltaTable
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def operations(delta: SparkSession, name: str) -> list[str]:
+    return [row.operation for row in delta.sql(f"DESCRIBE HISTORY {name}").collect()]
+
+
+@statement("CREATE TABLE [IF NOT EXISTS] t (…) USING delta")
+def test_create_table(delta: SparkSession, name: str) -> None:
+    """Makes an empty table, and the catalog knows its name. With `IF NOT EXISTS` a table that is there stays as it is."""
+    created = delta.sql(
+        f"""CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', `a b` STRING, s STRUCT<x: INT, y: ARRAY<DATE>>)
+            USING delta COMMENT 'it''s mine' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
+    )
+    assert (created.columns, created.collect()) == ([], [])
+    assert delta.table(name).dtypes == [
+        ("id", "bigint"),
+        ("a b", "string"),
+        ("s", "struct<x:int,y:array<date>>"),
+    ]
+    detail = DeltaTable.forName(delta, name).detail().first()
+    assert detail.description == "it's mine"
+    assert detail.properties["k"] == "v"
+    assert "deletionVectors" in detail.tableFeatures
+    with pytest.raises(TableAlreadyExistsError):
+        delta.sql(f"CREATE TABLE {name} (other INT) USING delta")
+    delta.sql(f"CREATE TABLE IF NOT EXISTS {name} (other INT) USING delta")
+    assert operations(delta, name) == ["CREATE TABLE"]
+
+
+@statement("… PARTITIONED BY (columns)")
+def test_create_partitioned(delta: SparkSession, name: str) -> None:
+    """Keeps files apart by the columns' values. A column with a type after it becomes the table's last."""
+    delta.sql(f"CREATE TABLE {name} (id INT, part STRING) USING delta PARTITIONED BY (part)")
+    assert DeltaTable.forName(delta, name).detail().first().partitionColumns == ["part"]
+    delta.sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING delta PARTITIONED BY (day DATE COMMENT 'when')")
+    assert delta.table(name).columns == ["id", "day"]
+    assert DeltaTable.forName(delta, name).detail().first().partitionColumns == ["day"]
+
+
+@statement("… CLUSTER BY (columns)")
+def test_create_clustered(delta: SparkSession, path: str) -> None:
+    """Names the columns that OPTIMIZE is to order rows by."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (a INT, s STRUCT<b: INT>) USING delta CLUSTER BY (a, s.b)")
+    assert DeltaTable.forPath(delta, path).detail().first().clusteringColumns == ["a", "s.b"]
+
+
+@statement("… LOCATION 'folder'")
+def test_create_at_a_location(delta: SparkSession, name: str, path: str) -> None:
+    """Keeps the files in that folder, and leaves them there when the table is dropped. A table that is there is taken
+    as it is."""
+    delta.sql(f"CREATE TABLE {name} (id INT) USING delta LOCATION '{path}'")
+    delta.sql(f"INSERT INTO {name} VALUES (1)")
+    delta.sql(f"DROP TABLE {name}")
+    assert rows(delta.read.format("delta").load(path)) == [(1,)]
+    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    assert rows(delta.table(name)) == [(1,)]
+
+
+def test_create_by_path(delta: SparkSession, path: str) -> None:
+    delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    assert DeltaTable.isDeltaTable(delta, path)
+    with pytest.raises(InvalidArgumentError, match="LOCATION"):
+        delta.sql(f"CREATE OR REPLACE TABLE delta.`{path}` (id INT) USING delta LOCATION '/elsewhere'")
+
+
+@statement("… (c type DEFAULT …, c type GENERATED ALWAYS AS (…), c BIGINT GENERATED … AS IDENTITY, CHECK (…))")
+def test_columns_with_rules(delta: SparkSession, path: str) -> None:
+    """Gives columns values that rows leave out, columns that are computed or numbered, and conditions that all rows
+    satisfy. Defaults need the property `delta.feature.allowColumnDefaults = 'supported'`."""
+    delta.sql(
+        f"""CREATE TABLE delta.`{path}` (
+              id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5),
+              n INT DEFAULT 7,
+              double INT GENERATED ALWAYS AS (n * 2),
+              CONSTRAINT small CHECK (n < 100))
+            USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"""
+    )
+    delta.sql(f"INSERT INTO delta.`{path}` (n) VALUES (1)")
+    delta.sql(f"INSERT INTO delta.`{path}` (n) VALUES (DEFAULT)")
+    assert sorted((row.n, row.double) for row in delta.read.format("delta").load(path).collect()) == [(1, 2), (7, 14)]
+    assert {row.id % 5 for row in delta.read.format("delta").load(path).collect()} == {0}
+    with pytest.raises(Exception, match="small"):
+        delta.sql(f"INSERT INTO delta.`{path}` (n) VALUES (100)")
+
+
+@statement("CREATE TABLE t USING delta AS query")
+def test_create_table_as_select(delta: SparkSession, name: str) -> None:
+    """Makes the table with the query's columns and rows, in one commit."""
+    delta.sql(
+        f"CREATE TABLE {name} USING delta PARTITIONED BY (part) COMMENT 'c' AS SELECT id, id % 2 AS part FROM range(4)"
+    )
+    assert rows(delta.table(name)) == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    assert operations(delta, name) == ["CREATE TABLE AS SELECT"]
+    assert DeltaTable.forName(delta, name).detail().first().description == "c"
+    with pytest.raises(TableAlreadyExistsError):
+        delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS SELECT raise_error('never run') AS id")
+    with pytest.raises(InvalidArgumentError, match="columns"):
+        delta.sql(f"CREATE OR REPLACE TABLE {name} (a INT) USING delta AS SELECT 1 AS a")
+
+
+@statement("CREATE OR REPLACE TABLE t …, REPLACE TABLE t …")
+def test_replace(delta: SparkSession, name: str) -> None:
+    """Gives the table a new definition, and the query's rows if there is one, in one commit. Older versions stay readable.
+    `REPLACE` needs a table that is there."""
+    with pytest.raises(NotADeltaTableError):
+        delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT 1 AS id")
+    delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS id")
+    delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT id + 1 AS other FROM {name}")
+    assert delta.table(name).columns == ["other"]
+    assert rows(delta.table(name)) == [(2,)]
+    delta.sql(f"CREATE OR REPLACE TABLE {name} (x DATE) USING delta")
+    assert operations(delta, name) == [
+        "CREATE OR REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE AS SELECT",
+    ]
+    assert rows(delta.sql(f"SELECT * FROM {name} VERSION AS OF 0")) == [(1,)]
+    assert "a" not in DeltaTable.forName(delta, name).detail().first().properties
+
+
+@statement("CREATE TABLE t LIKE s [USING delta]")
+def test_create_like(delta: SparkSession, name: str, path: str) -> None:
+    """Makes an empty table with the columns, partitioning, comment and properties of another, Delta or not."""
+    delta.sql(
+        f"""CREATE TABLE delta.`{path}` (id INT NOT NULL COMMENT 'c', n BIGINT GENERATED BY DEFAULT AS IDENTITY, part INT)
+            USING delta PARTITIONED BY (part) COMMENT 'd' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
+    )
+    delta.sql(f"CREATE TABLE {name} LIKE delta.`{path}` TBLPROPERTIES ('k' = 'w')")
+    detail = DeltaTable.forName(delta, name).detail().first()
+    assert (detail.partitionColumns, detail.description, detail.properties["k"]) == (["part"], "d", "w")
+    assert "id INT NOT NULL" in delta.sql(f"SHOW CREATE TABLE {name}").first().createtab_stmt
+    delta.sql(f"INSERT INTO {name} (id, part) VALUES (1, 2)")
+    delta.sql("CREATE OR REPLACE TEMP VIEW a_view AS SELECT 1 AS x")
+    delta.sql(f"DROP TABLE {name}")
+    delta.sql(f"CREATE TABLE {name} LIKE a_view USING delta")
+    assert delta.table(name).columns == ["x"]
+
+
+@statement("DROP TABLE [IF EXISTS] t")
+def test_drop(delta: SparkSession, name: str) -> None:
+    """Takes the name away; the files too, if the catalog chose their place. A table without a name is refused."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    delta.sql(f"DROP TABLE {name}")
+    assert not delta.catalog.tableExists(name)
+    delta.sql(f"DROP TABLE IF EXISTS {name}")
+    with pytest.raises(AnalysisException):
+        delta.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.skipif(OVER_CONNECT, reason="the catalog of the server knows tables with a location alone")
+def test_a_managed_table_goes_with_its_files(native: SparkSession, name: str) -> None:
+    native.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    location = Path(native.sql(f"DESCRIBE DETAIL {name}").first().location.removeprefix("file:"))
+    assert (location / "_delta_log").is_dir()
+    native.sql(f"DROP TABLE {name}")
+    assert not location.exists()
+    native.sql(f"CREATE TABLE {name} USING delta AS SELECT 'new' AS other")
+    assert rows(native.table(name)) == [("new",)]
+
+
+def test_dropping_by_path_is_refused(delta: SparkSession, path: str) -> None:
+    delta.range(1).write.format("delta").save(path)
+    with pytest.raises(UnsupportedOperationError, match="DROP TABLE"):
+        delta.sql(f"DROP TABLE delta.`{path}`")
+
+
+@pytest.mark.parametrize(
+    ("clause", "name"),
+    [
+        ("(id INT PRIMARY KEY) USING delta", "PRIMARY KEY"),
+        ("(id INT) USING delta CLUSTERED BY (id) INTO 2 BUCKETS", "CLUSTERED BY"),
+        ("SHALLOW CLONE delta.`/other`", "SHALLOW CLONE"),
+    ],
+)
+def test_what_delta_tables_have_not(delta: SparkSession, path: str, clause: str, name: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=name):
+        delta.sql(f"CREATE TABLE delta.`{path}` {clause}")
+    assert not DeltaTable.isDeltaTable(delta, path)
+
+
+def test_mistakes_say_where_they_are(delta: SparkSession, path: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="line 2, column 9"):
+        delta.sql(f"CREATE TABLE delta.`{path}`\n(id INT NOT NUL) USING delta")
+    with pytest.raises(ParseException):
+        delta.sql(f"CREATE TABLE delta.`{path}` (id NONSENSE) USING delta")
+    with pytest.raises(InvalidArgumentError, match="OPTIONS"):
+        delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta OPTIONS (surprise 'x')")
+    assert not DeltaTable.isDeltaTable(delta, path)
+
+
+def test_tables_of_other_formats_are_sparks(delta: SparkSession, name: str, path: str) -> None:
+    delta.range(2).write.format("delta").save(path)
+    delta.sql(f"CREATE TABLE {name} USING parquet AS SELECT * FROM delta.`{path}`")
+    assert rows(delta.sql(f"SELECT * FROM {name}")) == [(0,), (1,)]
+    with pytest.raises(NotADeltaTableError, match="parquet"):
+        delta.sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING delta")

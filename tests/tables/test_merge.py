@@ -1,0 +1,289 @@
+"""MERGE through `DeltaTable.merge`, clause by clause."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.errors.merge import (
+    AmbiguousMergeError,
+    MergeWithoutClauseError,
+    NonDeterministicConditionError,
+    SubqueryInConditionError,
+    UnreachableMatchedClauseError,
+    UnreachableNotMatchedBySourceClauseError,
+    UnreachableNotMatchedClauseError,
+)
+from anabranch.tables import DeltaMergeBuilder, DeltaTable
+
+pytestmark = pytest.mark.spark
+
+LETTERS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+CHANGES = [("a", -1), ("b", 0), ("e", -5), ("f", -6)]
+
+
+@pytest.fixture
+def source(delta: SparkSession) -> DataFrame:
+    """Two rows that the table has, and two that it lacks, under other names."""
+    return delta.createDataFrame(CHANGES, "k string, v int")
+
+
+@pytest.fixture
+def letters(delta: SparkSession, path: str) -> DeltaTable:
+    """A table of four rows in two files."""
+    return table_of(delta, path, LETTERS, "key string, value int")
+
+
+def table_of(
+    delta: SparkSession,
+    path: str,
+    rows: Iterable[Any],
+    schema: str,
+    *,
+    partition_by: Iterable[str] = (),
+    **options: Any,
+) -> DeltaTable:
+    frame = delta.createDataFrame(list(rows), schema).coalesce(2)
+    frame.write.format("delta").partitionBy(*partition_by).options(**options).save(path)
+    return DeltaTable.forPath(delta, path)
+
+
+def rows(table: DeltaTable) -> list[Any]:
+    return sorted((tuple(row) for row in table.toDF().collect()), key=str)
+
+
+def last(table: DeltaTable) -> Row:
+    found = table.history(1).first()
+    assert found is not None
+    return found
+
+
+def test_upsert(letters: DeltaTable, source: DataFrame) -> None:
+    builder = (
+        letters.merge(source, "key = k")
+        .whenMatchedUpdate(set={"value": "v + 0"})
+        .whenNotMatchedInsert(values={"key": "k", "value": "v + 0"})
+        .whenNotMatchedBySourceUpdate(set={"value": "value + 0"})
+    )
+    assert isinstance(builder, DeltaMergeBuilder)
+    result = builder.execute()
+    assert result.schema == StructType(
+        [
+            StructField(f"num_{what}_rows", LongType(), nullable=False)
+            for what in ("affected", "updated", "deleted", "inserted")
+        ]
+    )
+    assert [tuple(row) for row in result.collect()] == [(6, 4, 0, 2)]
+    assert rows(letters) == [("a", -1), ("b", 0), ("c", 3), ("d", 4), ("e", -5), ("f", -6)]
+
+
+def test_columns_in_the_place_of_text(letters: DeltaTable, source: DataFrame) -> None:
+    """Also columns that were taken from the source's frame."""
+    letters.merge(source, F.col("key") == source["k"]).whenMatchedUpdate(
+        F.expr("k = 'a'"), {"value": source["v"] * 10 + F.col("value")}
+    ).whenMatchedDelete(source["k"] == "b").whenNotMatchedInsert(
+        F.col("v") == -5, {"key": source["k"], "value": F.col("v")}
+    ).whenNotMatchedBySourceUpdate(F.col("key") == "c", {"value": F.col("value") + 1}).whenNotMatchedBySourceDelete(
+        F.expr("key = 'd'")
+    ).execute()
+    assert rows(letters) == [("a", -9), ("c", 4), ("e", -5)]
+
+
+def test_names_mean_what_their_clause_sees(letters: DeltaTable, source: DataFrame) -> None:
+    """Both frames have the same names: an insert sees the source's alone, a clause by source the table's alone."""
+    same = source.toDF("key", "value").alias("s")
+    letters.alias("t").merge(same, "t.key = s.key").whenMatchedUpdate(
+        set={"t.value": "t.value * 100 + s.value"}
+    ).whenNotMatchedInsert("value = -5", {"t.key": "key", "value": "value * 2"}).whenNotMatchedBySourceUpdate(
+        "value > 3", {"value": "value + t.value"}
+    ).execute()
+    assert rows(letters) == [("a", 99), ("b", 200), ("c", 3), ("d", 8), ("e", -10)]
+    with pytest.raises(AnalysisException, match="AMBIGUOUS"):
+        letters.merge(same, "key = key").whenMatchedDelete().execute()
+    with pytest.raises(AnalysisException, match="UNRESOLVED"):
+        letters.alias("t").merge(same, "t.key = s.key").whenNotMatchedBySourceDelete("s.value > 1").execute()
+    with pytest.raises(AnalysisException, match="UNRESOLVED"):
+        letters.alias("t").merge(same, "t.key = s.key").whenNotMatchedInsertAll("t.value > 1").execute()
+
+
+def test_the_first_clause_that_applies_counts(letters: DeltaTable, source: DataFrame) -> None:
+    letters.merge(source, "key = k").whenMatchedUpdate("key = 'a'", {"value": "5"}).whenMatchedUpdate(
+        "key = 'a'", {"value": "0"}
+    ).whenMatchedDelete("key IN ('a', 'b')").whenNotMatchedInsert(
+        "k = 'e'", {"key": "k", "value": "7"}
+    ).whenNotMatchedInsert("k >= 'e'", {"key": "k"}).whenNotMatchedBySourceDelete(
+        "key = 'c'"
+    ).whenNotMatchedBySourceUpdate(set={"value": "6"}).execute()
+    assert rows(letters) == [("a", 5), ("d", 6), ("e", 7), ("f", None)]
+
+
+def test_a_condition_that_is_null_is_not_true(letters: DeltaTable, source: DataFrame) -> None:
+    merging = letters.merge(source, "key = k").whenMatchedDelete("CAST(NULL AS BOOLEAN)")
+    merging.whenNotMatchedInsert("v > NULL", {"key": "k"}).whenNotMatchedBySourceDelete("value > NULL").execute()
+    assert rows(letters) == LETTERS
+    assert last(letters).version == 0
+
+
+def test_a_row_that_two_source_rows_would_change(delta: SparkSession, letters: DeltaTable) -> None:
+    twice = delta.createDataFrame([("c", 1), ("c", 2), ("d", 5)], "k string, v int")
+    with pytest.raises(AmbiguousMergeError) as caught:
+        letters.merge(twice, "key = k").whenMatchedUpdate(set={"value": "v"}).execute()
+    assert caught.value.row == "key = c"
+    with pytest.raises(AmbiguousMergeError):
+        letters.merge(twice, "key = k").whenMatchedDelete("v = 1").whenMatchedUpdate(set={"value": "v"}).execute()
+    with pytest.raises(AmbiguousMergeError):
+        letters.merge(twice, "key = k").whenMatchedDelete("v < 9").whenMatchedDelete("v < 99").execute()
+    assert rows(letters) == LETTERS
+    letters.merge(twice, "key = k").whenMatchedUpdate("v = 2", {"value": "v"}).execute()
+    assert rows(letters) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+    result = letters.merge(twice, "key = k").whenMatchedDelete().execute()
+    assert tuple(result.collect()[0]) == (2, 0, 2, 0)
+    assert rows(letters) == [("a", 1), ("b", 2)]
+
+
+def test_null_keys_match_only_where_null_is_equal(delta: SparkSession, path: str) -> None:
+    table = table_of(delta, path, [(1, "x"), (None, "n"), (1, "y")], "k int, v string")
+    changes = delta.createDataFrame([(None, "new"), (1, "one")], "k int, v string").alias("s")
+    table.alias("t").merge(changes, "t.k = s.k").whenMatchedUpdate(set={"v": "concat(t.v, s.v)"}).execute()
+    assert rows(table) == [(1, "xone"), (1, "yone"), (None, "n")]
+    table.alias("t").merge(changes, "t.k <=> s.k").whenMatchedUpdateAll().execute()
+    assert rows(table) == [(1, "one"), (1, "one"), (None, "new")]
+    table.alias("t").merge(changes, "t.k = s.k").whenNotMatchedInsertAll().execute()
+    assert rows(table) == [(1, "one"), (1, "one"), (None, "new"), (None, "new")]
+
+
+def test_an_empty_source_and_an_empty_table(delta: SparkSession, letters: DeltaTable, source: DataFrame) -> None:
+    merging = letters.merge(source.where("v > 100"), "key = k").whenMatchedDelete()
+    merging.whenNotMatchedInsert(values={"key": "k"}).execute()
+    assert last(letters).version == 0
+    letters.merge(source.where("v > 100"), "key = k").whenNotMatchedBySourceDelete("value > 1").execute()
+    assert rows(letters) == [("a", 1)]
+    letters.delete()
+    merging = letters.merge(source, "key = k").whenMatchedDelete().whenNotMatchedBySourceDelete()
+    merging.whenNotMatchedInsert("v < 0", {"key": "k", "value": "v"}).execute()
+    assert rows(letters) == [("a", -1), ("e", -5), ("f", -6)]
+
+
+def test_conditions_of_every_shape(delta: SparkSession, letters: DeltaTable, source: DataFrame) -> None:
+    """No key at all, a range, and none that is ever true."""
+    letters.merge(source, "value > v + 5 AND k < 'e'").whenMatchedUpdate(set={"value": "v"}).execute()
+    assert rows(letters) == LETTERS
+    letters.merge(source.where("k = 'f'"), "value > v + 8").whenMatchedUpdate(set={"value": "v"}).execute()
+    assert rows(letters) == [("a", 1), ("b", 2), ("c", -6), ("d", -6)]
+    letters.merge(source, "false").whenNotMatchedInsert(values={"key": "upper(k)", "value": "v"}).execute()
+    assert [row for row in rows(letters) if row[0] < "a"] == [("A", -1), ("B", 0), ("E", -5), ("F", -6)]
+    assert last(letters).isBlindAppend is False
+
+
+def test_an_insert_that_inserts_nothing_is_no_commit(letters: DeltaTable, source: DataFrame) -> None:
+    found = letters.merge(source.where("k < 'e'"), "key = k").whenNotMatchedInsert(values={"key": "k"}).execute()
+    assert tuple(found.collect()[0]) == (0, 0, 0, 0)
+    assert last(letters).version == 0
+
+
+def test_what_the_history_says(letters: DeltaTable, source: DataFrame) -> None:
+    letters.merge(source, "key = k").whenMatchedUpdate("v < 0", {"value": "v"}).whenMatchedDelete(
+        F.col("v") == 0
+    ).whenNotMatchedInsert("k = 'e'", {"key": "k", "value": "v"}).whenNotMatchedBySourceDelete("key = 'd'").execute()
+    entry = last(letters)
+    assert entry.operation == "MERGE"
+    assert json.loads(entry.operationParameters["predicate"]) == ["key = k"]
+    update, delete = json.loads(entry.operationParameters["matchedPredicates"])
+    assert update == {"predicate": "v < 0", "actionType": "update"}
+    assert delete["actionType"] == "delete"
+    assert re.fullmatch(r"\((s\.)?v = 0\)", delete["predicate"])
+    assert json.loads(entry.operationParameters["notMatchedPredicates"]) == [
+        {"predicate": "k = 'e'", "actionType": "insert"}
+    ]
+    assert json.loads(entry.operationParameters["notMatchedBySourcePredicates"]) == [
+        {"predicate": "key = 'd'", "actionType": "delete"}
+    ]
+    told = {
+        name.removeprefix("numTarget"): int(value)
+        for name, value in entry.operationMetrics.items()
+        if not name.endswith("Ms") and "Bytes" not in name
+    }
+    assert told == {
+        "numSourceRows": 4,
+        "numOutputRows": 2,
+        "RowsInserted": 1,
+        "RowsUpdated": 1,
+        "RowsMatchedUpdated": 1,
+        "RowsNotMatchedBySourceUpdated": 0,
+        "RowsDeleted": 2,
+        "RowsMatchedDeleted": 1,
+        "RowsNotMatchedBySourceDeleted": 1,
+        "RowsCopied": 0,
+        "FilesAdded": 1,
+        "FilesRemoved": told["FilesRemoved"],
+        "ChangeFilesAdded": 0,
+        "DeletionVectorsAdded": told["DeletionVectorsAdded"],
+        "DeletionVectorsRemoved": 0,
+        "DeletionVectorsUpdated": 0,
+    }
+    assert told["FilesRemoved"] + told["DeletionVectorsAdded"] >= 1
+    assert entry.operationMetrics.keys() >= {
+        *("executionTimeMs", "materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs"),
+        *("numTargetBytesAdded", "numTargetBytesRemoved"),
+    }
+
+
+def test_clauses_that_make_no_statement(letters: DeltaTable, source: DataFrame) -> None:
+    merging = letters.merge(source, "key = k")
+    with pytest.raises(MergeWithoutClauseError):
+        merging.execute()
+    with pytest.raises(UnreachableMatchedClauseError):
+        merging.whenMatchedDelete().whenMatchedUpdate(set={"value": "1"}).execute()
+    with pytest.raises(UnreachableNotMatchedClauseError):
+        merging.whenNotMatchedInsertAll().whenNotMatchedInsertAll("k = 'a'").execute()
+    with pytest.raises(UnreachableNotMatchedBySourceClauseError):
+        merging.whenNotMatchedBySourceDelete().whenNotMatchedBySourceDelete().execute()
+
+
+def test_conditions_that_are_refused(letters: DeltaTable, source: DataFrame) -> None:
+    with pytest.raises(NonDeterministicConditionError):
+        letters.merge(source, "key = k AND rand() < 0.5").whenMatchedDelete().execute()
+    with pytest.raises(NonDeterministicConditionError):
+        letters.merge(source, "key = k").whenMatchedDelete(F.rand() < 2).execute()
+    with pytest.raises(NonDeterministicConditionError):
+        letters.merge(source, "key = k").whenNotMatchedInsert("uuid() > 'a'", {"key": "k"}).execute()
+    with pytest.raises(SubqueryInConditionError):
+        letters.merge(source, "key = (SELECT 'a')").whenMatchedDelete().execute()
+    with pytest.raises(SubqueryInConditionError):
+        letters.merge(source, "key = k").whenNotMatchedBySourceDelete("EXISTS (SELECT 1)").execute()
+    with pytest.raises(AnalysisException, match="FILTER"):
+        letters.merge(source, "1").whenMatchedDelete().execute()
+    assert last(letters).version == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, s: t.merge(None, "a = b"), ValueError, "'source' in merge cannot be None"),
+        (lambda t, s: t.merge(1, "a = b"), TypeError, "must be DataFrame"),
+        (lambda t, s: t.merge(s, None), ValueError, "'condition' in merge cannot be None"),
+        (lambda t, s: t.merge(s, 1), TypeError, "must be a Spark SQL Column or a string"),
+        (lambda t, s: t.merge(s, "a").whenMatchedUpdate({"v": "1"}), ValueError, "cannot be None"),
+        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(1, {"v": "1"}), TypeError, "Column or a string"),
+        (lambda t, s: t.merge(s, "a").whenMatchedUpdate("a", 1), TypeError, "must be a dict"),
+        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={"v": 1}), TypeError, "Values of dict in .* only"),
+        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={1: "v"}), TypeError, "Keys of dict in .* only"),
+        (lambda t, s: t.merge(s, "a").whenMatchedDelete(1), TypeError, "Column or a string"),
+        (lambda t, s: t.merge(s, "a").whenNotMatchedInsert("a"), ValueError, "'values' in .* cannot be None"),
+        (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceUpdate(), ValueError, "'set' in .* cannot be None"),
+        (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceDelete(1), TypeError, "Column or a string"),
+    ],
+)
+def test_bad_arguments(
+    letters: DeltaTable, source: DataFrame, call: Callable[..., Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call(letters, source)

@@ -1,0 +1,284 @@
+"""Rules of columns and rows, on every write: constraints, invariants, generated, default and identity columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.commands.create_table import CreationMode, create_table
+from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_definition import TableDefinition
+from anabranch.errors.conflicts import MetadataChangedException
+from anabranch.errors.constraints import (
+    CheckConstraintViolationError,
+    ConstraintExistsError,
+    ExpressionTypeError,
+    GeneratedColumnMismatchError,
+    IdentityOverflowError,
+    NotNullViolationError,
+    UntrustedExpressionError,
+)
+from anabranch.errors.schema import IdentityInsertError, InvalidPartitioningError
+from anabranch.errors.tables import DefaultsNotEnabledError, InvalidIdentityColumnError
+from anabranch.schema.column_kinds import default_column
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.tables import DeltaTable, IdentityGenerator
+from anabranch.transaction.operation import Operation
+
+pytestmark = pytest.mark.spark
+
+DEFAULTS = {"delta.feature.allowColumnDefaults": "supported"}
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def load(delta: SparkSession, path: str) -> DataFrame:
+    return delta.read.format("delta").load(path)
+
+
+def append(frame: DataFrame, path: str, **options: Any) -> None:
+    frame.write.format("delta").mode("append").options(**options).save(path)
+
+
+def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> TableHandle:
+    """A table of these columns, which may not be made through the public builder."""
+    schema = delta.createDataFrame([], ddl).schema
+    handle = table_at(DeltaSession.of(delta), path)
+    return create_table(handle, TableDefinition(schema=schema, **definition), CreationMode.CREATE)
+
+
+def hostile(path: str, **properties: str) -> None:
+    """Write properties into the log of a table as somebody else could."""
+    commit = Path(path) / "_delta_log" / "00000000000000000000.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    metadata["configuration"] |= properties
+    following = commit.with_name("00000000000000000001.json")
+    following.write_text(json.dumps({"metaData": metadata}) + "\n")
+
+
+def last(delta: SparkSession, path: str) -> Any:
+    return DeltaTable.forPath(delta, path).history(1).first()
+
+
+def test_check_constraints(delta: SparkSession, path: str) -> None:
+    """False and NULL violate; the message has the constraint, its columns and the row; nothing is written."""
+    columns = "id long, `a b` string, s struct<x: int>"
+    mapped = {"delta.columnMapping.mode": "name"}
+    create(delta, path, columns, constraints={"Positive": "id > 0 AND s.x < 10"}, properties=mapped)
+    good = delta.sql("SELECT 1L AS id, 'x' AS `a b`, named_struct('x', 5) AS s")
+    append(good, path)
+    for id_, x in [("-1L", "5"), ("NULL", "5"), ("1L", "11")]:
+        bad = delta.sql(f"SELECT {id_} AS id, 'x' AS `a b`, named_struct('x', {x}) AS s").union(good)
+        with pytest.raises(CheckConstraintViolationError) as refused:
+            append(bad, path)
+        error = refused.value
+        assert (error.constraint, error.expression) == ("CHECK constraint positive", "id > 0 AND s.x < 10")
+        assert error.columns == ("id", "s.x")
+        assert f'"x":{x}' in error.row
+        assert error.row in str(error)
+    with pytest.raises(CheckConstraintViolationError):
+        bad.write.format("delta").mode("overwrite").save(path)
+    assert load(delta, path).count() == 1
+    assert last(delta, path).version == 1
+
+
+def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> None:
+    """As a property, and for its very first rows; two of one name are refused."""
+    with pytest.raises(CheckConstraintViolationError, match="id"):
+        delta.range(3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
+    delta.range(1, 3).write.format("delta").option("delta.constraints.c", "id > 0").save(path)
+    assert "checkConstraints" in DeltaTable.forPath(delta, path).detail().first().tableFeatures
+    with pytest.raises(CheckConstraintViolationError):
+        append(delta.range(1), path)
+    with pytest.raises(ConstraintExistsError):
+        create(delta, path + "2", "id long", constraints={"C": "id > 0"}, properties={"delta.constraints.c": "id < 0"})
+
+
+def test_hostile_expressions_never_reach_spark(delta: SparkSession, path: str) -> None:
+    """Covers attack "SQL in metadata": a table whose log asks for code is readable, and refuses writes by name."""
+    marker = path + " was here"
+    attack = f"reflect('java.nio.file.Files', 'createDirectory', '{marker}') IS NULL"
+    with pytest.raises(UntrustedExpressionError, match="reflect"):
+        create(delta, path, "id long", constraints={"c": attack})
+    with pytest.raises(UntrustedExpressionError, match="select"):
+        create(delta, path, "id long", constraints={"c": "id IN (select 1)"})
+    delta.range(1).write.format("delta").save(path)
+    hostile(path, **{"delta.constraints.c": attack})
+    assert load(delta, path).count() == 1
+    with pytest.raises(UntrustedExpressionError) as refused:
+        append(delta.range(1), path)
+    assert refused.value.expression == attack
+    assert load(delta, path).count() == 1
+
+
+def test_constraints_must_be_conditions(delta: SparkSession, path: str) -> None:
+    with pytest.raises(ExpressionTypeError, match="bigint"):
+        create(delta, path, "id long", constraints={"c": "id + 1"})
+    with pytest.raises(ExpressionTypeError):
+        create(delta, path, "id array<int>", constraints={"c": "id > current_date()"})
+
+
+def test_invariants_of_columns(delta: SparkSession, path: str) -> None:
+    """The older form of constraints, in the metadata of a column."""
+    note = {"delta.invariants": '{"expression": {"expression": "s.x > 3"}}'}
+    inner = StructType([StructField("x", LongType(), metadata=note)])
+    schema = StructType([StructField("id", LongType()), StructField("s", inner)])
+    DeltaTable.create(delta).location(path).addColumns(schema).execute()
+    append(delta.sql("SELECT 1L AS id, named_struct('x', 4L) AS s"), path)
+    with pytest.raises(CheckConstraintViolationError, match=r"invariant of column s\.x"):
+        append(delta.sql("SELECT 1L AS id, named_struct('x', 3L) AS s"), path)
+
+
+def test_generated_columns(delta: SparkSession, path: str) -> None:
+    """Computed where they are left out, in partitions too; verified where they are given, NULLs being equal."""
+    (
+        DeltaTable.create(delta)
+        .location(path)
+        .addColumn("at", "TIMESTAMP")
+        .addColumn("day", "DATE", generatedAlwaysAs="CAST(at AS DATE)")
+        .addColumn("year", "INT", nullable=False, generatedAlwaysAs="year(at)")
+        .partitionedBy("day")
+        .execute()
+    )
+    at = "TIMESTAMP'2024-02-29 23:00:00' AS at"
+    append(delta.sql(f"SELECT {at}"), path)
+    append(delta.sql(f"SELECT {at}, DATE'2024-02-29' AS day"), path)
+    assert [(str(row.day), row.year) for row in load(delta, path).collect()] == [("2024-02-29", 2024)] * 2
+    for wrong in ["DATE'2024-03-01'", "CAST(NULL AS DATE)"]:
+        with pytest.raises(GeneratedColumnMismatchError, match=r"CAST\(at AS DATE\)"):
+            append(delta.sql(f"SELECT {at}, {wrong} AS day"), path)
+    with pytest.raises(NotNullViolationError, match="year"):
+        append(delta.sql("SELECT CAST(NULL AS TIMESTAMP) AS at"), path)
+    assert load(delta, path).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("a + 0.5", ExpressionTypeError),
+        ("g + 1", UntrustedExpressionError),
+        ("h + 1", UntrustedExpressionError),
+        ("nope", UntrustedExpressionError),
+        ("rand()", UntrustedExpressionError),
+        ("sum(a)", UntrustedExpressionError),
+    ],
+)
+def test_what_a_generated_column_cannot_be(
+    delta: SparkSession, path: str, expression: str, error: type[Exception]
+) -> None:
+    builder = DeltaTable.create(delta).location(path).addColumn("a", "INT")
+    builder.addColumn("h", "INT", generatedAlwaysAs="a").addColumn("g", "INT", generatedAlwaysAs=expression)
+    with pytest.raises(error):
+        builder.execute()
+
+
+def test_default_columns(delta: SparkSession, path: str) -> None:
+    """Filled in where a column is left out; a NULL that is given stays one."""
+    fields = [*delta.createDataFrame([], "id long, n decimal(10, 2), t timestamp, v string").schema.fields]
+    fields[1] = default_column(fields[1], "40 + 2")
+    fields[2] = default_column(fields[2], "current_timestamp()")
+    fields[3] = default_column(fields[3], "upper('x')")
+    definition = TableDefinition(schema=StructType(fields))
+    handle = table_at(DeltaSession.of(delta), path)
+    with pytest.raises(DefaultsNotEnabledError, match="allowColumnDefaults"):
+        create_table(handle, definition, CreationMode.CREATE)
+    create_table(handle, dataclasses.replace(definition, properties=DEFAULTS), CreationMode.CREATE)
+    append(delta.range(1), path)
+    append(delta.sql("SELECT 1L AS id, CAST(NULL AS STRING) AS v"), path)
+    found = load(delta, path).orderBy("id").collect()
+    assert [(row.id, row.n, row.v) for row in found] == [(0, 42, "X"), (1, 42, None)]
+    assert all(row.t is not None for row in found)
+    bad = StructType([fields[0], default_column(fields[1], "id + 1")])
+    with pytest.raises(UntrustedExpressionError, match="id"):
+        create_table(
+            table_at(DeltaSession.of(delta), path + "2"),
+            TableDefinition(schema=bad, properties=DEFAULTS),
+            CreationMode.CREATE,
+        )
+
+
+def identity_table(delta: SparkSession, path: str, **how: Any) -> DeltaTable:
+    return DeltaTable.create(delta).location(path).addColumn("id", "BIGINT", **how).addColumn("v", "BIGINT").execute()
+
+
+def ids(delta: SparkSession, path: str) -> list[int]:
+    return sorted(row.id for row in load(delta, path).collect())
+
+
+def test_identity_columns_number_rows(delta: SparkSession, path: str) -> None:
+    """Unique, in steps, behind all before them, close to each other; the mark moves in the same commit."""
+    identity_table(delta, path, generatedAlwaysAs=IdentityGenerator(start=7, step=-3))
+    append(delta.range(0, 6, 1, 3).withColumnRenamed("id", "v"), path)
+    first = ids(delta, path)
+    assert first == [7 - 3 * n for n in reversed(range(6))]
+    append(delta.range(0, 5, 1, 1).withColumnRenamed("id", "v"), path)
+    second = ids(delta, path)
+    assert second == [7 - 3 * n for n in reversed(range(11))]
+    # A shuffle at the end of the frame does not change what it counts by.
+    append(delta.range(0, 100, 1, 4).selectExpr("id % 10 AS v").groupBy("v").count().select("v"), path)
+    third = ids(delta, path)
+    assert len(set(third)) == 21
+    assert {(7 - value) % 3 for value in third} == {0}
+    assert max(value for value in third if value not in second) < min(second)
+    assert last(delta, path).operationMetrics["numOutputRows"] == "10"
+    with pytest.raises(IdentityInsertError, match="leave it out"):
+        append(delta.createDataFrame([(1, 1)], "id long, v long"), path)
+    append(delta.createDataFrame([], "v long"), path)
+    append(delta.range(1).withColumnRenamed("id", "v"), path)
+    assert len(set(ids(delta, path))) == 22
+
+
+def test_identity_by_default_takes_values(delta: SparkSession, path: str) -> None:
+    """What is given does not move the mark, as with Delta: SYNC IDENTITY does."""
+    identity_table(delta, path, generatedByDefaultAs=IdentityGenerator(start=1, step=1))
+    append(delta.createDataFrame([(100, 1)], "id long, v long"), path)
+    append(delta.createDataFrame([(2,)], "v long").coalesce(1), path)
+    assert ids(delta, path) == [1, 100]
+
+
+def test_identity_columns_without_statistics(delta: SparkSession, path: str) -> None:
+    """The mark moves also where the table keeps statistics of no column."""
+    builder = DeltaTable.create(delta).location(path).addColumn("v", "BIGINT")
+    builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator())
+    builder.property("delta.dataSkippingNumIndexedCols", "0").property("delta.columnMapping.mode", "name").execute()
+    for _ in range(2):
+        append(delta.range(0, 2, 1, 1).withColumnRenamed("id", "v"), path)
+    assert ids(delta, path) == [1, 2, 3, 4]
+
+
+def test_identity_columns_end_at_the_largest_number(delta: SparkSession, path: str) -> None:
+    identity_table(delta, path, generatedAlwaysAs=IdentityGenerator(start=2**63 - 2, step=1))
+    append(delta.range(0, 2, 1, 1).withColumnRenamed("id", "v"), path)
+    assert ids(delta, path) == [2**63 - 2, 2**63 - 1]
+    with pytest.raises(IdentityOverflowError, match="id"):
+        append(delta.range(0, 1, 1, 1).withColumnRenamed("id", "v"), path)
+
+
+def test_writers_of_an_identity_column_take_turns(delta: SparkSession, path: str) -> None:
+    """Covers race 79."""
+    identity_table(delta, path, generatedAlwaysAs=IdentityGenerator())
+    handle = table_at(DeltaSession.of(delta), path)
+    old = handle.latest()
+    append(delta.range(1).withColumnRenamed("id", "v"), path)
+    late = handle.table.begin_at(Operation(name="WRITE"), snapshot=old)
+    with pytest.raises(MetadataChangedException):
+        late.commit([old.metadata, *handle.latest().files.to_actions(np.array([True]))])
+
+
+def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> None:
+    with pytest.raises(InvalidIdentityColumnError, match="int"):
+        DeltaTable.create(delta).location(path).addColumn("id", "INT", generatedAlwaysAs=IdentityGenerator())
+    builder = DeltaTable.create(delta).location(path).addColumn("v", "INT")
+    builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator()).partitionedBy("id")
+    with pytest.raises(InvalidPartitioningError, match="identity"):
+        builder.execute()
