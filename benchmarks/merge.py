@@ -25,6 +25,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 import anabranch
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
@@ -35,7 +36,7 @@ _BY_DELTA = "--by-delta"
 _TIMINGS = "@timings "
 _COLUMNS = (
     "id DIV 4 AS l_orderkey",
-    "CAST(id % 4 AS INT) AS l_linenumber",
+    "CAST(IF(id % 4 = 3, 4, id % 4) AS INT) AS l_linenumber",
     "pmod(hash(id), 200000) AS l_partkey",
     "pmod(hash(id, 1), 10000) AS l_suppkey",
     "CAST(id % 50 AS DECIMAL(12,2)) AS l_quantity",
@@ -131,7 +132,8 @@ def make_tables(spark: SparkSession, folder: Path, *, rows: int) -> None:
         both = changed.union(spark.range(begin, begin + rows // 100, 1, 1))
         both.selectExpr(*_COLUMNS).write.parquet(str(folder / f"upsert-{number}"))
     missing = spark.range(0, rows, 1, 2).where("pmod(hash(id), 100) < 4").selectExpr(*_COLUMNS)
-    missing.withColumn("l_linenumber", missing.l_linenumber + 4).write.parquet(str(folder / "nowhere"))
+    # Between the numbers that there are, so that no file is left out for its smallest and largest values.
+    missing.withColumn("l_linenumber", lit(3)).write.parquet(str(folder / "nowhere"))
     everything = spark.range(0, rows, 1, 2).selectExpr(*_COLUMNS)
     everything.select("l_orderkey", "l_linenumber", "l_quantity").write.parquet(str(folder / "everything"))
 

@@ -10,12 +10,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.commands.delete import delete, prepare_delete
+from anabranch.commands.optimize import optimize
+from anabranch.commands.table_access import table_at
+from anabranch.commands.update import prepare_update
 from anabranch.errors.base import DeltaError
+from anabranch.spark.delta_session import DeltaSession
 from anabranch.storage.local import LocalStore
 from interop.arrow_rows import explain, rows_of
 from interop.jar import JARS, Jar
 from interop.jar_tables import READABLE, REFUSED_WRITES, SMALL, VARIANT
 from interop.written_tables import KINDS, write_table
+from processes.changing import WRITERS, Changers, make
 
 pytestmark = [
     pytest.mark.jar,
@@ -127,6 +133,55 @@ def test_both_append_in_turn(jar: Jar, native: SparkSession, tmp_path: Path, kin
     assert versions(root)[-1] >= first + 13
     assert explain(rows_of(by_jar(jar, root)), expected) == ""
     assert explain(rows_of(here(native, root)), expected) == ""
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["one file", "partitions"])
+def test_both_change_rows_in_turn(jar: Jar, native: SparkSession, tmp_path: Path, partitioned: bool) -> None:
+    """Each goes on from the vectors of the other, and ours lose races against it."""
+    root = str(tmp_path / "t")
+    by = "PARTITIONED BY (part) " if partitioned else ""
+    jar.run(
+        f"CREATE TABLE delta.`{root}` USING delta {by}TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS "
+        "SELECT /*+ COALESCE(1) */ id, id * 2 AS n, id % 2 AS part FROM range(100)"
+    )
+    handle = table_at(DeltaSession.of(native), root)
+    delete(handle, "id IN (1, 2)")
+    ours = [prepare_update(handle, {"n": "-1"}, "id IN (5, 6)"), prepare_delete(handle, "n = 40")]
+    jar.run(
+        f"DELETE FROM delta.`{root}` WHERE id = 3",
+        f"UPDATE delta.`{root}` SET n = -2 WHERE id = 7",
+        f"OPTIMIZE delta.`{root}`",
+        f"MERGE INTO delta.`{root}` t USING (SELECT 8 AS id UNION ALL SELECT 200) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = -3 WHEN NOT MATCHED THEN INSERT (id, n, part) VALUES (s.id, 0, 0)",
+    )
+    for statement in ours:
+        with statement:
+            statement.commit()
+    optimize(handle)
+    jar.run(f"UPDATE delta.`{root}` SET n = -4 WHERE id = 9")
+    changed = {5: -1, 6: -1, 7: -2, 8: -3, 9: -4, 200: 0}
+    expected = {id_: id_ * 2 for id_ in range(100) if id_ not in (1, 2, 3, 20)} | changed
+    for found in (by_jar(jar, root), here(native, root)):
+        rows = found.to_pylist()
+        assert {row["id"]: row["n"] for row in rows} == expected
+        assert len(rows) == len(expected)
+
+
+def test_what_eight_processes_changed(jar: Jar, native: SparkSession, tmp_path: Path) -> None:
+    """Covers race 90 for the jar: every version reads equal."""
+    path = str(tmp_path / "t")
+    table = make(native, path, WRITERS * 100, 10)
+    changers = Changers(tmp_path)
+    try:
+        changers.begin("shift_own_rows", path, count=2)
+        while table.history(1).collect()[0].version < WRITERS * 2:
+            table.optimize().executeCompaction()
+        answers = changers.end()
+    finally:
+        changers.stop()
+    assert [answer["conflicts"] for answer in answers] == [[]] * WRITERS
+    for version in versions(path):
+        assert explain(rows_of(by_jar(jar, path, version)), rows_of(here(native, path, version))) == ""
 
 
 @pytest.mark.parametrize("kind", ["row tracking"])

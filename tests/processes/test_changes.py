@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,63 +11,10 @@ from pyspark.sql import functions as F
 
 from anabranch.storage.local import LocalStore
 from anabranch.tables import DeltaTable
-from interop.readers import READERS
+from processes.changing import WRITERS, Changers, make, seen_by_all
 from transaction.log_linter import lint
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-WRITERS = 8
-CHANGER = Path(__file__).with_name("changer.py")
-
-
-class Changers:
-    """The processes."""
-
-    def __init__(self, scratch: Path) -> None:
-        path = os.pathsep.join(filter(None, sys.path))
-        self.logs = [scratch / f"writer-{writer}.log" for writer in range(WRITERS)]
-        self.processes = []
-        for writer, log in enumerate(self.logs):
-            folder = scratch / f"writer-{writer}"
-            folder.mkdir()
-            with log.open("ab") as errors:
-                process = subprocess.Popen(
-                    [sys.executable, str(CHANGER), str(folder)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                    env={**os.environ, "PYTHONPATH": path},
-                )
-            self.processes.append(process)
-        for writer in range(WRITERS):
-            assert self.answer(writer) == {"ready": True}
-
-    def begin(self, work: str, table: str, *, count: int, retries: int = 0) -> None:
-        """Let all of them begin."""
-        for writer, process in enumerate(self.processes):
-            task = {"work": work, "table": table, "writer": writer, "seed": writer, "count": count, "retries": retries}
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(task) + "\n")
-            process.stdin.flush()
-
-    def end(self) -> list[dict[str, Any]]:
-        """What each of them did."""
-        return [self.answer(writer) for writer in range(WRITERS)]
-
-    def answer(self, writer: int) -> dict[str, Any]:
-        stdout = self.processes[writer].stdout
-        assert stdout is not None
-        line = stdout.readline()
-        assert line, self.logs[writer].read_text(errors="replace")[-3000:]
-        answer = json.loads(line)
-        assert isinstance(answer, dict)
-        return answer
-
-    def stop(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -80,25 +22,6 @@ def changers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changers]:
     started = Changers(tmp_path_factory.mktemp("changers"))
     yield started
     started.stop()
-
-
-def make(native: SparkSession, path: str, rows: int, amount: int) -> DeltaTable:
-    """Rows with ids from 0 and the same amount each, in one file."""
-    frame = native.range(0, rows, 1, 1).withColumn("n", F.lit(amount).cast("long"))
-    frame.write.format("delta").option("delta.checkpointInterval", "7").save(path)
-    return DeltaTable.forPath(native, path)
-
-
-def seen_by_all(path: str) -> dict[int, int]:
-    """`n` by id, where all readers must agree and each id be there once."""
-    found = {}
-    for name, read in READERS.items():
-        rows = read(path).select(["id", "n"]).to_pylist()
-        found[name] = {row["id"]: row["n"] for row in rows}
-        assert len(found[name]) == len(rows), f"{name} sees an id twice"
-    first, *others = found.values()
-    assert all(other == first for other in others)
-    return first
 
 
 def sums(native: SparkSession, path: str) -> set[tuple[int, int]]:

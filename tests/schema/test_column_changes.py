@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 from schema_samples import INT, LONG, SHORT, STRING, noted, struct
 
-from anabranch.errors.schema import (
-    ColumnNotFoundError,
-    MalformedSchemaError,
-    NotAStructError,
-    UnsupportedColumnChangeError,
-)
+from anabranch.errors.alterations import NotAStructError, UnsupportedColumnChangeError
+from anabranch.errors.schema import ColumnNotFoundError, MalformedSchemaError
 from anabranch.schema.changed_columns import with_change
 from anabranch.schema.column_changes import (
     FIRST,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.errors.alterations import FeatureDropError
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.constraints import CheckConstraintViolationError, ExistingRowsViolateError
-from anabranch.errors.protocol import FeatureDropError
 from anabranch.errors.tables import CreateTableMismatchError, NotADeltaTableError
 from session.documented import statement
 

@@ -157,9 +157,8 @@ def test_create_like(delta: SparkSession, name: str, path: str) -> None:
     assert "id INT NOT NULL" in delta.sql(f"SHOW CREATE TABLE {name}").first().createtab_stmt
     delta.sql(f"INSERT INTO {name} (id, part) VALUES (1, 2)")
     delta.sql("CREATE OR REPLACE TEMP VIEW a_view AS SELECT 1 AS x")
-    delta.sql(f"DROP TABLE {name}")
-    delta.sql(f"CREATE TABLE {name} LIKE a_view USING delta")
-    assert delta.table(name).columns == ["x"]
+    delta.sql(f"CREATE TABLE delta.`{path} 2` LIKE a_view USING delta")
+    assert delta.read.format("delta").load(f"{path} 2").columns == ["x"]
 
 
 @statement("DROP TABLE [IF EXISTS] t")

@@ -25,6 +25,19 @@ from anabranch.commands.alter_properties import alter_set_properties, alter_tabl
 from anabranch.commands.alteration import Alteration
 from anabranch.commands.clustering import clustering_columns
 from anabranch.commands.table_access import TableHandle, table_at, table_named
+from anabranch.errors.alterations import (
+    ColumnInUseError,
+    ColumnMappingNeededError,
+    FeatureDropError,
+    FeatureNotSupportedByTableError,
+    InvalidClusteringError,
+    NotAStructError,
+    PropertyNeedsCommandError,
+    PropertyNotSetError,
+    RowTrackingEnablementError,
+    UnsupportedColumnChangeError,
+    UnsupportedNewColumnError,
+)
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.conflicts import (
     ConcurrentAppendException,
@@ -41,28 +54,13 @@ from anabranch.errors.constraints import (
     UntrustedExpressionError,
 )
 from anabranch.errors.protocol import (
-    FeatureDropError,
-    FeatureNotSupportedByTableError,
     InvalidPropertyError,
     InvalidProtocolError,
-    PropertyNeedsCommandError,
-    PropertyNotSetError,
-    RowTrackingEnablementError,
     UnknownFeatureError,
     UnknownPropertyError,
     UnsupportedFeatureError,
 )
-from anabranch.errors.schema import (
-    ColumnInUseError,
-    ColumnMappingChangeError,
-    ColumnMappingNeededError,
-    ColumnNotFoundError,
-    DuplicateColumnsError,
-    InvalidClusteringError,
-    NotAStructError,
-    UnsupportedColumnChangeError,
-    UnsupportedNewColumnError,
-)
+from anabranch.errors.schema import ColumnMappingChangeError, ColumnNotFoundError, DuplicateColumnsError
 from anabranch.errors.tables import DefaultsNotEnabledError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn, Position
 from anabranch.spark.delta_session import DeltaSession

@@ -292,3 +292,31 @@ def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> N
     assert values(delta, path)[102] == 0
     info = DeltaTable.forPath(delta, path).history(1).collect()[0]
     assert info.isBlindAppend is False
+
+
+def test_numbered_statements_are_done_once(delta: SparkSession, path: str) -> None:
+    """Covers race 73's everyday side: an application that repeats a numbered statement changes nothing."""
+    handle = table_of(delta, path)
+    settings = {"txnAppId": "loader", "txnVersion": "3", "txnVersion.autoReset.enabled": "true"}
+    for name, value in settings.items():
+        delta.conf.set(f"spark.databricks.delta.write.{name}", value)
+    try:
+        assert update(handle, {"n": "n + 1"}, "id = 1").committed is not None
+        assert delta.conf.get("spark.databricks.delta.write.txnVersion", None) is None
+        delta.conf.set("spark.databricks.delta.write.txnVersion", "3")
+        assert update(handle, {"n": "n + 1"}, "id = 1").committed is None
+    finally:
+        for name in settings:
+            delta.conf.unset(f"spark.databricks.delta.write.{name}")
+    assert values(delta, path)[1] == 2
+
+
+def test_an_overwrite_is_executed_again(delta: SparkSession, path: str) -> None:
+    """A write takes the number of executions as an option."""
+    table_of(delta, path)
+    frame = delta.createDataFrame([(3, 7, 1)], "id long, n long, part long")
+    writer = frame.write.format("delta").mode("overwrite").option("replaceWhere", "id = 3")
+    writer.option("conflictRetries", "2").save(path)
+    assert values(delta, path)[3] == 7
+    with pytest.raises(ValueError, match="conflictRetries"):
+        writer.option("conflictRetries", "often").save(path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.create_table import CreationMode, create_table
@@ -28,6 +29,9 @@ from anabranch.errors.constraints import (
 from anabranch.errors.schema import IdentityInsertError, InvalidPartitioningError
 from anabranch.errors.tables import DefaultsNotEnabledError, InvalidIdentityColumnError
 from anabranch.schema.column_kinds import default_column
+from anabranch.schema.enforcement import plan_write
+from anabranch.schema.write_rules import WriteApi, rules_for
+from anabranch.spark.conforming import conform
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.operation import Operation
@@ -90,6 +94,17 @@ def test_check_constraints(delta: SparkSession, path: str) -> None:
         bad.write.format("delta").mode("overwrite").save(path)
     assert load(delta, path).count() == 1
     assert last(delta, path).version == 1
+
+
+def test_odd_text_in_constraints_and_rows(delta: SparkSession, path: str) -> None:
+    """Nothing in an expression or a value is taken for the end of the message that carries it."""
+    odd = "a <> '{\"}: :anabranch-end' AND a <> 'it\\'s ü\n'"
+    create(delta, path, "a string", constraints={"c": odd})
+    for value in ['{"}: :anabranch-end', "it's ü\n"]:
+        with pytest.raises(CheckConstraintViolationError) as refused:
+            append(delta.createDataFrame([(value,)], "a string"), path)
+        assert refused.value.expression == odd
+    append(delta.createDataFrame([("fine",)], "a string"), path)
 
 
 def test_constraints_come_with_a_new_table(delta: SparkSession, path: str) -> None:
@@ -282,3 +297,22 @@ def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> No
     builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator()).partitionedBy("id")
     with pytest.raises(InvalidPartitioningError, match="identity"):
         builder.execute()
+
+
+def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> None:
+    """As MERGE writes them: rows that have a number keep it, new ones get theirs; generated columns follow."""
+    builder = DeltaTable.create(delta).location(path).addColumn("v", "BIGINT")
+    builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator(start=10, step=1))
+    builder.addColumn("double", "BIGINT", generatedAlwaysAs="v * 2").execute()
+    append(delta.range(2).withColumnRenamed("id", "v").coalesce(1), path)
+    snapshot = table_at(DeltaSession.of(delta), path).latest()
+    rules = rules_for(WriteApi.MERGED_ROWS, overwriting=False, merge_schema=False, overwrite_schema=False)
+    data = load(delta, path).select("id", (F.col("v") + 5).alias("v"), F.lit("kept").alias("_note"))
+    mixed = data.unionByName(delta.sql("SELECT CAST(NULL AS BIGINT) AS id, 9L AS v, 'new' AS _note")).coalesce(1)
+    schema = StructType([field for field in mixed.schema if field.name != "_note"])
+    plan = plan_write(schema, snapshot.schema, rules, table="t", constraints={})
+    assert plan.generates_identity == {"id"}
+    found = conform(mixed, plan, table="t", keep=("_note",))
+    values = sorted(tuple(row) for row in found.collect())
+    # The third row of its partition: numbers are made by place, so there may be gaps.
+    assert values == [(5, 10, 10, "kept"), (6, 11, 12, "kept"), (9, 14, 18, "new")]

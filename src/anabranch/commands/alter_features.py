@@ -13,7 +13,8 @@ from anabranch.commands.alter_properties import alter_set_properties
 from anabranch.commands.alteration import Alteration
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import current_properties
-from anabranch.errors.protocol import FeatureDropError, FeatureNotSupportedByTableError, InvalidProtocolError
+from anabranch.errors.alterations import FeatureDropError, FeatureNotSupportedByTableError
+from anabranch.errors.protocol import InvalidProtocolError
 from anabranch.protocol.feature_table import FEATURES, FEATURES_BY_LOWER_NAME
 from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import FEATURE_PREFIX

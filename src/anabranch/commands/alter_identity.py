@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.commands.alteration import Alteration
 from anabranch.commands.changed_table import column_json
 from anabranch.commands.table_access import TableHandle
-from anabranch.errors.schema import UnsupportedColumnChangeError
+from anabranch.errors.alterations import UnsupportedColumnChangeError
 from anabranch.schema.column_changes import spelled
 from anabranch.schema.identity import identity_of, with_high_water_mark
 from anabranch.schema.paths import FieldPath, quoted

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from anabranch.commands.alteration import Alteration
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, current_properties
-from anabranch.errors.protocol import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
+from anabranch.errors.alterations import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
 from anabranch.protocol.properties import (
     CONSTRAINT_PREFIX,
     FEATURE_PREFIX,

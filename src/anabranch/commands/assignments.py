@@ -49,9 +49,7 @@ class Assignments:
         )
 
 
-def assignments(
-    given: Mapping[str, Value], schema: StructType, *, table: str, alias: str | None = None
-) -> Assignments:
+def assignments(given: Mapping[str, Value], schema: StructType, *, table: str, alias: str | None = None) -> Assignments:
     """What `given`, by column as a user writes it (`a`, `s.x`, `t.a` for an alias t), sets in a table of this schema.
 
     Raises `AssignmentError` for a column that is not there, and for one that is set twice.

@@ -12,7 +12,7 @@ from anabranch.commands.alteration import Alteration
 from anabranch.commands.column_uses import check_no_rule_uses
 from anabranch.commands.rule_checks import check_default
 from anabranch.commands.table_definition import current_properties
-from anabranch.errors.schema import ColumnMappingNeededError, UnsupportedColumnChangeError
+from anabranch.errors.alterations import ColumnMappingNeededError, UnsupportedColumnChangeError
 from anabranch.schema.changed_columns import changes_type, with_change
 from anabranch.schema.char_varchar import DECLARED_TYPE
 from anabranch.schema.column_changes import ColumnChange, is_in_structs, with_field

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from pyspark.sql.types import StructType
 
-from anabranch.errors.schema import InvalidClusteringError
+from anabranch.errors.alterations import InvalidClusteringError
 from anabranch.protocol.actions import DomainMetadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_bounds import has_bounds

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from anabranch.commands.clustering import clustering_columns
+from anabranch.errors.alterations import ColumnInUseError
 from anabranch.errors.constraints import UntrustedExpressionError
-from anabranch.errors.schema import ColumnInUseError
 from anabranch.predicates.stored_sql import read_stored_sql
 from anabranch.schema.enforcement import Fill, fill_of
 from anabranch.schema.paths import FieldPath, fold, quoted

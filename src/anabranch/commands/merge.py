@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -36,6 +37,8 @@ from anabranch.spark.row_checks import typed_violations
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
 
+KEPT_ROWS_MAX = 500_000
+"""Rows of a source up to which the rows that it changes are kept between two jobs."""
 _PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
 
 
@@ -97,10 +100,11 @@ class _Execution:
         join = plan.join(facts.num_rows, self.handle.session.all_settings())
         candidates = target.candidates(plan.changed_predicate(facts))
         with self.watch.measured("scanTimeMs"):
-            frame, marks = self._marked(plan, target, join, candidates)
+            frame, marks = self._marked(plan, target, join, candidates, at_once=_is_small_change(plan, facts))
         record(transaction, target, plan, facts, join, marks, candidates)
         with self.watch.measured("rewriteTimeMs"):
-            written, actions = self._written(plan, facts, join, frame, marks)
+            updated = self._updated(plan, target, join, frame, marks, candidates)
+            written, actions = self._written(plan, facts, join, frame, updated, marks)
             changes = take_out(target, marks.changed_rows(), by_vectors=uses_vectors(self.snapshot))
         counts = {
             "updated": marks.num_updated,
@@ -119,9 +123,9 @@ class _Execution:
         )
 
     def _marked(
-        self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask
+        self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask, *, at_once: bool
     ) -> tuple[DataFrame | None, MergeMarks]:
-        """The rows that matter, and which they are."""
+        """The rows that matter, and which they are; `at_once` with what they become."""
         if not candidates.any():
             return None, no_marks()
         read = target.read(candidates)
@@ -130,10 +134,11 @@ class _Execution:
         keeps = columns if self.statement.not_matched else []
         if self.statement.only_inserts:
             frame = join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
+        elif at_once:
+            frame = join.decided(read.frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
         else:
-            outputs = plan.outputs.names if plan.updates else ()
-            frame = join.decided(read.frame, plan.updates, keeps=keeps, outputs=outputs)
-        if plan.updates or self.statement.not_matched:
+            frame = join.decided(read.frame, {}, keeps=keeps)
+        if (at_once and plan.updates) or self.statement.not_matched:
             # Computed once: what is written is what was marked, whatever the expressions are.
             self.kept.append(frame.persist())
         with typed_violations():
@@ -142,13 +147,36 @@ class _Execution:
                 raise ambiguity(frame, marks, target, columns if named is not None else ())
         return frame, marks
 
+    def _updated(
+        self,
+        plan: MergePlan,
+        target: TargetRows,
+        join: MergeJoin,
+        frame: DataFrame | None,
+        marks: MergeMarks,
+        candidates: FileMask,
+    ) -> DataFrame | None:
+        """The rows that updates make."""
+        if frame is None or not marks.num_updated:
+            return None
+        if not set(plan.outputs.columns) <= set(frame.columns):
+            # They are many, so they were not kept: the same join finds the same rows again.
+            files = np.zeros_like(candidates)
+            files[np.flatnonzero(candidates)[sorted(marks.changed)]] = True
+            frame = join.decided(target.read(files).frame, plan.updates, keeps=(), outputs=plan.outputs.names)
+        return frame.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
+
     def _written(
-        self, plan: MergePlan, facts: SourceFacts, join: MergeJoin, frame: DataFrame | None, marks: MergeMarks
+        self,
+        plan: MergePlan,
+        facts: SourceFacts,
+        join: MergeJoin,
+        frame: DataFrame | None,
+        updated: DataFrame | None,
+        marks: MergeMarks,
     ) -> tuple[WrittenFiles | None, list[Action]]:
         """The files of changed and new rows, and what changes of the table itself."""
-        frames = []
-        if frame is not None and marks.num_updated:
-            frames.append(frame.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates))))
+        frames = [] if updated is None else [updated]
         has_new_rows = bool(plan.inserts) and facts.num_rows > 0
         if has_new_rows:
             matched = None
@@ -177,6 +205,16 @@ class _Execution:
     def _let_go(self) -> None:
         for frame in self.kept:
             frame.unpersist()
+
+
+def _is_small_change(plan: MergePlan, facts: SourceFacts) -> bool:
+    """Whether the changed rows are few enough to be kept, so that the table is read once for them.
+
+    Where the clock runs on between two reads, they must be.
+    """
+    by_source = range(len(plan.matched), len(plan.statement.changing))
+    few = facts.num_rows <= KEPT_ROWS_MAX and not any(number in plan.updates for number in by_source)
+    return few or not plan.repeatable
 
 
 def _check_allowed(handle: TableHandle, snapshot: Snapshot, statement: MergeStatement) -> None:

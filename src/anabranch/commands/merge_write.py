@@ -50,6 +50,11 @@ class OutputColumns:
         names = [field.name for field in (*plain, *given)] + [mark_of(field.name) for field in given]
         return cls(names=tuple(names), plain=plain, given=given)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a frame calls the outputs."""
+        return tuple(output_name(place) for place in range(len(self.names)))
+
     def at(self, name: str) -> str:
         """What a frame calls an output."""
         return output_name(self.names.index(name))
@@ -66,7 +71,7 @@ def write_merged(
     has_new_rows: bool,
 ) -> tuple[WrittenFiles, WritePlan]:
     """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed."""
-    first, *others = (frame.select(*(output_name(place) for place in range(len(outputs.names)))) for frame in frames)
+    first, *others = (frame.select(*outputs.columns) for frame in frames)
     for other in others:
         first = first.unionByName(other)
     properties = TableProperties(target.metadata.configuration)

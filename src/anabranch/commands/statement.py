@@ -6,17 +6,20 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.commands.table_access import TableHandle
-from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError, UnsupportedOperationError
+from anabranch.commands.write_options import application_of
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.commits import AppendOnlyTableError
-from anabranch.protocol.actions import Action
+from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason
+from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.application_progress import already_written
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.re_execution import Attempt, re_executed
 from anabranch.transaction.read_set import FileKey
@@ -24,6 +27,10 @@ from anabranch.transaction.transaction import Transaction
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
 """How often a statement that lost to a true conflict is executed again; by default never."""
+
+_TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
+_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,10 @@ class Outcome:
     num_affected_rows: int
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Of a statement that affects rows in several ways, rows by way: `updated`, `deleted`, `inserted`."""
+
+
+NOTHING = Outcome(committed=None, num_affected_rows=0)
+"""Of a statement that was done before."""
 
 
 class Prepared:
@@ -62,15 +73,27 @@ class Prepared:
         self.metrics = dict(metrics or {})
         self._kept = tuple(kept)
 
-    def commit(self, attempt: Attempt = Attempt()) -> Outcome:  # noqa: B008 - a frozen value
+    def commit(
+        self,
+        attempt: Attempt = Attempt(),  # noqa: B008 - a frozen value
+        *,
+        application: tuple[str, int] | None = None,
+    ) -> Outcome:
         """Land it, behind whoever came first; nothing is committed where nothing changes.
 
-        Raises as `Transaction.commit` does.
+        `application` is who does it, and which of his writes it is: done before, it is not done again. Raises as
+        `Transaction.commit` does.
         """
         committed = None
-        if self.actions:
+        actions = list(self.actions)
+        if actions and application is not None:
+            app_id, version = application
+            if self.transaction.has_written(app_id=app_id, version=version):
+                return NOTHING
+            actions.append(SetTransaction(app_id=app_id, version=version))
+        if actions:
             committed = self.transaction.commit(
-                self.actions,
+                actions,
                 deleted_rows=self.deleted_rows,
                 metrics={**self.metrics, **attempt.metrics()},
                 tags=attempt.tags(),
@@ -96,31 +119,46 @@ def execute(handle: TableHandle, prepare: Callable[[], Prepared], *, conflict_re
 
     `conflict_retries` goes before the session's setting.
     """
+    application = application_of({}, handle.session)
 
     def run(attempt: Attempt) -> Outcome:
+        if application is not None and already_written(handle.latest(), app_id=application[0], version=application[1]):
+            return NOTHING
         with prepare() as prepared:
-            return prepared.commit(attempt)
+            return prepared.commit(attempt, application=application)
 
+    try:
+        outcome = executed_again(handle, run, conflict_retries)
+    except ConcurrentTransactionException as lost:
+        if lost.reason is not ConflictReason.ALREADY_WRITTEN:
+            raise
+        return NOTHING
+    if application is not None:
+        _reset_application(handle)
+    return outcome
+
+
+def executed_again(handle: TableHandle, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
+    """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
     session = handle.session
-    return re_executed(
-        run,
-        retries_max=retries_allowed(handle, conflict_retries),
-        random=session.random,
-        sleep=session.clock.sleep_ms,
-    )
+    retries_max = retries_allowed(handle, conflict_retries)
+    return re_executed(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
-def retries_allowed(handle: TableHandle, given: int | None) -> int:
-    """How often a statement may be executed again."""
-    if given is not None:
-        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-            problem = "it is a number of times, 0 or more"
-            raise InvalidArgumentError(argument="conflictRetries", value=str(given), problem=problem)
-        return given
-    text = (handle.session.setting(RETRIES_SETTING) or "0").strip()
-    if not text.isdecimal():
-        raise InvalidOptionError(option=RETRIES_SETTING, value=text, problem="it is a number of times, 0 or more")
-    return int(text)
+def retries_allowed(handle: TableHandle, given: int | str | None) -> int:
+    """How often a statement may be executed again; what is given goes before the session's setting."""
+    named = RETRIES_SETTING if given is None else "conflictRetries"
+    value = handle.session.setting(RETRIES_SETTING, "0") if given is None else given
+    if isinstance(value, bool) or not str(value).strip().isdecimal():
+        problem = "it is a number of times, 0 or more"
+        raise InvalidArgumentError(argument=named, value=str(value), problem=problem)
+    return int(str(value))
+
+
+def _reset_application(handle: TableHandle) -> None:
+    """The next statement is another write, where the user wants the number to count for one alone."""
+    if (handle.session.setting(_AUTO_RESET) or "").lower() == "true":
+        handle.session.spark.conf.unset(_TRANSACTION_VERSION)
 
 
 def check_may_change_rows(handle: TableHandle, snapshot: Snapshot, operation: str) -> None:

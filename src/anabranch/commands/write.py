@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.identity_marks import with_moved_marks
 from anabranch.commands.read import split_time_travel
+from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget, existing_target, new_target
@@ -29,8 +30,10 @@ from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
+from anabranch.transaction.re_execution import Attempt
 from anabranch.transaction.transaction import Transaction
 
+FIRST = Attempt()
 CREATION_RACES_MAX = 3
 """Times a first append starts over because somebody else created the table."""
 
@@ -103,7 +106,7 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
         if snapshot is not None and options.mode is SaveMode.IGNORE:
             return None
         try:
-            return _write_once(handle, frame, options, api, snapshot)
+            return _write(handle, frame, options, api, snapshot)
         except ProtocolChangedException as lost:
             if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
@@ -111,11 +114,31 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
             if lost.reason is not ConflictReason.ALREADY_WRITTEN:
                 raise
             return None
-    return _write_once(handle, frame, options, api, handle.latest())
+    return _write(handle, frame, options, api, handle.latest())
+
+
+def _write(
+    handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> CommittedVersion | None:
+    """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
+    if snapshot is None:
+        return _write_once(handle, frame, options, api, None, FIRST)
+    return executed_again(
+        handle,
+        lambda attempt: _write_once(
+            handle, frame, options, api, snapshot if attempt.number == 1 else handle.latest(), attempt
+        ),
+        options.conflict_retries,
+    )
 
 
 def _write_once(
-    handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+    handle: TableHandle,
+    frame: DataFrame,
+    options: WriteOptions,
+    api: WriteApi,
+    snapshot: Snapshot | None,
+    attempt: Attempt,
 ) -> CommittedVersion | None:
     reads_itself = frozenset[int]()
     if snapshot is not None:
@@ -147,7 +170,7 @@ def _write_once(
         "numOutputBytes": written.size_bytes + sum(add.size for add in replaced.adds),
         **replaced.metrics(),
     }
-    return transaction.commit(actions, metrics=metrics)
+    return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
 
 
 def _record_own_reads(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction) -> None:

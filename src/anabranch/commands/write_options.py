@@ -72,6 +72,8 @@ class WriteOptions:
     application: tuple[str, int] | None = None
     """Application id and version that make the write idempotent."""
     user_metadata: str | None = None
+    conflict_retries: str | None = None
+    """How often the write may be executed again after a conflict, as it was given."""
     max_records_per_file: int | None = None
     data_change: bool = True
     table_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -108,9 +110,10 @@ class WriteOptions:
                 settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
             ),
             dynamic_partition_overwrite=_dynamic(given, settings),
-            application=_application(given, settings),
+            application=application_of(given, settings),
             user_metadata=given.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
             max_records_per_file=_max_records(given, settings),
+            conflict_retries=given.get("conflictretries"),
             data_change=_flag(given, "dataChange", "true"),
             table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
@@ -149,7 +152,11 @@ def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
     return value.lower() == "dynamic" and "replacewhere" not in given and not _flag(given, "overwriteSchema")
 
 
-def _application(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+    """The application, and which of its writes this is; options go before the session's settings.
+
+    Raises `InvalidOptionError`.
+    """
     app_id, version = (given.get(key) for key in _IDENTITY)
     if app_id is None and version is None:
         app_id = settings.setting(f"{_SETTINGS}write.txnAppId")

@@ -1,5 +1,18 @@
 """Every error anabranch raises, one root: `DeltaError`."""
 
+from anabranch.errors.alterations import (
+    ColumnInUseError,
+    ColumnMappingNeededError,
+    FeatureDropError,
+    FeatureNotSupportedByTableError,
+    InvalidClusteringError,
+    NotAStructError,
+    PropertyNeedsCommandError,
+    PropertyNotSetError,
+    RowTrackingEnablementError,
+    UnsupportedColumnChangeError,
+    UnsupportedNewColumnError,
+)
 from anabranch.errors.arguments import (
     InvalidArgumentError,
     InvalidOptionError,
@@ -84,17 +97,12 @@ from anabranch.errors.optimize import (
 from anabranch.errors.portable import DataFileMismatchError, DataFileUnknownToSparkError, DataTypeNotPortableError
 from anabranch.errors.predicates import PredicateSyntaxError
 from anabranch.errors.protocol import (
-    FeatureDropError,
-    FeatureNotSupportedByTableError,
     InvalidPropertyError,
     InvalidProtocolError,
     InvalidStatisticsError,
     MalformedActionError,
     PartitionValueError,
-    PropertyNeedsCommandError,
-    PropertyNotSetError,
     ReadOnlyPropertyError,
-    RowTrackingEnablementError,
     UnknownFeatureError,
     UnknownPropertyError,
     UnsafePathError,
@@ -102,14 +110,11 @@ from anabranch.errors.protocol import (
 )
 from anabranch.errors.schema import (
     ColumnCountError,
-    ColumnInUseError,
     ColumnMappingChangeError,
-    ColumnMappingNeededError,
     ColumnNotFoundError,
     DuplicateColumnsError,
     IdentityInsertError,
     IncompatibleTypesError,
-    InvalidClusteringError,
     InvalidColumnMappingError,
     InvalidColumnNamesError,
     InvalidPartitioningError,
@@ -118,13 +123,10 @@ from anabranch.errors.schema import (
     MissingColumnsError,
     MissingNotNullColumnsError,
     MissingPartitionColumnsError,
-    NotAStructError,
     PartitionColumnMismatchError,
     ReservedColumnsError,
     SchemaMismatchError,
     UnknownColumnMappingModeError,
-    UnsupportedColumnChangeError,
-    UnsupportedNewColumnError,
     UnsupportedTypeError,
     VoidWriteError,
 )

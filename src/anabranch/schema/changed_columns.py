@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from anabranch.errors.schema import UnsupportedColumnChangeError
+from anabranch.errors.alterations import UnsupportedColumnChangeError
 from anabranch.schema.char_varchar import DECLARED_TYPE, length_limits, without_char_varchar
 from anabranch.schema.column_changes import COMMENT, ColumnChange, changed_type, type_at, with_field
 from anabranch.schema.comparison import same_type

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from anabranch.errors.schema import (
-    ColumnNotFoundError,
-    NotAStructError,
-    UnsupportedColumnChangeError,
-    UnsupportedNewColumnError,
-)
+from anabranch.errors.alterations import NotAStructError, UnsupportedColumnChangeError, UnsupportedNewColumnError
+from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.schema.char_varchar import without_char_varchar
 from anabranch.schema.comparison import as_nullable
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, child, fold, quoted

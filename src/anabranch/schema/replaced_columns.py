@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import DataType, StructField, StructType
 
-from anabranch.errors.schema import UnsupportedColumnChangeError
+from anabranch.errors.alterations import UnsupportedColumnChangeError
 from anabranch.schema.changed_columns import new_type
 from anabranch.schema.char_varchar import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.column_changes import COMMENT, NewColumn, check_addable

@@ -11,6 +11,8 @@ from anabranch.sql.grammar.tokens import Token, TokenKind, tokenize
 
 QUERY_STARTS = frozenset({"SELECT", "VALUES", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _FOUND_MAX = 40
+_UNFINISHED = "the end of a string, name or comment"
+_BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,12 +48,14 @@ class TableName:
 class Cursor:
     """A place in the tokens of one statement. Where it cannot take what it should, it raises `SqlSyntaxError`."""
 
-    def __init__(self, text: str, *, statement: str = "SQL") -> None:
+    def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, statement: str = "SQL") -> None:
         self.text = text
         self.statement = statement
-        self.tokens = tokenize(text)
-        while self.tokens and self.tokens[-1].is_symbol(";"):
-            self.tokens.pop()
+        self.tokens = tokenize(text) if tokens is None else tokens
+        end = len(self.tokens)
+        while end and self.tokens[end - 1].is_symbol(";"):
+            end -= 1
+        self.tokens = self.tokens[:end]
         self.at = 0
 
     # Looking.
@@ -205,7 +209,7 @@ class Cursor:
             elif token.word == "END" and depth and depth[-1] == "CASE":
                 depth.pop()
             elif token.kind is TokenKind.UNFINISHED:
-                raise self.unexpected("the end of a string, name or comment")
+                raise self.unexpected(_UNFINISHED)
             self.at += 1
         if "(" in depth or "[" in depth:
             raise self.unexpected("a closing parenthesis")
@@ -215,9 +219,23 @@ class Cursor:
 
     def rest(self, what: str) -> Fragment:
         """Take everything that is left."""
-        found = self.until(lambda: False, what)
-        self.expect_end()
-        return found
+        first, depth = self.at, 0
+        # This may be very much, so it is looked at no closer than it must.
+        for place in range(first, len(self.tokens)):
+            text = self.tokens[place].text
+            depth += _BRACKETS.get(text, 0)
+            if depth < 0 or text == ";":
+                self.at = place
+                raise self.unexpected("the end of the statement")
+        self.at = len(self.tokens)
+        if self.at == first:
+            raise self.unexpected(what)
+        if self.tokens[-1].kind is TokenKind.UNFINISHED:
+            self.at -= 1
+            raise self.unexpected(_UNFINISHED)
+        if depth:
+            raise self.unexpected("a closing parenthesis")
+        return self._between(first)
 
     def listed(self, read: Callable[[], None]) -> None:
         """Take a list in parentheses, its elements with `read`."""

@@ -8,8 +8,9 @@ from anabranch.sql.grammar.clauses import take_value
 from anabranch.sql.grammar.cursor import QUERY_STARTS, Cursor, Fragment, TableName
 from anabranch.sql.grammar.tokens import TokenKind
 
-_OPERAND_GOES_ON = frozenset(
-    {"AND", "OR", "NOT", "IN", "EXISTS", "ANY", "ALL", "SOME", "LIKE", "ILIKE", "RLIKE", "WHERE"}
+_DEFAULT = "DEFAULT"
+_OPERAND_EXPECTED = frozenset(
+    {"AND", "OR", "NOT", "IN", "EXISTS", "ANY", "ALL", "SOME", "LIKE", "ILIKE", "RLIKE", "WHERE", "BETWEEN", "ON"}
 )
 
 
@@ -122,16 +123,14 @@ def _query_follows(cursor: Cursor) -> bool:
     assert before is not None
     if cursor.word() in QUERY_STARTS:
         return cursor.word() != "FROM" or before.word != "DISTINCT"
-    operand_before = before.word not in _OPERAND_GOES_ON and (
-        before.kind is not TokenKind.SYMBOL or before.text in ")]"
-    )
-    return cursor.sees_symbol("(") and operand_before and cursor.sees_query()
+    ends_operand = before.kind is not TokenKind.SYMBOL or before.text in {")", "]"}
+    return cursor.sees_symbol("(") and cursor.sees_query() and ends_operand and before.word not in _OPERAND_EXPECTED
 
 
 def _rows_with_default(cursor: Cursor) -> tuple[Row, ...] | None:
     """The rows of VALUES that say DEFAULT; the cursor stays where it is."""
     first = cursor.at
-    says_default = any(token.word == "DEFAULT" for token in cursor.tokens[first:])
+    says_default = any(len(token.text) == len(_DEFAULT) and token.word == _DEFAULT for token in cursor.tokens[first:])
     if not says_default or not cursor.takes("VALUES"):
         return None
     rows = [_row(cursor)]

@@ -7,7 +7,7 @@ Two steps, so that text for other tables is never judged: `opening_of` looks onl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from anabranch.errors.sql import SqlSyntaxError
 from anabranch.sql.grammar.alteration_forms import AlterTable, CommentOnTable
@@ -64,6 +64,7 @@ from anabranch.sql.grammar.table_definitions import (
     parse_drop,
     provider_of,
 )
+from anabranch.sql.grammar.tokens import Token, first_word
 
 Statement = (
     CreateTable | CreateTableLike | CloneTable | DropTable
@@ -139,6 +140,7 @@ _BY_FIRST_WORD: dict[str, list[Family]] = {}
 for _family in FAMILIES:
     for _word in _family.begins.split()[0].split("|"):
         _BY_FIRST_WORD.setdefault(_word, []).append(_family)
+_FIRST_WORDS = _BY_FIRST_WORD.keys() | {"EXPLAIN", "WITH", "FROM"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,7 @@ class Opening:
     family: Family
     table: TableName
     text: str
+    tokens: Sequence[Token] = dataclasses.field(repr=False)
     begin: int
     """The token that the statement itself begins with, behind EXPLAIN and WITH."""
     is_explained: bool = False
@@ -163,13 +166,15 @@ class Opening:
 
     def parse(self) -> Statement:
         """What the statement says. Raises `SqlSyntaxError`."""
-        cursor = Cursor(self.text, statement=self.family.name)
+        cursor = Cursor(self.text, self.tokens, statement=self.family.name)
         cursor.at = self.begin
         return self.family.parse(cursor)
 
 
 def opening_of(text: str) -> Opening | None:
     """How `text` begins, if it is one of our statements; None for queries and everything else."""
+    if first_word(text) not in _FIRST_WORDS:
+        return None
     try:
         return _opening(Cursor(text))
     except SqlSyntaxError:
@@ -194,6 +199,7 @@ def _opening(cursor: Cursor) -> Opening | None:
             family=family,
             table=table,
             text=cursor.text,
+            tokens=cursor.tokens,
             begin=begin,
             is_explained=is_explained,
             named_queries=named_queries,

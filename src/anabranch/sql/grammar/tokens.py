@@ -5,10 +5,10 @@ Nothing of the text is lost: `scan` gives spaces and comments too, and its piece
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 
 class TokenKind(enum.Enum):
@@ -25,9 +25,8 @@ class TokenKind(enum.Enum):
     UNFINISHED = "unfinished string, name or comment"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of a statement."""
+class Token(NamedTuple):
+    """A piece of a statement. A tuple, since a statement may have a million of them."""
 
     kind: TokenKind
     text: str
@@ -60,6 +59,7 @@ class Token:
         return self.kind is TokenKind.SYMBOL and self.text == text
 
 
+_MEANS_NOTHING = (TokenKind.SPACE, TokenKind.COMMENT)
 # Possessive repetition: text that does not match is given up at once, however long it is.
 _PATTERNS = (
     (TokenKind.SPACE, r"\s++"),
@@ -95,7 +95,12 @@ def scan(text: str) -> Iterator[Token]:
 
 def tokenize(text: str) -> list[Token]:
     """The tokens of `text` that mean something; an unfinished one, if there is one, is the last."""
-    return [token for token in scan(text) if token.kind not in {TokenKind.SPACE, TokenKind.COMMENT}]
+    return [token for token in scan(text) if token.kind not in _MEANS_NOTHING]
+
+
+def first_word(text: str) -> str:
+    """The word that `text` begins with, in capitals; empty where it begins with something else."""
+    return next((token.word for token in scan(text) if token.kind not in _MEANS_NOTHING), "")
 
 
 def _plain(text: str, at: int) -> Token:

@@ -1,0 +1,177 @@
+"""Errors about changing the description of a table. Nothing was changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotAStructError(DeltaAnalysisError):
+    """A field is named below a column that has no fields."""
+
+    condition: ClassVar[str] = "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
+    sqlstate: ClassVar[str] = "42KD3"
+    table: str
+    column: str
+    column_type: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.column} of {self.table} is {self.column_type} and has no fields of its own. Below an array go on "
+            "with `element`, below a map with `key` or `value`."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnInUseError(DeltaAnalysisError):
+    """A column is to be dropped, renamed or given another type, and something depends on it."""
+
+    condition: ClassVar[str] = "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
+    sqlstate: ClassVar[str] = "42K09"
+    table: str
+    column: str
+    change: str
+    """Such as "dropped"."""
+    users: tuple[str, ...]
+    """What depends on it, such as "CHECK constraint positive"."""
+
+    def explain(self) -> str:
+        return (
+            f"Column {self.column} of {self.table} cannot be {self.change}: used by {'; '.join(self.users)}. "
+            "Drop or change these first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnMappingNeededError(DeltaAnalysisError):
+    """Columns can be dropped and renamed only where files know them by other names."""
+
+    condition: ClassVar[str] = "DELTA_COLUMN_MAPPING_NEEDED"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    change: str
+    """Such as "drop column a"."""
+
+    def explain(self) -> str:
+        return (
+            f"Cannot {self.change} of {self.table}: its data files know columns by the names that users see. Set the "
+            "table property 'delta.columnMapping.mode' = 'name' first; older engines may then need an upgrade."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedColumnChangeError(DeltaAnalysisError):
+    """A column cannot be changed in this way."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Column {self.column} of {self.table} cannot be changed in this way: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedNewColumnError(DeltaAnalysisError):
+    """A column cannot be added to an existing table in this way."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_ALTER_TABLE_ADD_COLUMN"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    column: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Column {self.column} cannot be added to {self.table}: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidClusteringError(DeltaAnalysisError):
+    """A table cannot be clustered by these columns."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_CLUSTERING"
+    sqlstate: ClassVar[str] = "42996"
+    table: str
+    columns: tuple[str, ...]
+    reason: str
+
+    def explain(self) -> str:
+        return f"{self.table} cannot be clustered by {', '.join(self.columns)}: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
+    """A table property that a command of its own sets, since more goes with it."""
+
+    condition: ClassVar[str] = "DELTA_PROPERTY_NEEDS_COMMAND"
+    sqlstate: ClassVar[str] = "42601"
+    name: str
+    command: str
+
+    def explain(self) -> str:
+        return f"Table property `{self.name}` is not set by SET TBLPROPERTIES. Use {self.command}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PropertyNotSetError(DeltaAnalysisError, ValueError):
+    """A table property that was to be unset is not set."""
+
+    condition: ClassVar[str] = "DELTA_UNSET_NON_EXISTENT_PROPERTY"
+    sqlstate: ClassVar[str] = "42616"
+    table: str
+    name: str
+
+    def explain(self) -> str:
+        return f"{self.table} has no property `{self.name}` to unset. UNSET TBLPROPERTIES IF EXISTS passes over it."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureNotSupportedByTableError(DeltaAnalysisError, ValueError):
+    """A feature that was to be dropped is not one of the table's."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+    feature: str
+    features: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} does not support the table feature {self.feature}; it supports "
+            f"{', '.join(self.features) or 'none'}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureDropError(DeltaAnalysisError):
+    """A table feature cannot be dropped, or not yet. The table is as it was."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_UNSUPPORTED"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    feature: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Table feature {self.feature} of {self.table} cannot be dropped: {self.reason}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowTrackingEnablementError(DeltaAnalysisError):
+    """Row tracking was to be turned on for a table with files whose rows have no ids."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_ENABLE_ROW_TRACKING"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    num_files: int
+
+    def explain(self) -> str:
+        return (
+            f"Row tracking cannot be turned on for {self.table}: {self.num_files} of its files were written before "
+            "rows had ids. Create a table with 'delta.enableRowTracking' = 'true' and write the rows into it."
+        )
