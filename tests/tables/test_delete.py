@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.commits import AppendOnlyTableError
+from anabranch.errors.vectors import DeletionVectorError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -192,3 +194,18 @@ def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) 
     table.delete("id = 3")
     table.delete("id >= 5")
     assert ids(table) == [0, 1, 2, 4]
+
+
+def test_a_damaged_vector_is_an_error(delta: SparkSession, path: str) -> None:
+    """Covers race 14 on Spark: rows of which nobody knows whether they are hidden are neither deleted nor kept."""
+    table = make(delta, path, delta.range(0, 9000, 1, 1))
+    table.delete("id % 7 = 3")
+    (vector,) = Path(path).glob("deletion_vector_*.bin")
+    data = bytearray(vector.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    vector.write_bytes(data)
+    with pytest.raises(DeletionVectorError):
+        table.delete("id = 1")
+    with pytest.raises(DeletionVectorError):
+        table.update("id = 1", {"id": "2"})
+    assert table.history().count() == 2

@@ -19,6 +19,7 @@ from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictR
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.row_checks import typed_violations
 from anabranch.transaction.application_progress import already_written
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.re_execution import Attempt, re_executed
@@ -124,7 +125,7 @@ def execute(handle: TableHandle, prepare: Callable[[], Prepared], *, conflict_re
     def run(attempt: Attempt) -> Outcome:
         if application is not None and already_written(handle.latest(), app_id=application[0], version=application[1]):
             return NOTHING
-        with prepare() as prepared:
+        with typed_violations(), prepare() as prepared:
             return prepared.commit(attempt, application=application)
 
     try:

@@ -28,6 +28,7 @@ from anabranch.errors.constraints import (
     ReplaceWhereMismatchError,
 )
 from anabranch.errors.optimize import RowOrderError
+from anabranch.spark.native.python_errors import original_error
 
 _CHECKS: dict[str, type[DeltaError]] = {
     error.__name__: error
@@ -69,13 +70,13 @@ def refuse_when(
 
 @contextlib.contextmanager
 def typed_violations() -> Iterator[None]:
-    """Turn a job's failure by `refuse_when` into the error it stands for."""
+    """Turn a failure by `refuse_when`, or by an error of ours while Spark planned, into the error it stands for."""
     try:
         yield
     except DeltaError:
         raise
     except (PySparkException, Py4JError) as failure:
-        found = _violation(failure)
+        found = _violation(failure) or original_error(failure)
         if found is None:
             raise
         raise found from failure

@@ -157,6 +157,7 @@ def _words(text: str) -> frozenset[str]:
 
 def _tokens(text: str) -> list[Token]:
     try:
-        return sqlglot.tokenize(text, dialect=DIALECT)
+        tokens: list[Token] = sqlglot.tokenize(text, dialect=DIALECT)
+        return tokens
     except SqlglotError:
         return []
