@@ -7,6 +7,7 @@ SPARK ?= 4.3
 SPARK_VENV = .venv-spark-$(SPARK)
 DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
+TEST_WORKERS ?= 2
 HISTORIES ?= 20000
 
 export PYTHONUNBUFFERED = 1
@@ -19,8 +20,8 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/.ready java ## All tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(VENV)/.ready java ## All tests, in TEST_WORKERS processes
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types ## Format, lint, strict types, layers
 	$(BIN)/python -m pytest -q tests/test_layers.py

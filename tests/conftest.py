@@ -85,3 +85,11 @@ def name(delta: SparkSession) -> Iterator[str]:
     made = f"t_{uuid.uuid4().hex[:8]}"
     yield made
     delta.sql(f"DROP TABLE IF EXISTS {made}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have to tell by `record_property("told", …)`: how much was tried, from which seeds."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(str(value))

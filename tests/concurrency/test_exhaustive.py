@@ -5,6 +5,8 @@ Covers judge C7 at small scope: all kinds of statements, both levels, the real c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from concurrency.exhaustive import ALL_KINDS, FEW_KINDS, explore
@@ -13,6 +15,8 @@ from concurrency.merging import MATCHED, Merge
 from concurrency.played_table import Manner
 from concurrency.statements import Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
 from concurrency.wrong_rules import WRONG_RULES
+
+Tell = Callable[[str, object], None]
 
 MANNERS = [
     Manner(statistics="counts"),
@@ -26,9 +30,9 @@ MANNERS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
-def test_three_statements_of_all_kinds(level: str) -> None:
+def test_three_statements_of_all_kinds(level: str, record_property: Tell) -> None:
     explored = explore(level, ALL_KINDS, statements=3)
-    print(f"every sequence of three statements of {len(ALL_KINDS)} kinds, {level}: {explored}")
+    record_property("told", f"every sequence of three statements of {len(ALL_KINDS)} kinds, {level}: {explored}")
     assert explored.problems == []
     assert explored.states > 40_000
     assert explored.refusals > 10_000
@@ -36,9 +40,9 @@ def test_three_statements_of_all_kinds(level: str) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("manner", MANNERS, ids=str)
-def test_two_statements_of_all_kinds(level: str, manner: Manner) -> None:
+def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: Tell) -> None:
     explored = explore(level, ALL_KINDS, statements=2, manner=manner)
-    print(f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
+    record_property("told", f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")
     assert explored.problems == []
 
 

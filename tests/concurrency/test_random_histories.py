@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -17,11 +18,11 @@ HISTORIES = int(os.environ.get("HISTORIES", "20000"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARES)
-def test_every_history_has_a_serial_order(name: str) -> None:
+def test_every_history_has_a_serial_order(name: str, record_property: Callable[[str, object], None]) -> None:
     """Set HISTORIES for more of them. Judges C1, C2 and C5."""
     mix, share = SHARES[name]
     came_to = trials(max(1, HISTORIES * share // 100), mix=mix)
-    print(f"{name}, seeds from 0: {came_to}")
+    record_property("told", f"{name}, seeds from 0: {came_to}")
     assert not came_to.found, "\n\n".join(map(str, came_to.found))
     assert came_to.commits > came_to.histories, "histories in which nothing happens prove nothing"
     assert came_to.refusals, "and so do histories without conflicts"

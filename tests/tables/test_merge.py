@@ -7,12 +7,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch.commands.merge import prepare_merge
+from anabranch.commands.merge_clauses import DeleteClause, MergeStatement
+from anabranch.commands.table_access import table_at
 from anabranch.errors.merge import (
     AmbiguousMergeError,
     MergeWithoutClauseError,
@@ -22,6 +26,7 @@ from anabranch.errors.merge import (
     UnreachableNotMatchedBySourceClauseError,
     UnreachableNotMatchedClauseError,
 )
+from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -264,26 +269,68 @@ def test_conditions_that_are_refused(letters: DeltaTable, source: DataFrame) -> 
     assert last(letters).version == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda t, s: t.merge(None, "a = b"), ValueError, "'source' in merge cannot be None"),
-        (lambda t, s: t.merge(1, "a = b"), TypeError, "must be DataFrame"),
-        (lambda t, s: t.merge(s, None), ValueError, "'condition' in merge cannot be None"),
-        (lambda t, s: t.merge(s, 1), TypeError, "must be a Spark SQL Column or a string"),
-        (lambda t, s: t.merge(s, "a").whenMatchedUpdate({"v": "1"}), ValueError, "cannot be None"),
-        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(1, {"v": "1"}), TypeError, "Column or a string"),
-        (lambda t, s: t.merge(s, "a").whenMatchedUpdate("a", 1), TypeError, "must be a dict"),
-        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={"v": 1}), TypeError, "Values of dict in .* only"),
-        (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={1: "v"}), TypeError, "Keys of dict in .* only"),
-        (lambda t, s: t.merge(s, "a").whenMatchedDelete(1), TypeError, "Column or a string"),
-        (lambda t, s: t.merge(s, "a").whenNotMatchedInsert("a"), ValueError, "'values' in .* cannot be None"),
-        (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceUpdate(), ValueError, "'set' in .* cannot be None"),
-        (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceDelete(1), TypeError, "Column or a string"),
-    ],
-)
-def test_bad_arguments(
-    letters: DeltaTable, source: DataFrame, call: Callable[..., Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        call(letters, source)
+BAD_CALLS: list[tuple[Callable[..., Any], type[Exception], str]] = [
+    (lambda t, s: t.merge(None, "a = b"), ValueError, "'source' in merge cannot be None"),
+    (lambda t, s: t.merge(1, "a = b"), TypeError, "must be DataFrame"),
+    (lambda t, s: t.merge(s, None), ValueError, "'condition' in merge cannot be None"),
+    (lambda t, s: t.merge(s, 1), TypeError, "must be a Spark SQL Column or a string"),
+    (lambda t, s: t.merge(s, "a").whenMatchedUpdate({"v": "1"}), ValueError, "cannot be None"),
+    (lambda t, s: t.merge(s, "a").whenMatchedUpdate(1, {"v": "1"}), TypeError, "Column or a string"),
+    (lambda t, s: t.merge(s, "a").whenMatchedUpdate("a", 1), TypeError, "must be a dict"),
+    (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={"v": 1}), TypeError, "Values of dict in .* only"),
+    (lambda t, s: t.merge(s, "a").whenMatchedUpdate(set={1: "v"}), TypeError, "Keys of dict in .* only"),
+    (lambda t, s: t.merge(s, "a").whenMatchedDelete(1), TypeError, "Column or a string"),
+    (lambda t, s: t.merge(s, "a").whenNotMatchedInsert("a"), ValueError, "'values' in .* cannot be None"),
+    (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceUpdate(), ValueError, "'set' in .* cannot be None"),
+    (lambda t, s: t.merge(s, "a").whenNotMatchedBySourceDelete(1), TypeError, "Column or a string"),
+]
+
+
+def test_bad_arguments(letters: DeltaTable, source: DataFrame) -> None:
+    for call, error, message in BAD_CALLS:
+        with pytest.raises(error, match=message):
+            call(letters, source)
+
+
+def test_only_files_that_can_match_are_read(delta: SparkSession, path: str) -> None:
+    """The source's values tell them, not literals alone; what is not read cannot be in conflict."""
+    delta.range(0, 40, 1, 4).selectExpr("id", "id % 2 AS p").write.format("delta").save(path)
+    handle = table_at(DeltaSession.of(delta), path)
+    for keys, number in (([12], 1), ([3, 38], 2), ([15, 25], 2), ([None], 0), ([90], 0)):
+        source = delta.createDataFrame([(key,) for key in keys], "k long")
+        statement = MergeStatement(source=source, condition="k = id", matched=[DeleteClause()])
+        with prepare_merge(handle, statement) as prepared:
+            (scan,) = prepared.transaction.reads().scans
+            assert isinstance(scan.files, np.ndarray)
+            assert (scan.files.sum(), prepared.num_affected_rows) == (number, number), keys
+    source = delta.range(0, 40).toDF("k")
+    for condition, number in (("k = id AND id < 5", 1), ("k = id AND k > 33", 1), ("k <=> id AND p = 7", 0)):
+        statement = MergeStatement(
+            source=source, condition=condition, matched=[DeleteClause(condition="id <> 3 AND k <> 39")]
+        )
+        with prepare_merge(handle, statement) as prepared:
+            (scan,) = prepared.transaction.reads().scans
+            assert isinstance(scan.files, np.ndarray)
+            assert scan.files.sum() >= number
+            assert (
+                prepared.num_affected_rows
+                == delta.range(0, 40)
+                .toDF("id")
+                .selectExpr("id", "id AS k", "id % 2 AS p")
+                .where(condition)
+                .where("id <> 3 AND k <> 39")
+                .count()
+            )
+
+
+def test_what_the_user_cached_stays_cached(letters: DeltaTable, source: DataFrame) -> None:
+    merging = letters.merge(source, "key = k").whenMatchedUpdate(set={"value": "v"})
+    merging.whenNotMatchedInsert(values={"key": "k"}).execute()
+    assert not source.storageLevel.useMemory
+    cached = source.where("v < 0").cache()
+    letters.merge(cached, "key = k").whenMatchedDelete().execute()
+    assert cached.storageLevel.useMemory
+    cached.unpersist()
+    with pytest.raises(AnalysisException):
+        letters.merge(source, "key = nowhere").whenMatchedDelete().execute()
+    assert not source.storageLevel.useMemory

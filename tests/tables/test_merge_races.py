@@ -245,6 +245,19 @@ def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) 
     assert found(delta, path) == expected({19: 5})
 
 
+def test_a_value_that_reads_the_table(delta: SparkSession, path: str) -> None:
+    """A subquery in a value is as good as a source that reads the table."""
+    handle = table_of(delta, path)
+    delta.read.format("delta").load(path).createOrReplaceTempView("seen_by_merge")
+    total = UpdateClause(values={"n": "(SELECT sum(n) FROM seen_by_merge)"})
+    ours = prepare_merge(handle, statement(delta, [(3, 0)], total))
+    update(handle, {"n": "5"}, "id = 19")
+    lost = lose(ours, ConcurrentDeleteReadException)
+    assert lost.version == 1
+    merge(handle, statement(delta, [(4, 0)], UPDATE_ALL))
+    assert found(delta, path) == expected({19: 5, 4: 0})
+
+
 @BOTH_LEVELS
 def test_an_insert_only_merge_is_not_blind(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 44 on Spark."""

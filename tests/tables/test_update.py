@@ -175,7 +175,7 @@ def test_bad_arguments(delta: SparkSession, path: str) -> None:
         table.update("id = 1")
     with pytest.raises(TypeError, match="dict"):
         table.update("id = 1", "n = 1")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="values of set"):
+    with pytest.raises(TypeError, match="Values of dict in set"):
         table.update("id = 1", {"n": 1})  # type: ignore[dict-item]
     with pytest.raises(AnalysisException, match="nope"):
         table.update("id = 1", {"n": "nope + 1"})

@@ -63,7 +63,6 @@ def prepare_merge(handle: TableHandle, statement: MergeStatement) -> Prepared:
     if read and min(read) < snapshot.version:
         # The statement depends on what the source saw; commits since then must count as winners.
         snapshot = handle.table.snapshots.at_version(min(read))
-    _check_allowed(handle, snapshot, statement)
     return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
 
 
@@ -88,12 +87,17 @@ class _Execution:
             return found
 
     def _prepared(self, source: DataFrame, *, source_reads_table: bool) -> Prepared:
+        _check_allowed(self.handle, self.snapshot, self.statement)
         plan = plan_merge(self.handle, self.snapshot, self.statement, source)
+        versions = plan.versions_read(self.handle)
+        if min(versions, default=self.snapshot.version) < self.snapshot.version:
+            self.snapshot = self.handle.table.snapshots.at_version(min(versions))
+            return self._prepared(source, source_reads_table=True)
         operation = Operation(name="MERGE", parameters=plan.parameters())
         transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
         target = TargetRows(self.handle, self.snapshot, transaction.vectors, alias=self.statement.alias)
         transaction.describe_rows = target.described
-        if source_reads_table:
+        if source_reads_table or plan.planner.asking:
             transaction.record_whole_table()
         with self.watch.measured("materializeSourceTimeMs"), typed_violations():
             facts = measure(source, plan.on.keys, partition_columns=self.snapshot.partition_columns)

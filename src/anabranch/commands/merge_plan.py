@@ -46,6 +46,11 @@ class MergePlan:
         asked = (self.on, *self.matched, *self.not_matched, *self.not_matched_by_source)
         return all(condition is None or condition.repeatable for condition in asked)
 
+    def versions_read(self, handle: TableHandle) -> frozenset[int]:
+        """The versions of the table that subqueries in values read."""
+        engine = handle.session.engine
+        return frozenset[int]().union(*(engine.versions_read(frame, handle.path) for frame in self.planner.asking))
+
     def parameters(self) -> dict[str, Any]:
         """`operationParameters` of the commit."""
         return {

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from anabranch.spark.join_conditions import JoinKey
-from anabranch.spark.session_identity import is_connect
+from anabranch.spark.steady_frames import gives_the_same_again
 
 VALUES_MAX = 100
 """Rows of a partition of the source up to which single values, not only the smallest and largest, are looked at."""
@@ -22,7 +22,6 @@ BROADCAST_BYTES_MAX = 96 << 20
 _ROW_OF_PARTITION = (1 << 33) - 1
 """Of `monotonically_increasing_id`: the rest are the partition's."""
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_STEADY_LEAVES = frozenset({"LocalRelation", "LogicalRDD", "Range", "OneRowRelation", "InMemoryRelation"})
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = range(-719_162, 2_932_897)
 """The days that Python's dates can say."""
@@ -43,19 +42,11 @@ def freeze(source: DataFrame) -> FrozenSource:
     level = source.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
         return FrozenSource(frame=source, kept=())
-    if not is_connect(source.sparkSession) and not _is_steady(source._jdf.queryExecution().analyzed()):
-        # What was lost would be computed again, and differently; rows of a checkpoint are never computed again.
-        return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())
-    # On Spark Connect a checkpoint would lose the Columns that were taken from the frame.
-    return FrozenSource(frame=source.persist(), kept=(source,))
-
-
-def _is_steady(plan: Any) -> bool:
-    """Whether a plan gives the same rows when it runs again."""
-    if not plan.deterministic():
-        return False
-    leaves = plan.collectLeaves()
-    return all(str(leaves.apply(place).nodeName()) in _STEADY_LEAVES for place in range(leaves.size()))
+    if gives_the_same_again(source):
+        return FrozenSource(frame=source.persist(), kept=(source,))
+    # Rows of a checkpoint are never computed again. On Spark Connect it loses the Columns that were taken from the
+    # frame, not the names; Spark says so then.
+    return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

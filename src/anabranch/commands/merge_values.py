@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
@@ -82,6 +82,8 @@ class ValuePlanner:
         self._evolves = evolves
         self._casting = casting
         self._table = table
+        self.asking: list[DataFrame] = []
+        """Frames that compute values with a subquery in them, which may read anything; complete when all is planned."""
 
     def update(self, clause: UpdateClause, scope: Scope) -> ClauseValues:
         """What the clause sets. Raises `AssignmentError`, `MergeColumnNotFoundError`, `IncompatibleTypesError`."""
@@ -228,7 +230,10 @@ class ValuePlanner:
         if not values:
             return StructType([])
         named = [value.alias(f"v{place}") for place, value in enumerate(values.values())]
-        found = self._scope.frame(scope).select(*named).schema
+        frame = self._scope.frame(scope).select(*named)
+        if self._scope.asks_other_rows(frame, scope, named):
+            self.asking.append(frame)
+        found = frame.schema
         return StructType([StructField(name, field.dataType) for name, field in zip(values, found.fields, strict=True)])
 
     def _converted(self, values: Mapping[str, Column], types: StructType, plan: WritePlan) -> dict[str, Column]:

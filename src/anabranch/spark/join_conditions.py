@@ -23,7 +23,7 @@ from anabranch.schema.paths import fold
 from anabranch.schema.visibility import visible_schema
 from anabranch.spark.condition_plan import column_condition
 from anabranch.spark.condition_text import TextCondition, stop_clock, text_condition
-from anabranch.spark.conditions import column_text, passed_filters, stand_in, tells_the_time
+from anabranch.spark.conditions import ask_other_rows, column_text, passed_filters, stand_in, tells_the_time
 from anabranch.spark.native.jvm_classes import JvmClasses
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.session_identity import is_connect
@@ -106,6 +106,13 @@ class JoinScope:
             return value
         columns = {fold(name) for name in (*self._schema.fieldNames(), *self.source.columns)}
         return stop_clock(value, columns=columns, time_zone=self._zone, now_ms=self._now_ms)
+
+    def asks_other_rows(self, frame: DataFrame, scope: Scope, values: Sequence[Column]) -> bool:
+        """Whether one of the values, which `frame` computes in the scope, holds a subquery. In doubt it does."""
+        if is_connect(self._spark):
+            return ask_other_rows(frame, values)
+        whole, without = (_subqueries(each) for each in (frame, self.frame(scope)))
+        return whole > without
 
     def understood(self, condition: Column | str, scope: Scope, *, clause: str) -> JoinCondition:
         """What the condition asks. Raises `NonDeterministicConditionError`, `SubqueryInConditionError`, and Spark's
@@ -236,6 +243,10 @@ def _no_rows(spark: SparkSession, schema: StructType, alias: str | None) -> Data
         return stand_in(spark, schema, alias)
     frame = spark.createDataFrame([], as_nullable(visible_schema(schema)))
     return frame if alias is None else frame.alias(alias)
+
+
+def _subqueries(frame: DataFrame) -> int:
+    return int(frame._jdf.queryExecution().analyzed().subqueriesAll().size())
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:

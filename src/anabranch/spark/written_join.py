@@ -18,7 +18,7 @@ from anabranch.predicates.sql_literals import DIALECT
 from anabranch.schema.paths import child, fold
 from anabranch.spark.table_identifiers import quote
 
-_BY_CHANCE = frozenset(
+CHANCE_FUNCTIONS = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"),
         *("monotonically_increasing_id", "spark_partition_id"),
@@ -52,7 +52,7 @@ class WrittenJoin:
 
 def changes_by_chance(text: str) -> bool:
     """Whether it calls a built-in function that is not deterministic."""
-    return bool(_words(text) & _BY_CHANCE)
+    return bool(_words(text) & CHANCE_FUNCTIONS)
 
 
 def holds_query(text: str) -> bool:
