@@ -20,7 +20,7 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session for the whole run."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
@@ -30,6 +30,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.driver.memory", "2g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -61,10 +62,15 @@ def delta(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def connect_session() -> Iterator[SparkSession]:
+def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own. It cannot share a process with a classic one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
     builder = SparkSession.builder.remote("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)

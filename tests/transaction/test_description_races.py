@@ -215,7 +215,9 @@ def test_schema_changed() -> None:
     """Covers race 77."""
     first = created()
     ours = first.begin()
-    rival_of(first).commit([metadata(SCHEMA.add("more", LongType()))], name="ADD COLUMNS")
+    rival_of(first).commit(
+        [metadata(StructType([*SCHEMA.fields, StructField("more", LongType())]))], name="ADD COLUMNS"
+    )
     with pytest.raises(MetadataChangedException) as raised:
         ours.commit([add("a")])
     assert raised.value.reason is ConflictReason.SCHEMA_OR_PARTITIONING
