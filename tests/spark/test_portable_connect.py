@@ -18,7 +18,14 @@ HERE = Path(__file__).parent
 @pytest.mark.skipif(OVER_CONNECT in os.environ, reason="this is that run")
 @pytest.mark.parametrize(
     "file",
-    ["test_engine_suite.py", "test_portable_data_source.py", "../session", "../tables/test_delta_table.py"],
+    [
+        "test_engine_suite.py",
+        "test_portable_data_source.py",
+        "../session/test_reading.py",
+        "../session/test_writing.py",
+        "../session/test_sql_rows.py",
+        "../tables/test_delta_table.py",
+    ],
 )
 def test_the_same_over_connect(file: str) -> None:
     """In a process of its own: PySpark has either classic or Connect sessions in one process."""
