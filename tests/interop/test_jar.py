@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,13 +28,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(JARS not in os.environ, reason="needs the delta-spark jar: run `make test-jar`"),
 ]
-
-
-@pytest.fixture(scope="module")
-def jar() -> Iterator[Jar]:
-    opened = Jar()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(JARS not in os.environ, reason="needs the delta-spark jar: run `make test-jar`"),
 ]
-
-
-@pytest.fixture(scope="module")
-def jar() -> Iterator[Jar]:
-    opened = Jar()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -7,26 +7,16 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.vectors import DeletionVectorError
 from anabranch.tables import DeltaTable
+from tables.made_tables import make_table
 
 pytestmark = pytest.mark.spark
-
-
-def make(
-    delta: SparkSession, path: str, frame: DataFrame, *, by: tuple[str, ...] = (), **properties: str
-) -> DeltaTable:
-    """A table of these rows, in as many files as the frame has partitions."""
-    writer = frame.write.format("delta").partitionBy(*by)
-    for name, value in properties.items():
-        writer = writer.option("delta." + name, value)
-    writer.save(path)
-    return DeltaTable.forPath(delta, path)
 
 
 def ids(table: DeltaTable) -> list[int]:
@@ -39,13 +29,8 @@ def metrics(table: DeltaTable) -> dict[str, str]:
     return found
 
 
-@pytest.fixture(params=["vectors", "copy on write"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    return "true" if request.param == "vectors" else "false"
-
-
 def test_rows_that_satisfy_a_condition_go(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors=vectors)
+    table = make_table(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors=vectors)
     table.delete("id % 10 = 3")
     assert ids(table) == [id_ for id_ in range(20) if id_ % 10 != 3]
     table.delete(F.col("id") > 15)
@@ -56,7 +41,7 @@ def test_rows_that_satisfy_a_condition_go(delta: SparkSession, path: str, vector
 
 
 def test_metrics_with_vectors(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(0, 20, 1, 2))
+    table = make_table(delta, path, delta.range(0, 20, 1, 2))
     table.delete("id IN (3, 13)")
     table.delete("id = 4 OR id >= 10")
     told = metrics(table)
@@ -69,7 +54,7 @@ def test_metrics_with_vectors(delta: SparkSession, path: str) -> None:
 
 
 def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors="false")
+    table = make_table(delta, path, delta.range(0, 20, 1, 2), enableDeletionVectors="false")
     table.delete("id = 3")
     told = metrics(table)
     assert (told["numDeletedRows"], told["numCopiedRows"]) == ("1", "9")
@@ -77,7 +62,7 @@ def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
 
 
 def test_nothing_to_delete_commits_nothing(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(3))
+    table = make_table(delta, path, delta.range(3))
     table.delete("id > 100")
     table.delete("id IS NULL")
     table.delete("false")
@@ -85,7 +70,7 @@ def test_nothing_to_delete_commits_nothing(delta: SparkSession, path: str) -> No
 
 
 def test_all_rows(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, delta.range(0, 6, 1, 2), enableDeletionVectors=vectors)
+    table = make_table(delta, path, delta.range(0, 6, 1, 2), enableDeletionVectors=vectors)
     table.delete("id < 2")
     table.delete()
     assert ids(table) == []
@@ -97,7 +82,7 @@ def test_all_rows(delta: SparkSession, path: str, vectors: str) -> None:
 
 def test_partitions_go_without_a_look_at_their_rows(delta: SparkSession, path: str, vectors: str) -> None:
     frame = delta.range(12).withColumn("part", F.col("id") % 3)
-    table = make(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
+    table = make_table(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
     table.delete("part = 1")
     assert ids(table) == [0, 2, 3, 5, 6, 8, 9, 11]
     assert metrics(table)["numDeletedRows"] == "4"
@@ -114,7 +99,7 @@ def test_nested_columns_and_odd_names(delta: SparkSession, path: str, vectors: s
         F.create_map(F.lit("k"), F.col("id")).alias("m"),
         F.col("id").alias("a.b"),
     )
-    table = make(delta, path, frame, **{"enableDeletionVectors": vectors, "columnMapping.mode": "name"})
+    table = make_table(delta, path, frame, **{"enableDeletionVectors": vectors, "columnMapping.mode": "name"})
     table.delete("s.`x y` = 1")
     table.delete("array_contains(a, 2)")
     table.delete(F.col("m")["k"] == 3)
@@ -124,7 +109,7 @@ def test_nested_columns_and_odd_names(delta: SparkSession, path: str, vectors: s
 
 
 def test_nulls_stay(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(
+    table = make_table(
         delta, path, delta.sql("SELECT * FROM VALUES (1), (2), (NULL) AS t(id)"), enableDeletionVectors=vectors
     )
     table.delete("id <> 1")
@@ -134,7 +119,7 @@ def test_nulls_stay(delta: SparkSession, path: str, vectors: str) -> None:
 
 
 def test_subqueries(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, delta.range(6), enableDeletionVectors=vectors)
+    table = make_table(delta, path, delta.range(6), enableDeletionVectors=vectors)
     delta.createDataFrame([(1,), (4,)], "k long").createOrReplaceTempView("gone")
     table.delete("id IN (SELECT k FROM gone)")
     assert ids(table) == [0, 2, 3, 5]
@@ -143,7 +128,7 @@ def test_subqueries(delta: SparkSession, path: str, vectors: str) -> None:
 
 
 def test_conditions_that_differ_each_time(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, delta.range(100), enableDeletionVectors=vectors)
+    table = make_table(delta, path, delta.range(100), enableDeletionVectors=vectors)
     table.delete("rand() < 0.5")
     assert table.toDF().count() == 100 - int(metrics(table)["numDeletedRows"])
 
@@ -151,7 +136,7 @@ def test_conditions_that_differ_each_time(delta: SparkSession, path: str, vector
 def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
     today = datetime.date.today()
     days = [(today - datetime.timedelta(days=back),) for back in (3, 1, 0)]
-    table = make(delta, path, delta.createDataFrame(days, "day date"))
+    table = make_table(delta, path, delta.createDataFrame(days, "day date"))
     table.delete("day < current_date() - INTERVAL 2 DAYS")
     table.delete("day < date_sub(now(), 0) AND current_timestamp() > TIMESTAMP'2020-01-01 00:00:00'")
     assert table.toDF().count() == 1
@@ -159,7 +144,7 @@ def test_the_clock_stands_still(delta: SparkSession, path: str) -> None:
 
 
 def test_what_makes_no_sense_is_refused(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(3))
+    table = make_table(delta, path, delta.range(3))
     with pytest.raises(AnalysisException, match="nope"):
         table.delete("nope = 1")
     with pytest.raises(AnalysisException):
@@ -174,14 +159,14 @@ def test_what_makes_no_sense_is_refused(delta: SparkSession, path: str) -> None:
 
 
 def test_append_only_tables_are_left_alone(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(3), appendOnly="true")
+    table = make_table(delta, path, delta.range(3), appendOnly="true")
     with pytest.raises(AppendOnlyTableError):
         table.delete("id = 1")
     assert ids(table) == [0, 1, 2]
 
 
 def test_a_change_feed_is_not_left_incomplete(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, delta.range(0, 4, 1, 1), enableChangeDataFeed="true")
+    table = make_table(delta, path, delta.range(0, 4, 1, 1), enableChangeDataFeed="true")
     with pytest.raises(UnsupportedOperationError, match="change data feed"):
         table.delete("id = 1")
     assert ids(table) == [0, 1, 2, 3]
@@ -190,7 +175,9 @@ def test_a_change_feed_is_not_left_incomplete(delta: SparkSession, path: str) ->
 
 
 def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, delta.range(0, 10, 1, 1), dataSkippingNumIndexedCols="0", enableDeletionVectors=vectors)
+    table = make_table(
+        delta, path, delta.range(0, 10, 1, 1), dataSkippingNumIndexedCols="0", enableDeletionVectors=vectors
+    )
     table.delete("id = 3")
     table.delete("id >= 5")
     assert ids(table) == [0, 1, 2, 4]
@@ -198,7 +185,7 @@ def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) 
 
 def test_a_damaged_vector_is_an_error(delta: SparkSession, path: str) -> None:
     """Covers race 14 on Spark: rows of which nobody knows whether they are hidden are neither deleted nor kept."""
-    table = make(delta, path, delta.range(0, 9000, 1, 1))
+    table = make_table(delta, path, delta.range(0, 9000, 1, 1))
     table.delete("id % 7 = 3")
     (vector,) = Path(path).glob("deletion_vector_*.bin")
     data = bytearray(vector.read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,8 +13,7 @@ from pyspark.sql import functions as F
 from anabranch.commands.delete import delete
 from anabranch.commands.merge import merge, prepare_merge
 from anabranch.commands.merge_clauses import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
-from anabranch.commands.statement import Prepared
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_access import TableHandle
 from anabranch.commands.update import update
 from anabranch.errors.conflicts import ConflictReason
 from anabranch.exceptions import (
@@ -23,7 +23,8 @@ from anabranch.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
 )
-from anabranch.spark.delta_session import DeltaSession
+from tables.made_tables import numbered_table
+from tables.races import land, lose
 
 pytestmark = pytest.mark.spark
 
@@ -34,16 +35,8 @@ INSERT_ALL = InsertClause(values=None)
 Row = tuple[int, int]
 
 
-def table_of(
-    delta: SparkSession, path: str, *, level: str = "WriteSerializable", by: tuple[str, ...] = (), **properties: str
-) -> TableHandle:
-    """Rows `id` from 0 to 19, `n = id`, `part = id % 2`, all of one partition in one file."""
-    frame = delta.range(0, 20, 1, 1).select("id", F.col("id").alias("n"), (F.col("id") % 2).alias("part"))
-    writer = frame.write.format("delta").partitionBy(*by).option("delta.isolationLevel", level)
-    for name, value in properties.items():
-        writer = writer.option("delta." + name, value)
-    writer.save(path)
-    return table_at(DeltaSession.of(delta), path)
+def table_of(delta: SparkSession, path: str, *, level: str = "WriteSerializable", **how: Any) -> TableHandle:
+    return numbered_table(delta, path, isolationLevel=level, **how)
 
 
 def rows_of(delta: SparkSession, given: Iterable[Row]) -> DataFrame:
@@ -70,17 +63,6 @@ def upsert(delta: SparkSession, *given: Row) -> MergeStatement:
 
 def append(delta: SparkSession, path: str, *given: Row) -> None:
     rows_of(delta, given).write.format("delta").mode("append").save(path)
-
-
-def land(prepared: Prepared) -> None:
-    with prepared:
-        prepared.commit()
-
-
-def lose(prepared: Prepared, error: type[DeltaConcurrentModificationException]) -> DeltaConcurrentModificationException:
-    with prepared, pytest.raises(error) as raised:
-        prepared.commit()
-    return raised.value
 
 
 def found(delta: SparkSession, path: str) -> list[Row]:

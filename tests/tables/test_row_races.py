@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from anabranch.commands.delete import delete, prepare_delete
 from anabranch.commands.statement import Prepared, execute
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_access import table_at
 from anabranch.commands.update import prepare_update, update
 from anabranch.errors.conflicts import ConflictReason
 from anabranch.exceptions import (
@@ -21,31 +21,10 @@ from anabranch.exceptions import (
 )
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from tables.made_tables import numbered_table
+from tables.races import land, lose
 
 pytestmark = pytest.mark.spark
-
-
-def table_of(
-    delta: SparkSession, path: str, *, rows: int = 20, by: tuple[str, ...] = (), **properties: str
-) -> TableHandle:
-    """Rows `id`, `n = id`, `part = id % 2`, all of one partition in one file."""
-    frame = delta.range(0, rows, 1, 1).select("id", F.col("id").alias("n"), (F.col("id") % 2).alias("part"))
-    writer = frame.write.format("delta").partitionBy(*by)
-    for name, value in properties.items():
-        writer = writer.option("delta." + name, value)
-    writer.save(path)
-    return table_at(DeltaSession.of(delta), path)
-
-
-def land(prepared: Prepared) -> None:
-    with prepared:
-        prepared.commit()
-
-
-def lose(prepared: Prepared, error: type[DeltaConcurrentModificationException]) -> DeltaConcurrentModificationException:
-    with prepared, pytest.raises(error) as raised:
-        prepared.commit()
-    return raised.value
 
 
 def values(delta: SparkSession, path: str) -> dict[int, int]:
@@ -62,7 +41,7 @@ def append(delta: SparkSession, path: str, *given: tuple[int, int]) -> None:
 @pytest.mark.parametrize("by", [(), ("part",)], ids=["one file", "partitioned"])
 def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[str, ...]) -> None:
     """Covers races 1, 3 and 61 on Spark."""
-    handle = table_of(delta, path, by=by)
+    handle = numbered_table(delta, path, by=by)
     ours = prepare_delete(handle, "id = 3")
     other = prepare_update(handle, {"n": "n + 100"}, "id IN (5, 7)")
     delete(handle, "id = 1")
@@ -75,7 +54,7 @@ def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[st
 
 def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
     """Covers race 2 on Spark."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     ours = prepare_delete(handle, "id IN (2, 3)")
     delete(handle, "id = 3")
     lost = lose(ours, ConcurrentDeleteDeleteException)
@@ -89,7 +68,7 @@ def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
 @pytest.mark.parametrize("first", ["update", "delete"])
 def test_an_update_and_a_delete_of_one_row(delta: SparkSession, path: str, first: str) -> None:
     """Covers races 4 and 5 on Spark."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     if first == "update":
         ours = prepare_delete(handle, "id = 4")
         update(handle, {"part": "9"}, "id = 4")
@@ -101,7 +80,7 @@ def test_an_update_and_a_delete_of_one_row(delta: SparkSession, path: str, first
 
 def test_a_row_moves_into_our_condition(delta: SparkSession, path: str) -> None:
     """Covers race 15 on Spark: merging disjoint vectors would not be enough."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     ours = prepare_delete(handle, "n >= 100")
     update(handle, {"n": "n + 100"}, "id = 4")
     assert ours.actions == ()
@@ -113,7 +92,7 @@ def test_a_row_moves_into_our_condition(delta: SparkSession, path: str) -> None:
 
 def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) -> None:
     """Covers races 17 and 19 on Spark: the condition is asked of the winner's rows, by Spark, as it was written."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     ours = prepare_update(handle, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
     update(handle, {"n": "n + 1"}, "id = 6")
     append(delta, path, (40, 8))
@@ -124,7 +103,7 @@ def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) ->
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_a_blind_append_of_rows_that_match(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 18 on Spark."""
-    handle = table_of(delta, path, isolationLevel=level)
+    handle = numbered_table(delta, path, isolationLevel=level)
     ours = prepare_delete(handle, "n < 2")
     append(delta, path, (50, 1))
     if level == "Serializable":
@@ -205,7 +184,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
 @pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])
 def test_conditions_that_cannot_be_asked_again(delta: SparkSession, path: str, condition: str) -> None:
     """Covers races 24 and 29 on Spark: whatever changes may matter to them."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     ours = prepare_delete(handle, condition)
     update(handle, {"n": "0"}, "id = 19")
     lose(ours, DeltaConcurrentModificationException)
@@ -231,7 +210,7 @@ def test_an_old_frame_in_a_subquery_is_a_read(delta: SparkSession, path: str) ->
     """What landed between the frame and the statement counts as a winner."""
     if DeltaSession.of(delta).is_connect:
         pytest.skip("a temporary view hides what it reads from a client")
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("before")
     update(handle, {"n": "50"}, "id = 1")
     ours = prepare_delete(handle, "id = (SELECT max(n) FROM before)")
@@ -239,7 +218,7 @@ def test_an_old_frame_in_a_subquery_is_a_read(delta: SparkSession, path: str) ->
 
 
 def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
-    handle = table_of(delta, path, by=("part",), enableDeletionVectors="false")
+    handle = numbered_table(delta, path, by=("part",), enableDeletionVectors="false")
     ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
     update(handle, {"n": "0"}, "part = 1 AND id = 3")
     land(ours)
@@ -252,7 +231,7 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
 
 def test_execution_again(delta: SparkSession, path: str) -> None:
     """A statement that may be executed again is, on the version that it lost to."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     prepared = 0
 
     def prepare_and_lose() -> Prepared:
@@ -278,7 +257,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
 
 def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> None:
     """Covers race 20 on Spark: it is no blind append, and what it read may not change."""
-    handle = table_of(delta, path, by=("part",))
+    handle = numbered_table(delta, path, by=("part",))
     rows = delta.read.format("delta").load(path)
     copied = rows.where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
     update(handle, {"n": "0"}, "id = 2")
@@ -296,7 +275,7 @@ def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> N
 
 def test_numbered_statements_are_done_once(delta: SparkSession, path: str) -> None:
     """Covers race 73's everyday side: an application that repeats a numbered statement changes nothing."""
-    handle = table_of(delta, path)
+    handle = numbered_table(delta, path)
     settings = {"txnAppId": "loader", "txnVersion": "3", "txnVersion.autoReset.enabled": "true"}
     for name, value in settings.items():
         delta.conf.set(f"spark.databricks.delta.write.{name}", value)
@@ -313,7 +292,7 @@ def test_numbered_statements_are_done_once(delta: SparkSession, path: str) -> No
 
 def test_an_overwrite_is_executed_again(delta: SparkSession, path: str) -> None:
     """A write takes the number of executions as an option."""
-    table_of(delta, path)
+    numbered_table(delta, path)
     frame = delta.createDataFrame([(3, 7, 1)], "id long, n long, part long")
     writer = frame.write.format("delta").mode("overwrite").option("replaceWhere", "id = 3")
     writer.option("conflictRetries", "2").save(path)

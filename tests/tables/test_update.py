@@ -12,27 +12,13 @@ from pyspark.sql import functions as F
 from anabranch.errors.arguments import AssignmentError
 from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
 from anabranch.tables import DeltaTable
+from tables.made_tables import make_table
 
 pytestmark = pytest.mark.spark
 
 
-def make(
-    delta: SparkSession, path: str, frame: DataFrame, *, by: tuple[str, ...] = (), **properties: str
-) -> DeltaTable:
-    writer = frame.write.format("delta").partitionBy(*by)
-    for name, value in properties.items():
-        writer = writer.option("delta." + name, value)
-    writer.save(path)
-    return DeltaTable.forPath(delta, path)
-
-
 def rows(table: DeltaTable) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in table.toDF().collect())
-
-
-@pytest.fixture(params=["vectors", "copy on write"])
-def vectors(request: pytest.FixtureRequest) -> str:
-    return "true" if request.param == "vectors" else "false"
 
 
 def numbers(delta: SparkSession, count: int = 6) -> DataFrame:
@@ -40,7 +26,7 @@ def numbers(delta: SparkSession, count: int = 6) -> DataFrame:
 
 
 def test_rows_that_satisfy_a_condition_change(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, numbers(delta), enableDeletionVectors=vectors)
+    table = make_table(delta, path, numbers(delta), enableDeletionVectors=vectors)
     table.update("id = 1", {"n": "n + 1"})
     table.update(F.col("id") == 2, {"n": F.col("n") * 2, "word": F.lit("two")})
     table.alias("t").update("t.id = 3", {"t.word": "concat(t.word, '3')"})
@@ -58,7 +44,7 @@ def test_rows_that_satisfy_a_condition_change(delta: SparkSession, path: str, ve
 
 
 def test_metrics(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     table.update("id >= 2", {"n": "0"})
     told = table.history(1).collect()[0].operationMetrics
     assert told["numUpdatedRows"] == "4"
@@ -68,7 +54,7 @@ def test_metrics(delta: SparkSession, path: str) -> None:
 
 
 def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta), enableDeletionVectors="false")
+    table = make_table(delta, path, numbers(delta), enableDeletionVectors="false")
     table.update("id = 2", {"n": "0"})
     told = table.history(1).collect()[0].operationMetrics
     assert (told["numUpdatedRows"], told["numCopiedRows"], told["numRemovedFiles"]) == ("1", "2", "1")
@@ -76,7 +62,7 @@ def test_metrics_of_copy_on_write(delta: SparkSession, path: str) -> None:
 
 def test_values_swap(delta: SparkSession, path: str) -> None:
     frame = delta.createDataFrame([(1, 2), (3, 4)], "a int, b int")
-    table = make(delta, path, frame)
+    table = make_table(delta, path, frame)
     table.update(set={"a": "b", "b": "a"})
     assert rows(table) == [(2, 1), (4, 3)]
 
@@ -85,7 +71,7 @@ def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None
     frame = delta.sql(
         "SELECT * FROM VALUES (1, named_struct('x', 1, 'in', named_struct('y', 'a', 'z', 2))), (2, NULL) AS t(id, s)"
     )
-    table = make(delta, path, frame, enableDeletionVectors=vectors)
+    table = make_table(delta, path, frame, enableDeletionVectors=vectors)
     table.update("id = 1", {"s.in.y": F.lit("b"), "s.x": "s.x + 1"})
     table.update("id = 2", {"s.x": "5"})
     found = {row.id: row.s.asDict(recursive=True) for row in table.toDF().collect()}
@@ -95,7 +81,7 @@ def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None
 
 def test_rows_move_between_partitions(delta: SparkSession, path: str, vectors: str) -> None:
     frame = numbers(delta).withColumn("part", F.col("id") % 2)
-    table = make(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
+    table = make_table(delta, path, frame, by=("part",), enableDeletionVectors=vectors)
     table.update("part = 1 AND id > 1", {"part": "7"})
     assert {(row.id, row.part) for row in table.toDF().collect()} == {(0, 0), (1, 1), (2, 0), (3, 7), (4, 0), (5, 7)}
     assert table.toDF().where("part = 7").count() == 2
@@ -103,13 +89,13 @@ def test_rows_move_between_partitions(delta: SparkSession, path: str, vectors: s
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping(delta: SparkSession, path: str, vectors: str, mode: str) -> None:
-    table = make(delta, path, numbers(delta), **{"columnMapping.mode": mode, "enableDeletionVectors": vectors})
+    table = make_table(delta, path, numbers(delta), **{"columnMapping.mode": mode, "enableDeletionVectors": vectors})
     table.update("id < 2", {"word": "'new'"})
     assert [row[2] for row in rows(table)] == ["new", "new", "w", "w", "w", "w"]
 
 
 def test_values_are_cast_and_checked(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     table.update("id = 1", {"n": "'77'", "word": "12"})
     assert rows(table)[1] == (1, 77, "12")
     with pytest.raises(CastOverflowError, match=r"n of .* is int"):
@@ -133,14 +119,14 @@ def test_rules_of_columns_hold(delta: SparkSession, path: str) -> None:
 
 
 def test_values_from_subqueries(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     delta.range(40, 42).createOrReplaceTempView("answers")
     table.update("id = 5", {"n": "(SELECT max(id) FROM answers)"})
     assert rows(table)[5] == (5, 41, "w")
 
 
 def test_random_values_are_computed_once(delta: SparkSession, path: str, vectors: str) -> None:
-    table = make(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
+    table = make_table(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
     table.update("rand() < 0.5", {"n": "-1"})
     assert table.toDF().count() == 50
     changed = int(table.history(1).collect()[0].operationMetrics["numUpdatedRows"])
@@ -148,7 +134,7 @@ def test_random_values_are_computed_once(delta: SparkSession, path: str, vectors
 
 
 def test_nothing_to_change_commits_nothing(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     table.update("id = 99", {"n": "0"})
     table.update("n > 1000", {"n": "0"})
     assert table.history().count() == 1
@@ -163,14 +149,14 @@ def test_nothing_to_change_commits_nothing(delta: SparkSession, path: str) -> No
     ],
 )
 def test_what_cannot_be_set(delta: SparkSession, path: str, given: dict[str, str], message: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     with pytest.raises(AssignmentError, match=message):
         table.update(set=given)  # type: ignore[arg-type]
     assert table.history().count() == 1
 
 
 def test_bad_arguments(delta: SparkSession, path: str) -> None:
-    table = make(delta, path, numbers(delta))
+    table = make_table(delta, path, numbers(delta))
     with pytest.raises(ValueError, match="set cannot be None"):
         table.update("id = 1")
     with pytest.raises(TypeError, match="dict"):

@@ -53,6 +53,15 @@ def found_rows(read: ReadFiles, frame: DataFrame) -> list[RowsOfFile]:
     return read.rows(marked_positions(frame))
 
 
+def rows_asked_for(target: TargetRows, question: Question) -> list[RowsOfFile]:
+    """The rows that the statement is about; Spark looks where statistics cannot tell."""
+    rows = whole_files(target, question.wholly)
+    if question.doubtful.any():
+        read = target.read(question.doubtful)
+        rows += found_rows(read, satisfying(read, question.asked))
+    return rows
+
+
 def whole_files(target: TargetRows, files: FileMask) -> list[RowsOfFile]:
     """All rows of these files."""
     return [RowsOfFile(file=add, positions=None) for add in target.snapshot.files.to_actions(files)]

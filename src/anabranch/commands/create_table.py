@@ -10,7 +10,6 @@ from anabranch.commands.rule_checks import check_rules
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, TableDefinition, define_table, redefine_table
 from anabranch.commands.write import register
-from anabranch.commands.written_rows import removal
 from anabranch.errors.conflicts import ProtocolChangedException
 from anabranch.errors.tables import (
     CreateTableMismatchError,
@@ -26,6 +25,7 @@ from anabranch.schema.paths import fold
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
 
 
@@ -114,7 +114,7 @@ def _replace(handle: TableHandle, definition: TableDefinition, mode: CreationMod
 def leaving(snapshot: Snapshot, defined: DefinedTable, *, now_ms: int) -> list[Action]:
     """What of the table that was goes when its new definition comes: all files, and clustering without successor."""
     everything = np.ones(snapshot.files.count, dtype=bool)
-    removes = [removal(add, now_ms=now_ms) for add in snapshot.files.to_actions(everything)]
+    removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(everything)]
     new_domains = {domain.domain for domain in defined.domains}
     dropped = [
         DomainMetadata(domain=name, configuration=domain.configuration, removed=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
-from anabranch.commands.changed_rows import found_rows, older_version_read, question, record, satisfying, whole_files
+from anabranch.commands.changed_rows import older_version_read, question, record, rows_asked_for, satisfying
 from anabranch.commands.row_changes import take_out
 from anabranch.commands.statement import (
     Outcome,
@@ -50,16 +50,12 @@ def _prepared(handle: TableHandle, condition: Column | str | None, alias: str | 
     target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
     transaction.describe_rows = target.described
     asking = question(target, asked)
-    rows = whole_files(target, asking.wholly)
+    if asked is not None and asked.asks_other_rows:
+        older = older_version_read(target, satisfying(target.read(asking.candidates), asked))
+        if older is not None:
+            return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
     with watch.measured("scanTimeMs"):
-        if asking.doubtful.any():
-            read = target.read(asking.doubtful)
-            frame = satisfying(read, asked)
-            if asked is not None and asked.asks_other_rows:
-                older = older_version_read(target, frame)
-                if older is not None:
-                    return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
-            rows += found_rows(read, frame)
+        rows = rows_asked_for(target, asking)
     if any(each.positions is not None for each in rows):
         check_keeps_no_history_of_rows(handle, snapshot, "DELETE")
     record(transaction, target, asking, rows)

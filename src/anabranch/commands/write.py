@@ -13,7 +13,7 @@ from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget, existing_target, new_target
-from anabranch.commands.written_rows import Replacement, replaced_files, write_rows
+from anabranch.commands.written_rows import NOTHING_REPLACED, replaced_rows, write_metrics, write_rows
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason, ProtocolChangedException
@@ -155,22 +155,21 @@ def _write_once(
     if reads_itself and snapshot is not None:
         _record_own_reads(handle, frame, snapshot, transaction)
     written = write_rows(handle, frame, target, options)
-    replaced = Replacement()
+    replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
-        replaced = replaced_files(handle, snapshot, transaction, options, written.adds)
+        replaced = replaced_rows(handle, snapshot, transaction, options, written.adds)
     metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=handle.label)
-    actions: list[Action] = [*target.actions_with(metadata), *written.adds, *replaced.adds, *replaced.removes]
+    actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
     if not options.data_change:
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:
         actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
-    metrics = {
-        "numFiles": len(written.adds) + len(replaced.adds),
-        "numOutputRows": written.num_rows + replaced.num_copied_rows,
-        "numOutputBytes": written.size_bytes + sum(add.size for add in replaced.adds),
-        **replaced.metrics(),
-    }
-    return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
+    return transaction.commit(
+        actions,
+        deleted_rows=replaced.deleted_rows,
+        metrics={**write_metrics(written, replaced), **attempt.metrics()},
+        tags=attempt.tags(),
+    )
 
 
 def _record_own_reads(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction) -> None:

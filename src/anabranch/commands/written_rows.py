@@ -7,16 +7,18 @@ import datetime
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField
 
-from anabranch.commands.read import scan_request
+from anabranch.commands.changed_rows import question, record, rows_asked_for
+from anabranch.commands.row_changes import RowChanges, take_out
+from anabranch.commands.statement import uses_vectors
 from anabranch.commands.table_access import TableHandle
+from anabranch.commands.target_rows import TargetRows, understand
 from anabranch.commands.write_options import WriteOptions
 from anabranch.commands.write_target import WriteTarget
+from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.predicates.expressions import (
     EQ,
@@ -29,44 +31,23 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalisation import to_physical
-from anabranch.predicates.sql import parse_predicate
-from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.features import active
 from anabranch.protocol.partition_values import parse as parse_partition_value
-from anabranch.schema.column_mapping import physical_paths
-from anabranch.schema.void import without_void
-from anabranch.snapshot.scan_plan import can_be_true, files_wholly_true, live_row_count
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conforming import conform
-from anabranch.spark.engine import FILE_ID_COLUMN, FileMask, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import FileMask, WriteRequest, WrittenFiles
 from anabranch.spark.row_checks import refuse_when, typed_violations
 from anabranch.spark.table_identifiers import quote
+from anabranch.transaction.hiding_rows import removal
+from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.transaction import Transaction
 
 PARTITIONS_NAMED_MAX = 200
 """More partitions than these are not told apart when other commits are checked against ours."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
-    """What an overwrite takes away, and the rows of it that stay, written anew."""
-
-    removes: tuple[RemoveFile, ...] = ()
-    adds: tuple[AddFile, ...] = ()
-    num_copied_rows: int = 0
-    num_deleted_rows: int | None = None
-
-    def metrics(self) -> dict[str, int]:
-        """By Delta's names; nothing where nothing was taken away."""
-        if not self.removes and self.num_deleted_rows is None:
-            return {}
-        found = {
-            "numRemovedFiles": len(self.removes),
-            "numRemovedBytes": sum(remove.size or 0 for remove in self.removes),
-        }
-        if self.num_deleted_rows is not None:
-            found |= {"numDeletedRows": self.num_deleted_rows, "numCopiedRows": self.num_copied_rows}
-        return found
+NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
 
 
 def write_rows(handle: TableHandle, frame: DataFrame, target: WriteTarget, options: WriteOptions) -> WrittenFiles:
@@ -89,91 +70,76 @@ def write_rows(handle: TableHandle, frame: DataFrame, target: WriteTarget, optio
         )
 
 
-def replaced_files(
+def replaced_rows(
     handle: TableHandle,
     snapshot: Snapshot,
     transaction: Transaction,
     options: WriteOptions,
     written: Sequence[AddFile],
-) -> Replacement:
+) -> RowChanges:
     """What the overwrite takes away; recorded as read, since it depends on what was there."""
-    now_ms = handle.session.clock.now_ms()
     if options.replace_where is not None:
-        return _replaced_where(handle, snapshot, transaction, options.replace_where, now_ms)
+        return _replaced_where(handle, snapshot, transaction, options.replace_where, data_change=options.data_change)
+    now_ms = handle.session.clock.now_ms()
     if options.dynamic_partition_overwrite and snapshot.partition_columns:
         mask = _same_partitions(snapshot, written)
         transaction.record_scan(in_partitions(snapshot, written), files=mask)
-        return Replacement(removes=_removals(snapshot, mask, now_ms))
+        return _whole_files(snapshot, mask, now_ms)
     transaction.record_whole_table()
-    everything = np.ones(snapshot.files.count, dtype=bool)
-    return Replacement(removes=_removals(snapshot, everything, now_ms))
+    return _whole_files(snapshot, np.ones(snapshot.files.count, dtype=bool), now_ms)
+
+
+def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]:
+    """What a write says of the rows that came and of those that it took away, by Delta's names."""
+    files = [*written.adds, *(replaced.copied.adds if replaced.copied is not None else ())]
+    told = replaced.metrics()
+    found = {
+        "numFiles": len(files),
+        "numOutputRows": written.num_rows + told["numCopiedRows"],
+        "numOutputBytes": sum(add.size for add in files),
+    }
+    names = ["numRemovedFiles", "numRemovedBytes"] if replaced.removes else []
+    if replaced.num_rows is not None:
+        told["numDeletedRows"] = replaced.num_rows
+        names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows"]
+    names += [name for name in told if name.startswith("numDeletionVectors") and told[name]]
+    return found | {name: told[name] for name in names}
 
 
 def _replaced_where(
-    handle: TableHandle, snapshot: Snapshot, transaction: Transaction, condition: str, now_ms: int
-) -> Replacement:
-    predicate = physical_predicate(snapshot, condition)
-    candidates = can_be_true(predicate, snapshot.skipping_columns)
-    transaction.record_scan(predicate, files=candidates)
-    whole = _wholly_true(snapshot, predicate) & candidates
-    doubtful = candidates & ~whole
-    touched, num_deleted = _touched(handle, snapshot, doubtful, condition)
-    kept = _keep_other_rows(handle, snapshot, touched, condition)
-    rows_of_whole = live_row_count(snapshot.skipping_columns, whole)
-    return Replacement(
-        removes=_removals(snapshot, whole | touched, now_ms),
-        adds=() if kept is None else kept.adds,
-        num_copied_rows=0 if kept is None else kept.num_rows,
-        num_deleted_rows=None if rows_of_whole is None else rows_of_whole + num_deleted,
-    )
-
-
-def physical_predicate(snapshot: Snapshot, condition: str) -> Predicate:
-    """A SQL condition over the names that files use. Raises a typed error for text that is no condition."""
-    logical = parse_predicate(condition, schema=snapshot.schema)
-    return to_physical(logical, physical_paths(snapshot.schema, snapshot.column_mapping_mode))
-
-
-def _touched(handle: TableHandle, snapshot: Snapshot, doubtful: FileMask, condition: str) -> tuple[FileMask, int]:
-    """Which of the doubtful files hold a row that satisfies the condition, and how many such rows there are."""
-    touched = np.zeros(snapshot.files.count, dtype=bool)
-    if not doubtful.any():
-        return touched, 0
-    positions = np.flatnonzero(doubtful)
-    frame = handle.session.engine.scan(_request(handle, snapshot, doubtful, with_positions=True))
-    counted = frame.where(F.expr(condition)).groupBy(FILE_ID_COLUMN).count().collect()
-    for row in counted:
-        touched[positions[row[0]]] = True
-    return touched, sum(row[1] for row in counted)
-
-
-def _keep_other_rows(handle: TableHandle, snapshot: Snapshot, touched: FileMask, condition: str) -> WrittenFiles | None:
-    """Write the rows of the touched files that do not satisfy the condition into new files."""
-    if not touched.any():
-        return None
-    schema = without_void(snapshot.schema)
-    frame = handle.session.engine.scan(_request(handle, snapshot, touched))
-    return handle.session.engine.write(
-        WriteRequest(
-            table_root=handle.path,
-            frame=frame.where(~F.coalesce(F.expr(condition), F.lit(False))).select(*_columns(frame, schema)),
-            schema=schema,
-            partition_columns=snapshot.partition_columns,
-            column_mapping=snapshot.column_mapping_mode,
-            properties=snapshot.properties,
-            options=handle.storage,
+    handle: TableHandle, snapshot: Snapshot, transaction: Transaction, condition: str, *, data_change: bool
+) -> RowChanges:
+    """The rows that satisfy the condition, found and taken out as DELETE does."""
+    asked = understand(handle, snapshot, condition)
+    if asked.asks_other_rows:
+        raise UnsupportedOperationError(
+            operation=f"replaceWhere with a subquery ({condition}), on {handle.label},",
+            instead="Write its result into the condition, or use MERGE.",
         )
-    )
+    target = TargetRows(handle, snapshot, transaction.vectors)
+    transaction.describe_rows = target.described
+    asking = question(target, asked)
+    rows = rows_asked_for(target, asking)
+    if data_change:
+        record(transaction, target, asking, rows)
+        return take_out(target, rows, by_vectors=_may_hide(handle, snapshot, rows))
+    # The user's word that no row changes is about these files, written anew: others must leave them alone.
+    transaction.record_scan(asked.predicate, files=asking.candidates)
+    return dataclasses.replace(take_out(target, rows, by_vectors=False), deleted_rows={})
 
 
-def _request(handle: TableHandle, snapshot: Snapshot, mask: FileMask, *, with_positions: bool = False) -> ScanRequest:
-    request = scan_request(handle, snapshot, with_positions=with_positions)
-    everything = np.ones(int(mask.sum()), dtype=bool)
-    return dataclasses.replace(request, files=request.files.filter(pa.array(mask)), prune=lambda _: everything)
+def _may_hide(handle: TableHandle, snapshot: Snapshot, rows: Sequence[RowsOfFile]) -> bool:
+    """Whether vectors say which rows went.
 
-
-def _columns(frame: DataFrame, schema: StructType) -> list[SparkColumn]:
-    return [frame[quote(name)] for name in schema.fieldNames()]
+    With a change feed files are written anew: readers of the feed then see which rows went by comparing files.
+    """
+    if uses_vectors(snapshot) and not active(snapshot.protocol, "changeDataFeed", properties=snapshot.properties):
+        return True
+    copies = any(each.positions is not None for each in rows)
+    if copies and active(snapshot.protocol, "rowTracking", properties=snapshot.properties):
+        operation = f"replaceWhere on {handle.label}, a table with row tracking and no deletion vectors,"
+        raise UnsupportedOperationError(operation=operation, instead="Set 'delta.enableDeletionVectors' = 'true'.")
+    return False
 
 
 def _checked(rows: DataFrame, condition: str, *, table: str) -> DataFrame:
@@ -223,31 +189,6 @@ def _has_value(field: StructField, text: str | None) -> Predicate:
     return Comparison(EQ, column, Literal(value, field.dataType))
 
 
-def _wholly_true(snapshot: Snapshot, predicate: Predicate) -> FileMask:
-    return files_wholly_true(
-        snapshot.files.table,
-        predicate,
-        physical_schema=snapshot.physical_schema,
-        partition_columns=snapshot.physical_partition_columns,
-        columns=snapshot.skipping_columns,
-    )
-
-
-def _removals(snapshot: Snapshot, mask: FileMask, now_ms: int) -> tuple[RemoveFile, ...]:
-    return tuple(removal(add, now_ms=now_ms) for add in snapshot.files.to_actions(mask))
-
-
-def removal(add: AddFile, *, now_ms: int) -> RemoveFile:
-    """The tombstone of a file that leaves the table with all its rows."""
-    return RemoveFile(
-        path=add.path,
-        deletion_timestamp=now_ms,
-        data_change=True,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        tags=add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )
+def _whole_files(snapshot: Snapshot, mask: FileMask, now_ms: int) -> RowChanges:
+    removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(mask)]
+    return RowChanges(removes=tuple(removes), adds=(), deleted_rows={}, num_rows=None)

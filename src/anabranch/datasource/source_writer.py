@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from anabranch.clock import SystemClock
-from anabranch.commands.written_rows import removal
 from anabranch.datasource.table_version import TableOptions
 from anabranch.errors.arguments import InvalidOptionError, SessionNotEnabledError
 from anabranch.errors.commits import AppendOnlyTableError
@@ -26,6 +25,7 @@ from anabranch.schema.enforcement import WriteApi, plan_write, rules_for
 from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.portable.write import adds_of, write_task
+from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.table import Table
 
@@ -78,7 +78,9 @@ class DeltaWriter(DataSourceArrowWriter):
         removes: list[RemoveFile] = []
         if self._overwrite:
             transaction.record_whole_table()
-            removes = [removal(add, now_ms=SystemClock().now_ms()) for add in snapshot.files.to_actions()]
+            now_ms = SystemClock().now_ms()
+            files = snapshot.files.to_actions()
+            removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in files]
         actions: list[Action] = [*adds, *removes]
         metrics = {
             "numFiles": len(adds),

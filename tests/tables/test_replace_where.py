@@ -1,0 +1,106 @@
+"""`replaceWhere` takes rows out as DELETE does: by vectors, and only writers of the same rows conflict."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.commands.delete import delete
+from anabranch.commands.statement import Prepared
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.update import update
+from anabranch.commands.write_options import SaveMode, WriteOptions
+from anabranch.commands.written_rows import replaced_rows
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+)
+from anabranch.tables import DeltaTable
+from anabranch.transaction.operation import Operation
+from tables.made_tables import numbered_table
+from tables.races import land, lose
+
+pytestmark = pytest.mark.spark
+
+
+def write(
+    delta: SparkSession, path: str, condition: str, *given: tuple[int, int, int], mode: str = "overwrite"
+) -> None:
+    frame = delta.createDataFrame(list(given), "id long, n long, part long")
+    frame.coalesce(1).write.format("delta").mode(mode).option("replaceWhere", condition).save(path)
+
+
+def prepared(handle: TableHandle, condition: str) -> Prepared:
+    """All of a replacement but its new rows and its commit."""
+    snapshot = handle.latest()
+    transaction = handle.begin_at(Operation(name="WRITE", parameters={"mode": "Overwrite"}), snapshot=snapshot)
+    options = WriteOptions(mode=SaveMode.OVERWRITE, replace_where=condition)
+    replaced = replaced_rows(handle, snapshot, transaction, options, ())
+    return Prepared(transaction, replaced.actions(), num_affected_rows=0, deleted_rows=replaced.deleted_rows)
+
+
+def values(delta: SparkSession, path: str) -> dict[int, int]:
+    return {row.id: row.n for row in delta.read.format("delta").load(path).collect()}
+
+
+def test_rows_are_hidden_and_no_file_is_copied(delta: SparkSession, path: str, vectors: str) -> None:
+    numbered_table(delta, path, enableDeletionVectors=vectors)
+    write(delta, path, "id % 10 = 3 AND concat('x', n) LIKE 'x%'", (3, -3, 1))
+    expected = {id_: id_ for id_ in range(20) if id_ % 10 != 3} | {3: -3}
+    assert values(delta, path) == expected
+    told = DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics
+    assert told["numDeletedRows"] == "2"
+    if vectors == "true":
+        assert (told["numFiles"], told["numCopiedRows"], told["numDeletionVectorsAdded"]) == ("1", "0", "1")
+        assert (told["numOutputRows"], told["numRemovedFiles"]) == ("1", "0")
+    else:
+        assert (told["numFiles"], told["numCopiedRows"], told["numRemovedFiles"]) == ("2", "18", "1")
+        assert "numDeletionVectorsAdded" not in told
+
+
+def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) -> None:
+    handle = numbered_table(delta, path)
+    ours = prepared(handle, "id IN (3, 5)")
+    delete(handle, "id = 1")
+    update(handle, {"n": "n + 100"}, "id = 9")
+    write(delta, path, "id = 7", (7, -7, 1))
+    land(ours)
+    expected = {id_: id_ for id_ in range(20) if id_ not in (1, 3, 5)} | {9: 109, 7: -7}
+    assert values(delta, path) == expected
+
+
+def test_the_same_row_conflicts(delta: SparkSession, path: str) -> None:
+    handle = numbered_table(delta, path)
+    ours = prepared(handle, "id IN (3, 5)")
+    update(handle, {"n": "n + 100"}, "id = 5")
+    lost = lose(ours, ConcurrentDeleteDeleteException)
+    assert any("id = 5" in key for key in lost.example_keys), lost.example_keys
+
+
+def test_a_row_that_comes_under_the_condition_conflicts(delta: SparkSession, path: str) -> None:
+    handle = numbered_table(delta, path)
+    ours = prepared(handle, "n >= 15")
+    update(handle, {"n": "50"}, "id = 1")
+    lose(ours, ConcurrentAppendException)
+
+
+def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
+    handle = numbered_table(delta, path, enableDeletionVectors="false")
+    ours = prepared(handle, "id = 3")
+    delete(handle, "id = 1")
+    lose(ours, ConcurrentDeleteDeleteException)
+
+
+def test_a_change_feed_gets_files_that_it_can_compare(delta: SparkSession, path: str) -> None:
+    handle = numbered_table(delta, path, enableChangeDataFeed="true")
+    write(delta, path, "id = 3", (3, -3, 1))
+    assert values(delta, path)[3] == -3
+    assert all(add.deletion_vector is None for add in handle.latest().files.to_actions(None))
+
+
+def test_a_subquery_is_refused(delta: SparkSession, path: str) -> None:
+    numbered_table(delta, path)
+    with pytest.raises(UnsupportedOperationError, match="replaceWhere with a subquery"):
+        write(delta, path, "id IN (SELECT 3)", (3, -3, 1))
+    assert len(DeltaTable.forPath(delta, path).history().collect()) == 1
