@@ -131,6 +131,17 @@ def test_overwrite_schema(delta: SparkSession, path: str) -> None:
     assert DeltaTable.forPath(delta, path).detail().first().partitionColumns == ["day"]
 
 
+def test_strings_that_are_no_text(delta: SparkSession, path: str) -> None:
+    """Spark's strings are bytes; the statistics, which are JSON, can only tell those that are UTF-8."""
+    texts = ["ff41", "42", "c3a4"]
+    given = delta.createDataFrame([(text,) for text in texts], "hex string").selectExpr(
+        "CAST(unhex(hex) AS STRING) AS s"
+    )
+    given.coalesce(1).write.format("delta").save(path)
+    assert rows(load(delta, path).selectExpr("lower(hex(s))")) == sorted((text,) for text in texts)
+    assert load(delta, path).where("s >= 'z'").count() == 2
+
+
 def test_replace_where_on_a_partition(delta: SparkSession, path: str) -> None:
     frame = delta.range(30).selectExpr("id", "id % 3 AS part")
     frame.write.format("delta").partitionBy("part").save(path)

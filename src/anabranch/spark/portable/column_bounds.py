@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType
+from pyspark.sql.types import BinaryType, DataType
 
 from anabranch.protocol.statistics import FileStatistics, LeafPath
 from anabranch.protocol.stats_bounds import has_bounds
@@ -41,11 +41,11 @@ class ColumnBounds:
         """Of all rows so far."""
         leaves = {
             path: (
-                self._lows.get(path),
-                None if path in self._with_nan else self._highs.get(path),
+                _as_text(self._lows.get(path), data_type),
+                None if path in self._with_nan else _as_text(self._highs.get(path), data_type),
                 self._nulls[path],
             )
-            for path in self._types
+            for path, data_type in self._types.items()
         }
         return FileStatistics.of_leaves(
             self._num_rows,
@@ -58,6 +58,9 @@ class ColumnBounds:
     def _widen(self, path: LeafPath, values: pa.Array) -> None:
         if pa.types.is_floating(values.type):
             values = self._without_nan(path, values)
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            # Spark's strings are bytes and are ordered as such; nobody checks that they are UTF-8.
+            values = values.cast(pa.large_binary())
         bounds = pc.min_max(values)
         low, high = _plain(bounds["min"]), _plain(bounds["max"])
         if low is None:
@@ -86,7 +89,7 @@ def _index(struct: pa.StructType, name: str) -> int:
 
 
 def _plain(bound: pa.Scalar) -> Any:
-    """A value that compares as in Spark: timestamps and dates as numbers, strings by code point, that is by bytes."""
+    """A value that compares as in Spark: timestamps and dates as numbers, strings as bytes."""
     if not bound.is_valid:
         return None
     if pa.types.is_timestamp(bound.type) or pa.types.is_date32(bound.type):
@@ -94,3 +97,13 @@ def _plain(bound: pa.Scalar) -> Any:
     value = bound.as_py()
     # Of the two zeros, the negative one is the smaller in files and the same in queries.
     return value + 0.0 if isinstance(value, float) else value
+
+
+def _as_text(bound: Any, data_type: DataType) -> Any:
+    """The bound as statistics tell it; none for a string that is no text, which JSON cannot hold."""
+    if isinstance(data_type, BinaryType) or not isinstance(bound, bytes):
+        return bound
+    try:
+        return bound.decode()
+    except UnicodeDecodeError:
+        return None
