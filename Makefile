@@ -21,7 +21,7 @@ demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
 test: $(VENV)/.ready java ## All tests, in TEST_WORKERS processes
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types ## Format, lint, strict types, layers
 	$(BIN)/python -m pytest -q tests/test_layers.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,13 @@ OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 """Set for the run that has a Spark Connect session in the place of the classic one."""
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests start first, then those with many: else one process ends long after the other."""
+    tests = Counter(item.path for item in items)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
 
 
 @pytest.fixture(scope="session")
