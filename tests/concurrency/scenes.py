@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from anabranch.protocol.log_paths import commit_path
+from anabranch.storage.log_store import PutOutcome
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
@@ -51,6 +52,21 @@ class Scene:
         """Ours reads; the winners land; ours commits."""
         running = self.begins(ours)
         self.lands(*winners)
+        return self.ends(running)
+
+    def ends_late(self, running: Running, *winners: Statement) -> DeltaConcurrentModificationException | None:
+        """The statement commits, and each time that it puts its commit one more of the winners is faster."""
+        store, left = self.played.store, list(winners)
+        put = store.put_if_absent
+
+        def put_late(path: str, data: bytes) -> PutOutcome:
+            store.put_if_absent = put  # type: ignore[method-assign]
+            if left:
+                self.lands(left.pop(0))
+                store.put_if_absent = put_late  # type: ignore[method-assign]
+            return put(path, data)
+
+        store.put_if_absent = put_late  # type: ignore[method-assign]
         return self.ends(running)
 
     @property

@@ -169,17 +169,8 @@ def test_vectors_of_attempts_that_lost(level: str) -> None:
     """Covers race 86 in memory: their files are left over, and no commit names them."""
     scene = Scene(level, [Row(number, number * 7919 % 20) for number in range(3_000)])
     running = scene.begins(Delete(Where("v", "<", 4)))
-    put, winners = scene.played.store.put_if_absent, [Delete(Where("v", "=", value)) for value in (7, 8, 9)]
-
-    def put_late(path: str, data: bytes) -> object:
-        scene.played.store.put_if_absent = put  # type: ignore[method-assign]
-        if winners:
-            scene.lands(winners.pop())
-            scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
-        return put(path, data)
-
-    scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
-    assert scene.ends(running) is None
+    winners = [Delete(Where("v", "=", value)) for value in (9, 8, 7)]
+    assert scene.ends_late(running, *winners) is None
     assert scene.version == 4
     files = [file.path for file in scene.played.store.list_tree() if "deletion_vector" in file.path]
     log = b"".join(scene.played.store.read(commit_path(version)) for version in range(5))

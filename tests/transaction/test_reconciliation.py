@@ -105,17 +105,7 @@ def test_told_anew_at_every_attempt() -> None:
     scene = Scene("WriteSerializable", SIX[:3], SIX[3:])
     ours = scene.begins(Delete(key(4)))
     scene.lands(Optimize())
-    put, winners = scene.played.store.put_if_absent, [Delete(key(0)), Delete(key(1))]
-
-    def put_late(path: str, data: bytes) -> object:
-        scene.played.store.put_if_absent = put  # type: ignore[method-assign]
-        if winners:
-            scene.lands(winners.pop())
-            scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
-        return put(path, data)
-
-    scene.played.store.put_if_absent = put_late  # type: ignore[method-assign, assignment]
-    assert scene.ends(ours) is None
+    assert scene.ends_late(ours, Delete(key(1)), Delete(key(0))) is None
     assert scene.commit()[0]["commitInfo"]["tags"] == {
         "anabranch.landedAfter": "1-3",
         "anabranch.movedRows": '{"1":1}',
