@@ -20,6 +20,7 @@ from anabranch.predicates.expressions import (
     NE,
     And,
     Column,
+    ColumnPath,
     Comparison,
     In,
     IsNull,
@@ -33,7 +34,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.sql_columns import find_path, has_plain_order, path_of
+from anabranch.predicates.sql_columns import find_path, has_plain_order
 from anabranch.predicates.sql_literals import DIALECT, literal_of
 
 TEXT_CHARACTERS_MAX = 1 << 20
@@ -232,7 +233,7 @@ class _Reader:
         return Not(like) if node.args.get("negate") else like
 
     def _column(self, node: exp.Expression) -> Column | None:
-        path = path_of(node)
+        path = _path_of(node)
         if path is None:
             return None
         if self._schema is None:
@@ -276,3 +277,15 @@ def _folded(operator: Operator, left: Literal, right: Literal) -> Predicate | No
 
 def _says_only(node: exp.Expression, *known: str) -> bool:
     return all(name in known or not value for name, value in node.args.items())
+
+
+def _path_of(node: exp.Expression) -> ColumnPath | None:
+    """The names of `a.b.c`; None for anything else."""
+    if isinstance(node, exp.Column):
+        return (
+            tuple(part.name for part in node.parts) if all(isinstance(p, exp.Identifier) for p in node.parts) else None
+        )
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        above = _path_of(node.this)
+        return None if above is None else (*above, node.expression.name)
+    return None

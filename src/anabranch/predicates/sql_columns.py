@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql.types import DataType, StringType, StructType
-from sqlglot import exp
 
 from anabranch.predicates.expressions import ColumnPath
-
-
-def path_of(node: exp.Expression) -> ColumnPath | None:
-    """The names of `a.b.c`; None for anything else."""
-    if isinstance(node, exp.Column):
-        return (
-            tuple(part.name for part in node.parts) if all(isinstance(p, exp.Identifier) for p in node.parts) else None
-        )
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        above = path_of(node.this)
-        return None if above is None else (*above, node.expression.name)
-    return None
 
 
 def find_path(schema: StructType, path: ColumnPath) -> ColumnPath | None:

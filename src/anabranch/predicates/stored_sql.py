@@ -64,6 +64,10 @@ def read_stored_sql(text: str, schema: StructType, *, table: str, owner: str) ->
             raise UnreadableTextError(f"it is longer than {TEXT_CHARACTERS_MAX} characters")
         reader = _Reader(tokens_of(text), schema)
         reader.read()
+        if "${" in "".join(reader.out):
+            # Before Spark parses a text it puts settings, system properties and environment variables in such places,
+            # also within quotes: a default could carry a secret of this machine into the table.
+            raise UnreadableTextError("it holds ${, where Spark would put a variable of the session or the machine")
     except UnreadableTextError as error:
         raise UntrustedExpressionError(table=table, owner=owner, expression=text, reason=str(error)) from None
     columns = tuple(dict.fromkeys(reader.columns))

@@ -6,7 +6,7 @@ See "Partition Value Serialization" and "Per-file Statistics" of PROTOCOL.md.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.schema.char_varchar import length_limits
 from anabranch.snapshot.column_bounds import ColumnBounds, nothing_known
+from anabranch.snapshot.generated_bounds import GeneratedPartition, completed
 from anabranch.snapshot.partition_columns import partition_bounds
 from anabranch.snapshot.statistics_bounds import bounds_of, either, json_type, typed, whole_numbers
 from anabranch.snapshot.statistics_columns import LeafStatistics, extract, read_num_records, read_statistics
@@ -31,7 +32,8 @@ class SkippingColumns:
     """What is known of the columns of some files. Any number of threads may ask.
 
     `physical_schema` is the table's schema, partition columns included, under physical names. `time_zone` is that of
-    partition timestamps that do not name theirs; None allows for every zone.
+    partition timestamps that do not name theirs; None allows for every zone. `generated` says which partition columns
+    were computed from other columns, and so bound them.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class SkippingColumns:
         physical_schema: StructType,
         partition_columns: Iterable[str],
         time_zone: str | None = None,
+        generated: Sequence[GeneratedPartition] = (),
     ) -> None:
         self._time_zone = time_zone
         self._files = files
         self._schema = physical_schema
         self._partition_columns = frozenset(partition_columns)
         self._padded = frozenset(limit.path for limit in length_limits(physical_schema) if limit.padded)
+        self._generated = generated
         self._known: dict[ColumnPath, ColumnBounds] = {}
         self._num_records: pa.ChunkedArray | None = None
         self._lock = threading.Lock()
@@ -67,14 +71,12 @@ class SkippingColumns:
             measured = {}
             for path, field in fields.items():
                 if self.is_partition_column(path):
-                    values = self._files["partition_values"]
-                    self._known[path] = partition_bounds(
-                        values, field, padded=path in self._padded, time_zone=self._time_zone
-                    )
+                    self._known[path] = self._of_partitions(field)
                 else:
                     measured[path] = field
             for path, statistics in self._statistics(measured).items():
-                self._known[path] = bounds_of(statistics, measured[path], padded=path in self._padded)
+                told = bounds_of(statistics, measured[path], padded=path in self._padded)
+                self._known[path] = self._completed(path, told)
             for path in missing:
                 self._known.setdefault(path, nothing_known(self.count, StringType()))
             return {path: self._known[path] for path in asked}
@@ -94,6 +96,19 @@ class SkippingColumns:
         counts = pc.cast(pc.struct_field(vectors, "cardinality"), pa.int64())
         hidden: npt.NDArray[np.int64] = pc.fill_null(counts, 0).to_numpy()
         return hidden
+
+    def _of_partitions(self, field: StructField) -> ColumnBounds:
+        values = self._files["partition_values"]
+        padded = (field.name,) in self._padded
+        return partition_bounds(values, field, padded=padded, time_zone=self._time_zone)
+
+    def _completed(self, path: ColumnPath, told: ColumnBounds) -> ColumnBounds:
+        """With what partition values say, where statistics leave a bound open."""
+        generated = [each for each in self._generated if each.derivation.source == path]
+        if not generated or path in self._padded or not told.lower.null_count + told.upper.null_count:
+            return told
+        values = {each.column: self._of_partitions(self._schema[each.column]) for each in generated}
+        return completed(told, generated, values)
 
     def _statistics(self, fields: dict[ColumnPath, StructField]) -> dict[ColumnPath, LeafStatistics]:
         if not fields:

@@ -15,6 +15,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.widening import check_type_changes
+from anabranch.snapshot.generated_bounds import generated_partitions
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.skipping_columns import SkippingColumns
 from anabranch.snapshot.tombstones import Tombstones
@@ -78,7 +79,10 @@ class Snapshot:
     def skipping_columns(self) -> SkippingColumns:
         """What partition values and statistics say of the files, rows as in `files.table`; parsed column by column."""
         return SkippingColumns(
-            self.files.table, physical_schema=self.physical_schema, partition_columns=self.physical_partition_columns
+            self.files.table,
+            physical_schema=self.physical_schema,
+            partition_columns=self.physical_partition_columns,
+            generated=generated_partitions(self.schema, self.partition_columns, self.column_mapping_mode),
         )
 
     def tombstones(self, *, after_ms: int | None = None) -> pa.Table:

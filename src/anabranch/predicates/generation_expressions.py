@@ -1,0 +1,223 @@
+"""Generation expressions of partition columns that say, of each value, which values their source can have had.
+
+Only forms are known here of which that is certain. The jar knows the same, and no others matter: what is not known
+only spares no file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from anabranch.predicates.expressions import ColumnPath
+from anabranch.predicates.sql_columns import find_path, has_plain_order
+from anabranch.predicates.stored_sql_tokens import Token, TokenKind, UnreadableTextError, tokens_of
+
+
+class Part(enum.Enum):
+    """What of its source a generated value is."""
+
+    VALUE = "all of it"
+    DATE = "its date"
+    YEAR = "its year"
+    MONTH = "its month"
+    DAY = "its day of the month"
+    HOUR = "its hour"
+    DATE_BEGIN = "the first day of its year, quarter, month or week"
+    MOMENT_BEGIN = "the first moment of its year, … or microsecond"
+    TEXT = "its year, month, day and hour as digits"
+    PREFIX = "its first letters"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """How the value of a partition column comes from one other column. NULL gives NULL, and nothing else does,
+    but that an empty text is stored as NULL.
+    """
+
+    part: Part
+    source: ColumnPath
+    source_type: DataType
+    unit: str = ""
+    """Of `DATE_BEGIN` and `MOMENT_BEGIN`, as one of `YEAR`, `QUARTER`, `MONTH`, `WEEK`, `DAY` and so on."""
+    digits: re.Pattern[str] | None = None
+    """Of `TEXT`: what a value in the years 1600 to 9999 looks like, with groups `year`, `month`, `day`, `hour`."""
+
+
+def derivation_of(text: str, data_type: DataType, schema: StructType) -> Derivation | None:
+    """What the expression of a column of this type says of another column; None where that is not one of the known."""
+    try:
+        return _derivation(tokens_of(text)[:-1], data_type, schema)
+    except UnreadableTextError:
+        return None
+
+
+_Found = tuple[ColumnPath, DataType]
+_MOMENTS = (TimestampType, TimestampNTZType)
+_DATED = (DateType, *_MOMENTS)
+_UNITS = {
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
+    "QUARTER": "QUARTER",
+    **dict.fromkeys(("MONTH", "MM", "MON"), "MONTH"),
+    "WEEK": "WEEK",
+}
+_UNITS_OF_MOMENTS = {
+    **_UNITS,
+    **dict.fromkeys(("DAY", "DD"), "DAY"),
+    **{unit: unit for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")},
+}
+_FIELDS = {"YEAR": Part.YEAR, "MONTH": Part.MONTH, "DAY": Part.DAY, "DAYOFMONTH": Part.DAY, "HOUR": Part.HOUR}
+_PATTERN = re.compile(r"yyyy([^A-Za-z'\[\]{}#]?)(?:MM(?:([^A-Za-z'\[\]{}#]?)dd(?:([^A-Za-z'\[\]{}#]?)HH)?)?)?")
+
+
+def _derivation(tokens: list[Token], data_type: DataType, schema: StructType) -> Derivation | None:
+    while len(tokens) > 2 and _is_sign(tokens[0], "(") and _closes_at(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    source = _column(tokens, schema)
+    if source is not None:
+        return _whole(source, data_type)
+    calls = len(tokens) > 3 and tokens[0].kind is TokenKind.WORD and _is_sign(tokens[1], "(")
+    if not calls or _closes_at(tokens, 1) != len(tokens) - 1:
+        return None
+    return _of_call(tokens[0].upper, _arguments(tokens[2:-1]), data_type, schema)
+
+
+def _of_call(name: str, arguments: list[list[Token]], data_type: DataType, schema: StructType) -> Derivation | None:
+    if name == "CAST" and [token.upper for token in arguments[0][-2:]] == ["AS", "DATE"]:
+        return _date(_column(arguments[0][:-2], schema), data_type) if len(arguments) == 1 else None
+    if name in ("DATE", "TO_DATE") and len(arguments) == 1:
+        return _date(_column(arguments[0], schema), data_type)
+    if name in _FIELDS and len(arguments) == 1:
+        return _field(_FIELDS[name], _dated(arguments[0], schema), data_type)
+    if name == "TRUNC" and len(arguments) == 2:
+        unit = _UNITS.get(_text(arguments[1]).upper())
+        source = _dated(arguments[0], schema)
+        if unit and source and isinstance(data_type, DateType):
+            return Derivation(part=Part.DATE_BEGIN, source=source[0], source_type=source[1], unit=unit)
+    if name == "DATE_TRUNC" and len(arguments) == 2:
+        unit, source = _UNITS_OF_MOMENTS.get(_text(arguments[0]).upper()), _column(arguments[1], schema)
+        if unit and source and isinstance(source[1], _DATED) and isinstance(data_type, TimestampType):
+            return Derivation(part=Part.MOMENT_BEGIN, source=source[0], source_type=source[1], unit=unit)
+    if name == "DATE_FORMAT" and len(arguments) == 2:
+        return _formatted(_column(arguments[0], schema), _text(arguments[1]), data_type)
+    if name in ("SUBSTRING", "SUBSTR") and len(arguments) == 3:
+        return _prefix(_column(arguments[0], schema), arguments[1], data_type)
+    return None
+
+
+def _whole(source: _Found, data_type: DataType) -> Derivation | None:
+    path, source_type = source
+    ordered = isinstance(source_type, IntegralType | DateType | TimestampType | TimestampNTZType) or _is_text(
+        source_type
+    )
+    if not ordered or source_type != data_type:
+        return None
+    return Derivation(part=Part.VALUE, source=path, source_type=source_type)
+
+
+def _date(source: _Found | None, data_type: DataType) -> Derivation | None:
+    if source is None or not isinstance(source[1], _DATED) or not isinstance(data_type, DateType):
+        return None
+    return Derivation(part=Part.DATE, source=source[0], source_type=source[1])
+
+
+def _field(part: Part, source: _Found | None, data_type: DataType) -> Derivation | None:
+    if source is None or not isinstance(data_type, IntegerType | LongType):
+        return None
+    if part is Part.HOUR and not isinstance(source[1], _MOMENTS):
+        return None
+    return Derivation(part=part, source=source[0], source_type=source[1])
+
+
+def _formatted(source: _Found | None, pattern: str, data_type: DataType) -> Derivation | None:
+    match = _PATTERN.fullmatch(pattern)
+    if match is None or source is None or not isinstance(source[1], _DATED) or not _is_text(data_type):
+        return None
+    digits = re.escape(pattern)
+    # Years of other lengths look otherwise; those before 1600 some sessions count by the older calendar.
+    digits = digits.replace("yyyy", r"(?P<year>1[6-9]\d\d|[2-9]\d{3})")
+    for letters, group in (("MM", "month"), ("dd", "day"), ("HH", "hour")):
+        digits = digits.replace(letters, rf"(?P<{group}>\d\d)")
+    return Derivation(part=Part.TEXT, source=source[0], source_type=source[1], digits=re.compile(digits, re.ASCII))
+
+
+def _prefix(source: _Found | None, position: list[Token], data_type: DataType) -> Derivation | None:
+    from_first = [token.text for token in position] in (["0"], ["1"])
+    if source is None or not from_first or not _is_text(source[1]) or not _is_text(data_type):
+        return None
+    return Derivation(part=Part.PREFIX, source=source[0], source_type=source[1])
+
+
+def _dated(tokens: list[Token], schema: StructType) -> _Found | None:
+    """A date or timestamp column, or the date of one."""
+    found = _column(tokens, schema)
+    if found is None:
+        inner = _derivation(tokens, DateType(), schema)
+        return (inner.source, inner.source_type) if inner and inner.part is Part.DATE else None
+    return found if isinstance(found[1], _DATED) else None
+
+
+def _column(tokens: list[Token], schema: StructType) -> _Found | None:
+    """The column that these names lead to, and its type."""
+    names = [token.text for token in tokens[::2]]
+    dots = all(_is_sign(token, ".") for token in tokens[1::2])
+    words = all(token.kind in (TokenKind.WORD, TokenKind.NAME) for token in tokens[::2])
+    path = find_path(schema, tuple(names)) if tokens and len(tokens) % 2 and dots and words else None
+    if path is None:
+        return None
+    below: DataType = schema
+    for name in path:
+        assert isinstance(below, StructType)
+        below = below[name].dataType
+    return path, below
+
+
+def _is_text(data_type: DataType) -> bool:
+    return type(data_type) is StringType and has_plain_order(data_type)
+
+
+def _text(tokens: list[Token]) -> str:
+    """What a plain string says; empty for anything else."""
+    if len(tokens) != 1 or tokens[0].kind is not TokenKind.STRING or tokens[0].text[:1] != "'":
+        return ""
+    inner = tokens[0].text[1:-1]
+    return "" if "\\" in inner or "'" in inner else inner
+
+
+def _arguments(tokens: list[Token]) -> list[list[Token]]:
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += _is_sign(token, "(") - _is_sign(token, ")")
+        if _is_sign(token, ",") and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+def _closes_at(tokens: list[Token], opening: int) -> int:
+    """Where the parenthesis is closed again; the length where it is not."""
+    depth = 0
+    for place in range(opening, len(tokens)):
+        depth += _is_sign(tokens[place], "(") - _is_sign(tokens[place], ")")
+        if depth == 0:
+            return place
+    return len(tokens)
+
+
+def _is_sign(token: Token, text: str) -> bool:
+    return token == Token(TokenKind.SIGN, text)
