@@ -2,77 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Final
-
-import msgspec
-import pyarrow.compute as pc
-
 from anabranch.commands.alter_properties import alter_set_properties
-from anabranch.commands.alteration import Alteration
+from anabranch.commands.dropped_features import drop_feature
 from anabranch.commands.table_access import TableHandle
-from anabranch.commands.table_definition import current_properties
-from anabranch.errors.alterations import FeatureDropError, FeatureNotSupportedByTableError
 from anabranch.errors.protocol import InvalidProtocolError
-from anabranch.protocol.feature_table import FEATURES, FEATURES_BY_LOWER_NAME
-from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import FEATURE_PREFIX
-from anabranch.protocol.protocol_evolution import protocol_of
-from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
-
-_TIMESTAMPS: Final = (
-    "delta.enableInCommitTimestamps",
-    "delta.inCommitTimestampEnablementVersion",
-    "delta.inCommitTimestampEnablementTimestamp",
-)
-_IN_HISTORY: Final = (
-    "old versions of the table use it, and engines that do not know it would misread them. It can go only when no "
-    "version that uses it is left in the log"
-)
-_REMAINS: Final = {
-    "columnMapping": "data files must be rewritten under the names that users see; anabranch does not do that yet",
-    "deletionVectors": "set 'delta.enableDeletionVectors' = 'false', run REORG TABLE … APPLY (PURGE); even then, "
-    + _IN_HISTORY,
-    "typeWidening": "files with old types must be rewritten; even then, " + _IN_HISTORY,
-    "typeWidening-preview": "files with old types must be rewritten; even then, " + _IN_HISTORY,
-    "v2Checkpoint": "set 'delta.checkpointPolicy' = 'classic'; even then, " + _IN_HISTORY,
-}
 
 
-def alter_drop_feature(handle: TableHandle, feature: str, *, truncate_history: bool = False) -> CommittedVersion | None:
-    """Take a table feature out of the protocol, where nothing uses it any more.
+def alter_drop_feature(handle: TableHandle, feature: str, *, truncate_history: bool = False) -> CommittedVersion:
+    """Take a table feature out of the protocol, with all that the newest version of the table has of it.
 
-    Raises `FeatureNotSupportedByTableError`, and `FeatureDropError`, which says what has to be done first.
+    Where old versions use it in a way that would be misread, they stay behind checkpoints that are protected from then
+    on by the feature `checkpointProtection`; or, with `truncate_history`, they must be old enough to be removed.
+
+    Raises `FeatureNotSupportedByTableError`; `FeatureDropError`, which says what has to be done first;
+    `FeatureInHistoryError`, which says until when to wait; `ColumnNamesNeedMappingError`; and the exceptions of
+    `errors.conflicts` where others change the table again and again meanwhile.
     """
-    alteration = Alteration(handle)
-    have = supported_features(alteration.snapshot.protocol)
-    row = FEATURES_BY_LOWER_NAME.get(feature.lower())
-    name = row.name if row is not None else feature
-    if name not in have:
-        raise FeatureNotSupportedByTableError(table=handle.label, feature=feature, features=tuple(sorted(have)))
-    dependent = sorted(other for other in have if other in FEATURES and name in FEATURES[other].requires)
-    if dependent:
-        raise _refused(handle, name, f"{', '.join(dependent)} needs it; drop that first")
-    in_the_way = _DROPPABLE.get(name, _not_droppable)(alteration.snapshot)
-    if in_the_way is not None:
-        raise _refused(handle, name, _REMAINS.get(name, in_the_way))
-    if truncate_history:
-        raise _refused(handle, name, "it leaves nothing in old versions; leave TRUNCATE HISTORY out")
-    properties = current_properties(alteration.snapshot.metadata)
-    for gone in _PROPERTIES.get(name, ()):
-        properties.pop(gone, None)
-    defined = alteration.define(configuration=properties)
-    defined = dataclasses.replace(defined, protocol=protocol_of(have - {name}))
-    gone_domains = [
-        msgspec.structs.replace(domain, removed=True)
-        for domain in alteration.snapshot.domain_metadata.values()
-        if domain.domain == _DOMAINS.get(name)
-    ]
-    parameters = {"featureName": name, "truncateHistory": truncate_history}
-    return alteration.commit("DROP FEATURE", parameters, defined, gone_domains)
+    return drop_feature(handle, feature, truncates_history=truncate_history)
 
 
 def alter_add_feature(handle: TableHandle, feature: str) -> CommittedVersion | None:
@@ -91,48 +39,3 @@ def alter_upgrade_protocol(handle: TableHandle, reader_version: int, writer_vers
         )
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
     return alter_set_properties(handle, versions)
-
-
-def _not_droppable(_: Snapshot) -> str | None:
-    return "once a table supports it, it stays"
-
-
-def _constraints(snapshot: Snapshot) -> str | None:
-    names = sorted(snapshot.properties.constraints)
-    return f"the table has the constraints {', '.join(names)}; drop them first" if names else None
-
-
-def _domains(snapshot: Snapshot) -> str | None:
-    names = sorted(snapshot.domain_metadata)
-    return f"the table has metadata domains: {', '.join(names)}" if names else None
-
-
-def _row_ids(snapshot: Snapshot) -> str | None:
-    if snapshot.properties.row_tracking_enabled:
-        return "row tracking is on; set 'delta.enableRowTracking' = 'false' first"
-    known = pc.sum(pc.is_valid(snapshot.files.columns("base_row_id")["base_row_id"])).as_py() or 0
-    return f"{known} files of the table have row ids, which anabranch does not take away yet" if known else None
-
-
-_DROPPABLE: Final[Mapping[str, Callable[[Snapshot], str | None]]] = {
-    "checkConstraints": _constraints,
-    "domainMetadata": _domains,
-    "inCommitTimestamp": lambda _: None,
-    "rowTracking": _row_ids,
-    "vacuumProtocolCheck": lambda _: None,
-}
-"""What is in the way of dropping a feature; None if nothing is."""
-_PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "inCommitTimestamp": _TIMESTAMPS,
-    "rowTracking": (
-        "delta.enableRowTracking",
-        "delta.rowTrackingSuspended",
-        "delta.rowTracking.materializedRowIdColumnName",
-        "delta.rowTracking.materializedRowCommitVersionColumnName",
-    ),
-}
-_DOMAINS: Final = {"rowTracking": ROW_TRACKING_DOMAIN}
-
-
-def _refused(handle: TableHandle, feature: str, reason: str) -> FeatureDropError:
-    return FeatureDropError(table=handle.label, feature=feature, reason=reason)

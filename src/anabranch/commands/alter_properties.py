@@ -9,6 +9,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from anabranch.commands.alteration import Alteration
+from anabranch.commands.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, current_properties
 from anabranch.errors.alterations import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
@@ -36,6 +37,8 @@ _ROW_TRACKING = "delta.enableRowTracking"
 def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Set table properties; what they need of the protocol comes with them.
 
+    Without column mapping, data files are written again; see `remove_column_mapping`.
+
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
     `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`.
     """
@@ -45,6 +48,10 @@ def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> 
     current = current_properties(alteration.snapshot.metadata)
     given = {name: value for name, value in properties.items() if name.lower() != COMMENT}
     asked = validated(given, current=current)
+    if asked.get(MODE, "").lower() == "none" and alteration.snapshot.column_mapping_mode.maps:
+        unmapped = remove_column_mapping(handle, unset=False)
+        others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
+        return (alter_set_properties(handle, others) if others else None) or unmapped
     defined = alteration.define(
         configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked)
     )
@@ -59,7 +66,10 @@ def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> 
 def alter_unset_properties(
     handle: TableHandle, names: Sequence[str], *, if_exists: bool = False
 ) -> CommittedVersion | None:
-    """Let properties have their defaults again. Raises `PropertyNotSetError` unless `if_exists`."""
+    """Let properties have their defaults again. Raises `PropertyNotSetError` unless `if_exists`.
+
+    Without its mode, column mapping is turned off; see `remove_column_mapping`.
+    """
     alteration = Alteration(handle)
     metadata = alteration.snapshot.metadata
     current = current_properties(metadata)
@@ -68,6 +78,10 @@ def alter_unset_properties(
         is_set = name in current or (name.lower() == COMMENT and metadata.description is not None)
         if not is_set and not if_exists:
             raise PropertyNotSetError(table=handle.label, name=name)
+    if MODE in wanted and alteration.snapshot.column_mapping_mode.maps:
+        unmapped = remove_column_mapping(handle, unset=True)
+        others = [name for name in wanted if name != MODE]
+        return (alter_unset_properties(handle, others, if_exists=if_exists) if others else None) or unmapped
     defined = alteration.define(configuration={key: value for key, value in current.items() if key not in wanted})
     if any(name.lower() == COMMENT for name in wanted):
         defined = _described(defined, None)

@@ -17,6 +17,7 @@ from anabranch.schema.widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier
+from anabranch.transaction.checkpoint_protection import PROTECTED_BEFORE
 
 _OF_THE_SOURCE = MAPPING_KEYS | {TYPE_CHANGES, IDENTITY_HIGH_WATER_MARK}
 _PROPERTIES_OF_THE_SOURCE = frozenset(
@@ -26,6 +27,8 @@ _PROPERTIES_OF_THE_SOURCE = frozenset(
         "delta.rowTracking.materializedRowCommitVersionColumnName",
         "delta.inCommitTimestampEnablementVersion",
         "delta.inCommitTimestampEnablementTimestamp",
+        "delta.rowTrackingSuspended",
+        PROTECTED_BEFORE,
     )
 )
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from anabranch.commands.stored_columns import read_schemas, table_field
 from anabranch.commands.table_access import TableHandle
-from anabranch.protocol.data_paths import decode_path
-from anabranch.schema.column_mapping import ColumnMappingMode, field_id, physical_name
+from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.paths import walk
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
-
-_FOOTERS_AT_ONCE = 16
-_PARQUET_ID = b"PARQUET:field_id"
 
 
 def files_with_dropped_columns(handle: TableHandle, snapshot: Snapshot, files: FileMask) -> FileMask:
@@ -41,15 +36,9 @@ def files_with_dropped_columns(handle: TableHandle, snapshot: Snapshot, files: F
             if name is not None
         ),
     )
-    paths = snapshot.files.columns("path")["path"]
-    store, chosen = handle.table.store, np.flatnonzero(files)
-
-    def is_outdated(row: int) -> bool:
-        with store.open(decode_path(paths[row].as_py(), table_root=handle.path)) as file:
-            return kept.lacks_any_of(pq.read_schema(file), snapshot.schema)
-
-    with concurrent.futures.ThreadPoolExecutor(_FOOTERS_AT_ONCE, "anabranch-footers") as pool:
-        found[chosen] = list(pool.map(is_outdated, chosen.tolist()))
+    chosen = np.flatnonzero(files)
+    paths = snapshot.files.columns("path")["path"].take(pa.array(chosen)).to_pylist()
+    found[chosen] = [kept.lacks_any_of(stored, snapshot.schema) for stored in read_schemas(handle, paths)]
     return found
 
 
@@ -74,15 +63,8 @@ class KeptColumns:
         return any(self._lacks(field, struct) for field in fields if field.name not in self.unseen)
 
     def _lacks(self, field: pa.Field, struct: StructType) -> bool:
-        known = next((each for each in struct.fields if self._is(each, field)), None)
+        known = table_field(struct, field, self.mode)
         return known is None or self._lacks_below(field.type, known.dataType)
-
-    def _is(self, known: StructField, field: pa.Field) -> bool:
-        stored: bytes | None = (field.metadata or {}).get(_PARQUET_ID)
-        if self.mode is ColumnMappingMode.ID and stored is not None:
-            return field_id(known) == int(stored)
-        name: str = field.name
-        return physical_name(known, self.mode).lower() == name.lower()
 
     def _lacks_below(self, stored: pa.DataType, known: DataType) -> bool:
         if isinstance(known, StructType) and pa.types.is_struct(stored):

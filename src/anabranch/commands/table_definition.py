@@ -26,9 +26,10 @@ from anabranch.protocol.protocol_evolution import (
     upgrade_protocol,
 )
 from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.transaction.checkpoint_protection import PROTECTED_BEFORE
 
 _VECTORS = "delta.enableDeletionVectors"
-_INTERNAL = frozenset({MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN})
+_INTERNAL = frozenset({MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, PROTECTED_BEFORE})
 
 
 def constraint_property(name: str) -> str:

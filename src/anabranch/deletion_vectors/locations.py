@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from anabranch.deletion_vectors import z85
@@ -15,6 +16,7 @@ SIZE_BYTES_MAX = 512 << 20
 """Longest vector that is read: four billion rows, half of them hidden at random."""
 OFFSET_MAX = (1 << 31) - 1
 
+_VECTOR_FILE = re.compile(r"deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin")
 _ENCODED_UUID_CHARACTERS = 20
 _ID_CHARACTERS_SHOWN = 80
 
@@ -43,6 +45,11 @@ def relative_path(file_id: uuid.UUID, *, prefix: str) -> str:
     """The plain path of a file of vectors below the table's root."""
     name = f"deletion_vector_{file_id}.bin"
     return f"{prefix}/{name}" if prefix else name
+
+
+def is_vector_file(path: str) -> bool:
+    """Whether a path, in either form, is that of a file of vectors."""
+    return _VECTOR_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def encoded_location(file_id: uuid.UUID, *, prefix: str) -> str:

@@ -162,6 +162,55 @@ class FeatureDropError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureInHistoryError(DeltaAnalysisError):
+    """Old versions of a table use a feature that its newest version uses no more, and they are too young to go."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"
+    sqlstate: ClassVar[str] = "22KD0"
+    table: str
+    feature: str
+    last_version: int
+    """The newest version that uses it."""
+    possible_from: str
+    """When that version may be removed, in UTC."""
+    retention: str
+    """What `delta.dropFeatureTruncateHistory.retentionDuration` is."""
+    droppable_now: bool
+    """Whether it can be dropped at once, with the history left as it is."""
+
+    def explain(self) -> str:
+        command = f"ALTER TABLE {self.table} DROP FEATURE {self.feature}"
+        now = (
+            f" To keep the history and drop it at once, leave TRUNCATE HISTORY out: {command}; then writers of the "
+            "table must know the feature checkpointProtection."
+            if self.droppable_now
+            else ""
+        )
+        return (
+            f"No version of {self.table} after {self.last_version} uses the table feature {self.feature}, but older "
+            f"ones do, and those are kept for {self.retention}. From {self.possible_from} on, run {command} TRUNCATE "
+            f"HISTORY: it removes them for good, and drops the feature.{now}"
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ColumnNamesNeedMappingError(DeltaAnalysisError):
+    """Column mapping cannot be turned off: data files could not have the names that users see."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING"
+    sqlstate: ClassVar[str] = "42K05"
+    table: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"Without column mapping the data files of {self.table} could not have columns named "
+            f"{', '.join(self.columns)}: Parquet takes no space, comma, semicolon, brace, parenthesis, tab, line break "
+            "or equals sign in a name. Rename these columns first: ALTER TABLE … RENAME COLUMN … TO …."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class RowTrackingEnablementError(DeltaAnalysisError):
     """Row tracking was to be turned on for a table with files whose rows have no ids."""
 

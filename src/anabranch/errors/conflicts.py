@@ -46,6 +46,8 @@ class ConflictReason(enum.StrEnum):
     FEATURES_ADDED = "FEATURES_ADDED"
     FEATURES_DROPPED = "FEATURES_DROPPED"
     BOTH_CHANGE_PROTOCOL = "BOTH_CHANGE_PROTOCOL"
+    RULED_OUT = "RULED_OUT"
+    """The winner did what ours had been made to rule out: it used the feature that ours drops, say."""
     TOO_MANY_WINNERS = "TOO_MANY_WINNERS"
     """No conflict was found, but others landed first at every attempt."""
 

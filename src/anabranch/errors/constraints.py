@@ -16,11 +16,13 @@ class NotNullViolationError(DeltaError):
     sqlstate: ClassVar[str] = "23502"
     table: str
     column: str
+    row: str
+    """JSON of some of its values."""
 
     def explain(self) -> str:
         return (
-            f"Column {self.column} of {self.table} is NOT NULL, and a row to be written has NULL there. Nothing was "
-            "written. Fill or filter such rows, or drop NOT NULL from the column."
+            f"Column {self.column} of {self.table} is NOT NULL, and a row to be written has NULL there: {self.row}. "
+            "Nothing was written. Fill or filter such rows, or drop NOT NULL from the column."
         )
 
 
@@ -34,11 +36,13 @@ class LengthLimitError(DeltaError):
     column: str
     declared: str
     value: str
+    row: str
+    """JSON of some of the values that were given."""
 
     def explain(self) -> str:
         return (
             f"Column {self.column} of {self.table} is {self.declared}, and a row to be written has "
-            f"{self.value!r}. Nothing was written. Shorten the value, or widen the column."
+            f"{self.value!r}: {self.row}. Nothing was written. Shorten the value, or widen the column."
         )
 
 
@@ -151,11 +155,12 @@ class ExistingRowsViolateError(DeltaAnalysisError):
     """Some of them, as JSON."""
 
     def explain(self) -> str:
-        many = f"{self.num_rows} rows" if self.num_rows != 1 else "1 row"
-        return (
-            f"{many} of {self.table} violate the new {self.rule} ({self.expression}), among them "
-            f"{', '.join(self.rows)}. The rule was not added. Correct or delete these rows first."
-        )
+        rule = f"the new {self.rule} ({self.expression})"
+        rows = ", ".join(self.rows)
+        said = f"1 row of {self.table} violates {rule}: {rows}"
+        if self.num_rows != 1:
+            said = f"{self.num_rows:,} rows of {self.table} violate {rule}, among them {rows}"
+        return f"{said}. The rule was not added. Correct or delete these rows first."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -125,9 +125,9 @@ class SchemaMismatchError(DeltaAnalysisError):
         return "; ".join(extra + types)
 
     def way_out(self) -> str:
-        merge = 'Write with .option("mergeSchema", "true") to change the table along with it'
+        merge = 'Let the write change the table, by .option("mergeSchema", "true") or INSERT WITH SCHEMA EVOLUTION'
         if self.overwriting:
-            return f'{merge}, or with .option("overwriteSchema", "true") to replace its schema.'
+            return f'{merge}, replace its schema by .option("overwriteSchema", "true"), or drop or cast the columns.'
         return f"{merge}, or drop or cast the columns."
 
 
@@ -294,8 +294,9 @@ class ReservedColumnsError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return (
-            f"{self.table} keeps these columns for itself: {', '.join(self.columns)}. Rename or drop them, or, where "
-            "the change data feed reserves them, set 'delta.enableChangeDataFeed' = 'false'."
+            f"{self.table} cannot have these columns: {', '.join(self.columns)}. Such names are kept for columns that "
+            "statements add while they run, and for the change data feed. Rename or drop them, or, where it is the "
+            "feed that reserves them, set 'delta.enableChangeDataFeed' = 'false'."
         )
 
 

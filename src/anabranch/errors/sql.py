@@ -80,3 +80,30 @@ class InvalidColumnListError(DeltaAnalysisError, ValueError):
             f"Each row for {self.table} needs {len(self.columns)} columns ({', '.join(self.columns)}), and the query "
             f"gives {self.found}. Name the columns that the query gives: INSERT INTO table (a, b) …"
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RecursiveViewError(DeltaAnalysisError, ValueError):
+    """The query of a view reads the view itself."""
+
+    condition: ClassVar[str] = "RECURSIVE_VIEW"
+    sqlstate: ClassVar[str] = "42K0H"
+    view: str
+
+    def explain(self) -> str:
+        return (
+            f"The query of the view {self.view} reads that view itself, maybe through others. Give the new view "
+            "another name."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotCachedError(DeltaAnalysisError, ValueError):
+    """A table is to leave the cache that is not there."""
+
+    condition: ClassVar[str] = "UNCACHE_NOT_CACHED"
+    sqlstate: ClassVar[str] = "42P01"
+    table: str
+
+    def explain(self) -> str:
+        return f"{self.table} is not cached in this session by CACHE TABLE. Write UNCACHE TABLE IF EXISTS."

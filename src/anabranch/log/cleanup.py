@@ -1,38 +1,47 @@
-"""Which files of the log are no longer needed. See "Metadata Cleanup". Nothing is deleted here."""
+"""Which files of the log are no longer needed, and how they go. See "Metadata Cleanup"."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from anabranch.errors.log import CorruptCheckpointError
+from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.listing import CheckpointFiles, CommitFile, list_log
 from anabranch.log.time_travel import monotonic_times
 from anabranch.protocol.log_paths import LOG_DIRECTORY, LogFileKind, LogPath, parse_log_path
 from anabranch.storage.log_store import LogStore, StoredFile
 
-DAY_MS = 24 * 60 * 60 * 1000
+MINUTE_MS = 60 * 1000
+DAY_MS = 24 * 60 * MINUTE_MS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
     """What may go, and what every version that remains is rebuilt from."""
 
-    kept_checkpoint: int
-    """The version of the checkpoint that stands in for all that goes."""
+    checkpoint: CheckpointFiles
+    """It stands in for all that goes."""
     paths: tuple[str, ...]
     """Oldest version first, and of one version the commit last: cut short at any point, the log stays readable."""
 
+    @property
+    def kept_checkpoint(self) -> int:
+        """The version of that checkpoint, the oldest that can be rebuilt afterwards."""
+        return self.checkpoint.version
 
-def cutoff_ms(*, now_ms: int, retention_ms: int) -> int:
-    """Midnight UTC of the day up to which the log need not be kept."""
+
+def cutoff_ms(*, now_ms: int, retention_ms: int, granularity_ms: int = DAY_MS) -> int:
+    """The start of the day (UTC), or of the minute, up to which the log need not be kept."""
     past = now_ms - retention_ms
-    return past - past % DAY_MS
+    return past - past % granularity_ms
 
 
-def plan_cleanup(store: LogStore, *, upto: int, cutoff_ms: int) -> CleanupPlan | None:
+def plan_cleanup(store: LogStore, *, upto: int, cutoff_ms: int, protected_before: int = 0) -> CleanupPlan | None:
     """The log files that no version from `cutoff_ms` on needs, or None where there are none.
 
     `upto` is a version known to be there; nothing newer is looked at. The times of commits are those of
-    their files, made to ascend.
+    their files, made to ascend. Versions before `protected_before` go all at once or not at all: see
+    `delta.requireCheckpointProtectionBeforeVersion`.
     """
     listing = list_log(store, first=0, upto=upto)
     cutoff_version = _newest_before(listing.commits, cutoff_ms)
@@ -40,12 +49,34 @@ def plan_cleanup(store: LogStore, *, upto: int, cutoff_ms: int) -> CleanupPlan |
         return None
     kept = _newest_checkpoint(listing.checkpoints, cutoff_version)
     # Without its commit a checkpoint has no provenance, nor the in-commit timestamp of its version.
-    if kept is None or not any(commit.version == kept for commit in listing.commits):
+    if kept is None or not any(commit.version == kept.version for commit in listing.commits):
         return None
-    expired = sorted(_expired(store, kept), key=_order)
+    if kept.version < protected_before:
+        return None
+    expired = _expired(store, kept.version)
     if not expired:
         return None
-    return CleanupPlan(kept_checkpoint=kept, paths=tuple(file.path for _, file in expired))
+    protects = any(name.version < protected_before for name, _ in expired)
+    ordered = sorted(expired, key=_checkpoints_last if protects else _order)
+    return CleanupPlan(checkpoint=kept, paths=tuple(file.path for _, file in ordered))
+
+
+def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
+    """Do as planned, once the checkpoint that is kept has been read whole: nothing could replace it any more.
+
+    Stopped anywhere, it leaves a log whose kept versions read as before; planned again, it goes on. Raises
+    `CorruptCheckpointError`, `FileMissingError`, and then nothing is deleted; `StorageError`.
+    """
+    checkpoint = read_checkpoint(store, plan.checkpoint)
+    checkpoint.load_tombstones()
+    if checkpoint.load_stats is not None:
+        checkpoint.load_stats()
+    if checkpoint.protocol is None or checkpoint.metadata is None:
+        path = plan.checkpoint.files[0].path
+        reason = "it lacks the protocol or the metadata"
+        raise CorruptCheckpointError(table=store.root, version=plan.kept_checkpoint, path=path, reason=reason)
+    for expired in plan.paths:
+        store.delete(expired)
 
 
 def _newest_before(commits: tuple[CommitFile, ...], cutoff_ms: int) -> int | None:
@@ -54,8 +85,8 @@ def _newest_before(commits: tuple[CommitFile, ...], cutoff_ms: int) -> int | Non
     return max((time.version for time in times if time.timestamp_ms <= cutoff_ms), default=None)
 
 
-def _newest_checkpoint(checkpoints: tuple[CheckpointFiles, ...], version: int) -> int | None:
-    return max((one.version for one in checkpoints if one.version <= version), default=None)
+def _newest_checkpoint(checkpoints: tuple[CheckpointFiles, ...], version: int) -> CheckpointFiles | None:
+    return next((one for one in reversed(checkpoints) if one.version <= version), None)
 
 
 def _expired(store: LogStore, kept: int) -> list[tuple[LogPath, StoredFile]]:
@@ -69,6 +100,11 @@ def _expired(store: LogStore, kept: int) -> list[tuple[LogPath, StoredFile]]:
         if name.version < kept or name.kind is LogFileKind.COMPACTED:
             found.append((name, file))
     return found
+
+
+def _checkpoints_last(entry: tuple[LogPath, StoredFile]) -> tuple[bool, int, bool, str]:
+    """Commits that a reader may not understand are never there without the checkpoints that hide them."""
+    return entry[0].kind.is_checkpoint, *_order(entry)
 
 
 def _order(entry: tuple[LogPath, StoredFile]) -> tuple[int, bool, str]:

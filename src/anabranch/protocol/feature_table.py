@@ -166,7 +166,7 @@ _ROWS: Final[tuple[Feature, ...]] = (
     _writer("clustering", requires=("domainMetadata",)),
     _writer("allowColumnDefaults"),
     _writer("inCommitTimestamp", needed=_flag("delta.enableInCommitTimestamps")),
-    _writer("checkpointProtection", writable=False),
+    _writer("checkpointProtection"),
     _writer(
         "icebergCompatV1", writable=False, needed=_flag("delta.enableIcebergCompatV1"), requires=("columnMapping",)
     ),

@@ -84,6 +84,8 @@ def _check_versions(protocol: Protocol, table: str, access: Literal["read", "wri
         access == "write" and protocol.min_writer_version > WRITER_VERSION_MAX
     ):
         detail = _NEWER
+    elif min(protocol.min_reader_version, protocol.min_writer_version) < 0:
+        detail = "Versions of the protocol are counted from 1; the log is damaged."
     elif protocol.min_reader_version == READER_VERSION_MAX and protocol.reader_features is None:
         detail = "Reader version 3 must come with `readerFeatures`, and there are none; the log is damaged."
     elif access == "write":

@@ -137,6 +137,11 @@ class TableProperties:
         return cast("int | None", self.value("delta.setTransactionRetentionDuration"))
 
     @property
+    def checkpoint_protection_version(self) -> int:
+        """History before this version goes as a whole or stays; see `log.cleanup`."""
+        return cast("int", self.value("delta.requireCheckpointProtectionBeforeVersion"))
+
+    @property
     def drop_feature_retention_ms(self) -> int:
         return cast("int", self.value("delta.dropFeatureTruncateHistory.retentionDuration"))
 

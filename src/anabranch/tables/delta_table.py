@@ -187,9 +187,10 @@ class DeltaTable:
         alter_add_feature(self._handle, featureName)
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a table feature out of the protocol, where nothing uses it any more.
+        """Take a table feature out of the protocol, once what the table has of it is cleaned up.
 
-        Raises `FeatureDropError`, which says what has to be done first, and `FeatureNotSupportedByTableError`.
+        Raises `FeatureDropError`, which says what has to be done first; with `truncateHistory` `FeatureInHistoryError`,
+        which says from when on it works; and `FeatureNotSupportedByTableError`.
         """
         _check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:

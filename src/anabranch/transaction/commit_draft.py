@@ -9,6 +9,7 @@ from typing import TypeGuard
 from anabranch.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.properties import TableProperties
+from anabranch.transaction.checkpoint_protection import with_protection
 from anabranch.transaction.commit_timestamps import in_commit_timestamp, with_enablement
 from anabranch.transaction.head import Head
 from anabranch.transaction.invariants import check_invariants
@@ -44,7 +45,9 @@ def draft_commit(ours: ProposedCommit, head: Head, *, now_ms: int, engine_info: 
     protocol, metadata = check_invariants(ours, head)
     timestamp_ms = in_commit_timestamp(head, protocol=protocol, metadata=metadata, now_ms=now_ms)
     actions = tuple(
-        with_enablement(action, head, protocol=protocol, timestamp_ms=timestamp_ms)
+        with_protection(
+            with_enablement(action, head, protocol=protocol, timestamp_ms=timestamp_ms), head, protocol=protocol
+        )
         if isinstance(action, Metadata)
         else action
         for action in ours.actions

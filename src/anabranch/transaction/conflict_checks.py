@@ -7,6 +7,7 @@ from collections.abc import Callable
 from anabranch.errors.conflicts import (
     ConcurrentTransactionException,
     ConflictReason,
+    DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
 )
@@ -57,6 +58,7 @@ def description_conflict(race: Race) -> Conflict | None:
         or identity_columns(race)
         or metadata_domains(race)
         or application_ids(race)
+        or ruled_out(race)
     )
 
 
@@ -188,6 +190,23 @@ def application_ids(race: Race) -> Conflict | None:
                     if written
                     else "Two runs share one application id or checkpoint: stop one of them."
                 ),
+            )
+    return None
+
+
+def ruled_out(race: Race) -> Conflict | None:
+    """A winner did what ours is right only without."""
+    if race.ours.rules_out is None:
+        return None
+    for winner in race.winners:
+        where = race.ours.rules_out(winner.commit)
+        if where is not None:
+            return Conflict(
+                error=DeltaConcurrentModificationException,
+                winner=winner,
+                reason=ConflictReason.RULED_OUT,
+                where=where,
+                advice=RUN_AGAIN,
             )
     return None
 

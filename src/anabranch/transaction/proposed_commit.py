@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from pyroaring import BitMap64
 
+from anabranch.log.commits import Commit
 from anabranch.protocol.actions import (
     Action,
     AddCDCFile,
@@ -24,6 +25,9 @@ from anabranch.transaction.operation import Operation
 from anabranch.transaction.read_set import DescribeRows, FileKey, ReadSet
 from anabranch.transaction.reconciliation import Reconciliation
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+
+RulesOut = Callable[[Commit], str | None]
+"""What in a commit that landed first makes ours wrong, in words; None where nothing does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +71,9 @@ class ProposedCommit:
     """For a commit that changes no row: the parts that it may do without."""
     describe_rows: DescribeRows | None = None
     """Tells rows in conflict by their values."""
+    rules_out: RulesOut | None = None
+    """Asked of every winner, beside all other checks: for a commit that is right only as long as nobody does a
+    certain thing, such as using the feature that it drops."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"

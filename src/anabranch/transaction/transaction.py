@@ -17,7 +17,7 @@ from anabranch.transaction.application_progress import already_written
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.isolation import changes_no_row
 from anabranch.transaction.operation import Operation
-from anabranch.transaction.proposed_commit import Bin, ProposedCommit
+from anabranch.transaction.proposed_commit import Bin, ProposedCommit, RulesOut
 from anabranch.transaction.read_set import (
     WHOLE_TABLE,
     DescribeRows,
@@ -120,6 +120,7 @@ class Transaction:
         bins: Sequence[Bin] = (),
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
+        rules_out: RulesOut | None = None,
     ) -> ProposedCommit:
         """The commit that `actions` would make. `commitInfo`, row ids and timestamps are filled in later."""
         return ProposedCommit(
@@ -134,6 +135,7 @@ class Transaction:
             deleted_rows=deleted_rows or {},
             bins=tuple(bins),
             describe_rows=self.describe_rows,
+            rules_out=rules_out,
         )
 
     def commit(
@@ -143,17 +145,20 @@ class Transaction:
         deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
+        rules_out: RulesOut | None = None,
     ) -> CommittedVersion:
         """Land `actions` as the next version, behind whoever came first.
 
         `deleted_rows` names the rows that `actions` newly hide, by the files as they were read, None for all
         rows of a file: so they can be hidden behind winners that changed other rows of the same files. A file
         that is removed and not named is taken to be rewritten, and then no winner may have touched it.
+        `rules_out` is asked of every winner; what it answers is a conflict.
 
         Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
         `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
         """
-        landed = self._land(self.propose(actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags))
+        proposal = self.propose(actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags, rules_out=rules_out)
+        landed = self._land(proposal)
         assert landed is not None, "only bins can be left out"
         return landed
 

@@ -1,0 +1,95 @@
+"""Data files written again, so that none of them needs a feature any more: vectors purged, old types gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from anabranch.commands.bin_packing import pack
+from anabranch.commands.optimize import files_to_plan
+from anabranch.commands.optimize_plan import Plan
+from anabranch.commands.optimize_settings import OptimizeSettings
+from anabranch.commands.rearranging import Rearrangement, rearrange
+from anabranch.commands.rewritten_bins import compacted
+from anabranch.commands.stored_columns import has_other_types, read_schemas
+from anabranch.commands.table_access import TableHandle
+from anabranch.errors.alterations import FeatureDropError
+from anabranch.protocol.features import active
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask
+from anabranch.transaction.operation import Operation
+
+LOGGER = logging.getLogger(__name__)
+
+ChooseFiles = Callable[[Snapshot], FileMask]
+
+
+def rewrite_files(handle: TableHandle, choose: ChooseFiles, *, feature: str) -> None:
+    """Write the rows of these files into others, by commits that change no row, as REORG does.
+
+    Other writers never make it fail; of what they take away, or add, some may be left. Raises `FeatureDropError` for a
+    table with row tracking.
+    """
+    snapshot = handle.latest()
+    if not choose(snapshot).any():
+        return
+    check_rows_may_move(handle, snapshot, feature=feature)
+    settings = OptimizeSettings.of(handle.session, snapshot.properties)
+
+    def plan(newest: Snapshot) -> Plan:
+        files = files_to_plan(handle, newest, None)
+        bins = pack(
+            np.flatnonzero(choose(newest)),
+            sizes=files.sizes,
+            partitions=files.partitions,
+            bin_bytes_max=settings.max_file_bytes,
+            keep_single=True,
+        )
+        return Plan(files=files, bins=tuple(bins))
+
+    operation = Operation(name="REORG", parameters={"predicate": [], "applyPurge": True})
+    done = rearrange(
+        handle,
+        Rearrangement(
+            operation=operation,
+            plan=plan,
+            rewrite=lambda newest, made, each: compacted(handle, newest, made, each, target=settings.max_file_bytes),
+            settings=settings,
+        ),
+    )
+    LOGGER.info("%s: %d files written again to drop %s", handle.label, len(done.removes), feature)
+
+
+def check_rows_may_move(handle: TableHandle, snapshot: Snapshot, *, feature: str) -> None:
+    """Raises `FeatureDropError` where rows that go to other files would lose their ids."""
+    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
+        reason = (
+            "its data files must be written again, and rows would lose the ids that row tracking gave them. Drop "
+            "rowTracking first"
+        )
+        raise FeatureDropError(table=handle.label, feature=feature, reason=reason)
+
+
+def files_with_vectors(snapshot: Snapshot) -> FileMask:
+    """Those that have a deletion vector, be it one that hides no row."""
+    vectors = snapshot.files.columns("deletion_vector")["deletion_vector"]
+    return np.asarray(vectors.is_valid().to_numpy(), dtype=np.bool_)
+
+
+class FilesOfOldTypes:
+    """Tells files whose columns have other types than today's; each file is opened once."""
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._handle = handle
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def __call__(self, snapshot: Snapshot) -> FileMask:
+        """Those of `snapshot`."""
+        paths = snapshot.files.columns("path")["path"].to_pylist()
+        schema = snapshot.metadata.schema_string
+        unknown = [path for path in dict.fromkeys(paths) if (schema, path) not in self._known]
+        for path, stored in zip(unknown, read_schemas(self._handle, unknown), strict=True):
+            self._known[schema, path] = has_other_types(stored, snapshot.schema, snapshot.column_mapping_mode)
+        return np.array([self._known[schema, path] for path in paths], dtype=np.bool_)

@@ -1,0 +1,97 @@
+"""Races 75 and fault F58 from the side of who drops the feature: a commit that uses it is never stood behind."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from log_linter import lint
+from table_on_memory import Writer, add, created, features, metadata, remove, rival_of, with_properties
+
+from anabranch.errors.commits import InvalidCommitError
+from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException, MetadataChangedException
+from anabranch.log.commits import Commit
+from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.transaction.checkpoint_protection import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+
+BASE = ("appendOnly", "invariants")
+
+
+def uses_vectors(commit: Commit) -> str | None:
+    found = (action for action in commit.actions if isinstance(action, AddFile) and action.deletion_vector is not None)
+    return next((f"a vector of {action.path}" for action in found), None)
+
+
+def table() -> tuple[Writer, AddFile]:
+    file = add("a")
+    return created(file, protocol=features(*BASE, "deletionVectors")), file
+
+
+def test_a_new_vector_stops_the_drop() -> None:
+    first, file = table()
+    ours = first.begin("DROP FEATURE")
+    rival = rival_of(first)
+    rival.append(add("b"))
+    rival.commit([remove(file), add("a", vector="v")], name="DELETE")
+    with pytest.raises(DeltaConcurrentModificationException, match="a vector of a") as raised:
+        ours.commit([features(*BASE)], rules_out=uses_vectors)
+    assert (raised.value.reason, raised.value.version) == (ConflictReason.RULED_OUT, 2)
+    assert rival.table.snapshots.latest().protocol == features(*BASE, "deletionVectors")
+
+
+def test_commits_that_do_not_use_the_feature_are_stood_behind() -> None:
+    first, file = table()
+    ours = first.begin("DROP FEATURE")
+    rival = rival_of(first)
+    rival.append(add("b"))
+    rival.commit([remove(file), add("c")], name="UPDATE")
+    landed = ours.commit([features(*BASE)], rules_out=uses_vectors)
+    assert landed.version == 3
+    assert landed.snapshot.protocol.writer_features == sorted(BASE)
+    lint(first.store)
+
+
+def test_protection_ends_where_the_drop_lands() -> None:
+    """The bound is worked out with each attempt; a drop that lands later protects more."""
+    first, _ = table()
+    before = first.table.snapshots.latest().metadata
+    ours = first.begin("DROP FEATURE")
+    rival_of(first).append(add("b"))
+    bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
+    landed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], rules_out=uses_vectors)
+    assert landed.version == 2
+    assert landed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
+    again = rival_of(first).begin("SET TBLPROPERTIES")
+    kept = with_properties(landed.snapshot.metadata, targetFileSize="1mb")
+    assert again.commit([kept]).snapshot.properties.checkpoint_protection_version == 2
+
+
+def test_two_drops_at_once() -> None:
+    """The second begins anew, and then protects what the first left."""
+    first, _ = table()
+    before = first.table.snapshots.latest().metadata
+    bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
+    ours = first.begin("DROP FEATURE")
+    rival_of(first).commit([features(*BASE, CHECKPOINT_PROTECTION), bound], name="DROP FEATURE")
+    with pytest.raises(DeltaConcurrentModificationException):
+        ours.commit([features("appendOnly", "deletionVectors", CHECKPOINT_PROTECTION), bound])
+
+
+def test_a_change_of_properties_in_between_is_a_conflict() -> None:
+    first, _ = table()
+    before = first.table.snapshots.latest().metadata
+    ours = first.begin("DROP FEATURE")
+    rival_of(first).commit([with_properties(before, enableDeletionVectors="true")], name="SET TBLPROPERTIES")
+    with pytest.raises(MetadataChangedException):
+        ours.commit([features(*BASE), msgspec.structs.replace(metadata(), configuration={PROTECTED_BEFORE: "1"})])
+
+
+def test_tombstones_may_name_files_of_vectors_and_no_others() -> None:
+    first, _ = table()
+    name = "ab/deletion_vector_01234567-89ab-cdef-0123-456789abcdef.bin"
+    landed = first.commit([RemoveFile(path=name, deletion_timestamp=1, data_change=False)], name="Deletion Vector")
+    assert landed.snapshot.files.count == 1
+    assert landed.snapshot.tombstones()["path"].to_pylist() == [name]
+    lint(first.store)
+    for path in ("b", "deletion_vector_1.bin", f"{name}x"):
+        with pytest.raises(InvalidCommitError, match="not in version"):
+            first.commit([RemoveFile(path=path, deletion_timestamp=1, data_change=False)])
