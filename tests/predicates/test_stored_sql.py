@@ -41,6 +41,7 @@ SCHEMA = StructType(
         StructField("day", INT),
         StructField("order", INT),
         StructField("current_user", TEXT),
+        StructField("${env:PATH}", TEXT),
     ]
 )
 
@@ -92,6 +93,11 @@ ATTACKS = [
     "a + reflect/**/('a', 'b')",
     "reflect--\n('a', 'b')",
     "(reflect)('a')",
+    "b <> '${env:PATH}'",
+    'b <> "${system:user.home}"',
+    "b like r'${spark.master}'",
+    "`${env:PATH}` is null",
+    "b = '${a' and b = 'x}'",
     "if(true, reflect('a', 'b'), 1)",
     "transform(arr, x -> reflect('a', 'b'))",
     "cast(reflect('a', 'b') as int)",

@@ -256,6 +256,15 @@ def test_statistics_come_from_footers(spark: SparkSession, compiled: NativeEngin
     assert "noise" not in nulls
 
 
+def test_variants_are_not_shredded(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
+    """Shredding has a feature of its own, so that readers of other tables need not know it."""
+    frame = spark.range(3).select("id", F.parse_json(F.lit('{"a": 1}')).alias("v"))
+    [add] = Files(engine, tmp_path, frame.schema).write(frame.coalesce(1)).adds
+    columns = pq.ParquetFile(tmp_path / decode_path(add.path, table_root=str(tmp_path))).metadata.schema
+    assert {columns.column(i).path for i in range(len(columns.names))} == {"id", "v.metadata", "v.value"}
+    assert json.loads(add.stats or "")["maxValues"] == {"id": 2}
+
+
 def test_floats_with_nan_have_no_upper_bound(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
     """Footers leave NaN out of bounds or in, by version; a bound that leaves it out would skip rows."""
     frame = spark.sql("SELECT * FROM VALUES (double('nan'), 1.5D, 0.0D), (1.0D, 2.5D, -0.0D) AS t(x, y, z)")

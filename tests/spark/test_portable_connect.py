@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
         "../session/test_writing.py",
         "../session/test_sql_rows.py",
         "../tables/test_delta_table.py",
+        "../streaming/test_sink.py::test_a_batch_that_landed_is_not_written_again",
     ],
 )
 def test_the_same_over_connect(file: str) -> None:

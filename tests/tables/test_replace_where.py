@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.commands.delete import delete
+from anabranch.commands.replaced_rows import replaced_rows
 from anabranch.commands.statement import Prepared
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.update import update
 from anabranch.commands.write_options import SaveMode, WriteOptions
-from anabranch.commands.written_rows import replaced_rows
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,

@@ -137,7 +137,7 @@ def _verified(rows: DataFrame, outputs: OutputColumns, *, table: str) -> DataFra
     for field in outputs.given:
         value, given = F.col(quote(field.name)), F.col(outputs.at(field.name))
         wrong = F.col(outputs.at(mark_of(field.name))) & ~given.eqNullSafe(value)
-        told = F.to_json(F.struct(given.alias("given"), value.alias("computed")), {"ignoreNullFields": "false"})
+        told = F.to_json(F.struct(given.alias(field.name), value.alias("computed")), {"ignoreNullFields": "false"})
         facts = {"table": table, "column": quoted([field.name]), "expression": str(fill_of(field)[1])}
-        checked[field.name] = refuse_when(wrong, value, GeneratedColumnMismatchError, facts, shown=("row", told))
+        checked[field.name] = refuse_when(wrong, value, GeneratedColumnMismatchError, facts, shown={"row": told})
     return rows.withColumns(checked) if checked else rows

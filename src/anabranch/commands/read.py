@@ -18,6 +18,7 @@ from anabranch.deletion_vectors.reading import load_vector
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.schema.names import check_own_names
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.delta_session import DeltaSession
@@ -130,7 +131,8 @@ def snapshot_of(handle: TableHandle, travel: TimeTravel) -> Snapshot:
 def scan_request(
     handle: TableHandle, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
 ) -> ScanRequest:
-    """What an engine needs to read all live files of `snapshot`."""
+    """What an engine needs to read all live files of `snapshot`. Raises `ReservedColumnsError`."""
+    check_own_names(snapshot.schema, table=handle.label)
     store = handle.table.store
 
     def load(descriptor: DeletionVectorDescriptor) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
@@ -11,8 +12,8 @@ from anabranch.commands.clustering import clustering_columns
 from anabranch.commands.show_table import properties_of
 from anabranch.commands.table_access import TableHandle
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
-from anabranch.schema.char_varchar import DECLARED_TYPE
-from anabranch.schema.paths import quoted
+from anabranch.schema.char_varchar import length_limits
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quoted
 from anabranch.schema.visibility import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
@@ -72,8 +73,7 @@ def _constraints(snapshot: Snapshot) -> Iterator[str]:
 
 def _column(field: StructField) -> str:
     metadata = field.metadata
-    declared = metadata.get(DECLARED_TYPE)
-    parts = [quoted([field.name]), declared if isinstance(declared, str) else _type(field.dataType)]
+    parts = [quoted([field.name]), sql_type(field.dataType, _limits(field), (field.name,))]
     if not field.nullable and IDENTITY_START not in metadata:
         parts.append("NOT NULL")
     if GENERATION_EXPRESSION in metadata:
@@ -89,20 +89,27 @@ def _column(field: StructField) -> str:
     return " ".join(parts)
 
 
-def _type(kind: DataType) -> str:
+def sql_type(kind: DataType, limits: Mapping[FieldPath, str] = MappingProxyType({}), at: FieldPath = ()) -> str:
+    """The type as SQL, with the names of fields in quotes; `limits` are types of strings, by where they are."""
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(map(_field, kind.fields))}>"
+        return f"STRUCT<{', '.join(_field(field, limits, (*at, field.name)) for field in kind.fields)}>"
     if isinstance(kind, ArrayType):
-        return f"ARRAY<{_type(kind.elementType)}>"
+        return f"ARRAY<{sql_type(kind.elementType, limits, (*at, ELEMENT))}>"
     if isinstance(kind, MapType):
-        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
-    return kind.simpleString().upper()
+        key = sql_type(kind.keyType, limits, (*at, KEY))
+        return f"MAP<{key}, {sql_type(kind.valueType, limits, (*at, VALUE))}>"
+    return limits.get(at, kind.simpleString().upper())
 
 
-def _field(field: StructField) -> str:
+def _field(field: StructField, limits: Mapping[FieldPath, str], at: FieldPath) -> str:
     not_null = "" if field.nullable else " NOT NULL"
     comment = f" COMMENT {_string(field.metadata['comment'])}" if "comment" in field.metadata else ""
-    return f"{quoted([field.name])}: {_type(field.dataType)}{not_null}{comment}"
+    return f"{quoted([field.name])}: {sql_type(field.dataType, limits, at)}{not_null}{comment}"
+
+
+def _limits(field: StructField) -> dict[FieldPath, str]:
+    """The types of strings that were declared with a length."""
+    return {limit.path: limit.declared.upper() for limit in length_limits(StructType([field]))}
 
 
 def _string(text: str) -> str:

@@ -162,12 +162,14 @@ def understand(
 
 
 def with_row_counts(rows: Sequence[RowsOfFile], handle: TableHandle) -> list[RowsOfFile]:
-    """The same rows of files that all say how many rows they have.
+    """The same rows, of files that say how many rows they have wherever only some are meant.
 
     See "Deletion Vectors": a file with a vector must say so. What another writer left out is in the Parquet file.
     """
     return [
-        each if row_count(each.file.stats) is not None else dataclasses.replace(each, file=_counted(each.file, handle))
+        each
+        if each.positions is None or row_count(each.file.stats) is not None
+        else dataclasses.replace(each, file=_counted(each.file, handle))
         for each in rows
     ]
 

@@ -23,7 +23,10 @@ from anabranch.commands.statement import (
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows, understand
 from anabranch.commands.write_target import store_assignment
+from anabranch.errors.arguments import AssignmentError
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
+from anabranch.schema.identity import identity_columns
+from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions import ask_other_rows
 from anabranch.spark.conforming import conform
@@ -73,6 +76,10 @@ def _prepared(
     check_may_change_rows(handle, snapshot, "UPDATE")
     check_keeps_no_history_of_rows(handle, snapshot, "UPDATE")
     setting = assignments(given, snapshot.schema, table=handle.label, alias=alias)
+    for name in identity_columns(snapshot.schema, handle.label):
+        if setting.sets(name):
+            problem = "it is an identity column, whose values the table makes; rows keep theirs"
+            raise AssignmentError(table=handle.label, column=quoted([name]), problem=problem)
     asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
     operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
     transaction = handle.begin_at(operation, snapshot=snapshot)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.identity_marks import with_moved_marks
 from anabranch.commands.read import split_time_travel
+from anabranch.commands.replaced_rows import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget, existing_target, new_target
-from anabranch.commands.written_rows import NOTHING_REPLACED, replaced_rows, write_metrics, write_rows
+from anabranch.commands.written_rows import write_metrics, write_rows
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason, ProtocolChangedException
@@ -25,6 +27,7 @@ from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry
+from anabranch.spark.conditions import text_of
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
@@ -34,6 +37,7 @@ from anabranch.transaction.re_execution import Attempt
 from anabranch.transaction.transaction import Transaction
 
 FIRST = Attempt()
+_OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
 CREATION_RACES_MAX = 3
 """Times a first append starts over because somebody else created the table."""
 
@@ -111,7 +115,8 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
             if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
         except ConcurrentTransactionException as lost:
-            if lost.reason is not ConflictReason.ALREADY_WRITTEN:
+            # Nobody else runs a stream's batches but another run of the same checkpoint, which must come to light.
+            if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
                 raise
             return None
     return _write(handle, frame, options, api, handle.latest())
@@ -152,6 +157,8 @@ def _write_once(
         if transaction.has_written(app_id=app_id, version=version):
             return None
     target = _target(handle, frame, options, api, snapshot)
+    if options.reads_target:
+        transaction.record_whole_table()
     if reads_itself and snapshot is not None:
         _record_own_reads(handle, frame, snapshot, transaction)
     written = write_rows(handle, frame, target, options)
@@ -164,10 +171,13 @@ def _write_once(
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:
         actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+    metrics = write_metrics(written, replaced)
+    if api is WriteApi.STREAM:
+        metrics = _stream_metrics(metrics)
     return transaction.commit(
         actions,
         deleted_rows=replaced.deleted_rows,
-        metrics={**write_metrics(written, replaced), **attempt.metrics()},
+        metrics={**metrics, **attempt.metrics()},
         tags=attempt.tags(),
     )
 
@@ -194,8 +204,21 @@ def _target(
     return existing_target(handle, frame.schema, options, api, snapshot)
 
 
+def _stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
+    """What Delta tells of a batch of a stream, by the names that it uses there."""
+    removed = {"numRemovedFiles": metrics.get("numRemovedFiles", 0)}
+    return {"numAddedFiles": metrics["numFiles"], **removed} | {
+        name: metrics[name] for name in ("numOutputRows", "numOutputBytes")
+    }
+
+
 def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) -> Operation:
     parameters: dict[str, object] = {}
+    if api is WriteApi.STREAM:
+        assert options.application is not None
+        query_id, batch_id = options.application
+        parameters = {"outputMode": _OUTPUT_MODES[options.mode], "queryId": query_id, "epochId": str(batch_id)}
+        return Operation(name="STREAMING UPDATE", parameters=parameters, user_metadata=options.user_metadata)
     name = "WRITE"
     if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE):
         replaces = options.mode is SaveMode.OVERWRITE
@@ -206,7 +229,9 @@ def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) 
         parameters["mode"] = options.mode.delta_name
     parameters["partitionBy"] = list(options.partition_by)
     if options.replace_where is not None:
-        parameters["predicate"] = options.replace_where
+        parameters["predicate"] = text_of(options.replace_where)
+    if options.replaced is not None:
+        parameters.update(options.replaced.told)
     for key, value in (
         ("isDynamicPartitionOverwrite", options.dynamic_partition_overwrite and options.mode is SaveMode.OVERWRITE),
         ("canOverwriteSchema", options.overwrite_schema),

@@ -7,6 +7,8 @@ import enum
 from collections.abc import Mapping
 from typing import Protocol
 
+from pyspark.sql import Column
+
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 
 _SETTINGS = "spark.databricks.delta."
@@ -56,6 +58,17 @@ class Settings(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedRows:
+    """The rows of the table that a write replaces, by a condition that may ask for the rows written."""
+
+    condition: str
+    alias: str | None
+    """What the condition calls the table."""
+    told: Mapping[str, str]
+    """For the log: what the user said, by the name that Delta has for it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """How to write, whatever way the user said it."""
 
@@ -65,12 +78,16 @@ class WriteOptions:
     path: str | None = None
     merge_schema: bool = False
     overwrite_schema: bool = False
-    replace_where: str | None = None
+    replace_where: str | Column | None = None
+    """The condition on rows that the overwrite takes away."""
     check_replace_where: bool = True
     """Refuse rows that do not satisfy `replace_where`."""
+    replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None
     """Application id and version that make the write idempotent."""
+    reads_target: bool = False
+    """The rows depend on all rows of the table, which their frame does not tell: so it is with a batch of a stream."""
     user_metadata: str | None = None
     conflict_retries: str | None = None
     """How often the write may be executed again after a conflict, as it was given."""
@@ -125,11 +142,11 @@ class WriteOptions:
     def _check(self, given: Mapping[str, str]) -> None:
         if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
             problem = "replaceWhere goes with mode overwrite"
-            raise InvalidOptionError(option="replaceWhere", value=self.replace_where, problem=problem)
+            raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
         explicit_dynamic = given.get("partitionoverwritemode", "").lower() == "dynamic"
         if self.replace_where is not None and explicit_dynamic:
             problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
-            raise InvalidOptionError(option="replaceWhere", value=self.replace_where, problem=problem)
+            raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
         if self.replace_where is not None and self.overwrite_schema:
             problem = (
                 "the schema can only be overwritten together with all rows; leave replaceWhere or overwriteSchema out"

@@ -19,12 +19,13 @@ from anabranch.errors.optimize import (
     ZOrderTypeError,
     ZOrderWithoutStatisticsError,
 )
+from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest
-from anabranch.spark.table_identifiers import quote
+from anabranch.spark.table_identifiers import quote, split_identifier
 from anabranch.spark.zorder_keys import ZOrderColumn, has_order, zordered_frame
 from anabranch.transaction.hiding_rows import removal
 
@@ -104,7 +105,7 @@ def _fields_of(handle: TableHandle, snapshot: Snapshot, name: str) -> list[Struc
         return [whole]
     found: list[StructField] = []
     here: DataType = snapshot.schema
-    for part in name.replace("`", "").split("."):
+    for part in _parts(name):
         field = _field(here, part) if isinstance(here, StructType) else None
         if field is None:
             raise ZOrderColumnMissingError(table=handle.label, column=name, known=tuple(snapshot.schema.fieldNames()))
@@ -114,5 +115,12 @@ def _fields_of(handle: TableHandle, snapshot: Snapshot, name: str) -> list[Struc
 
 
 def _field(struct: StructType, name: str) -> StructField | None:
-    plain = name.strip("`").lower()
-    return next((field for field in struct.fields if field.name.lower() == plain), None)
+    return next((field for field in struct.fields if field.name.lower() == name.lower()), None)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The names on the way to a column, as SQL writes them; one that SQL could not have stands for itself."""
+    try:
+        return split_identifier(name)
+    except InvalidIdentifierError:
+        return (name,)

@@ -11,9 +11,9 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
@@ -21,7 +21,10 @@ from anabranch.commands.read import read_name, read_path, reads_delta_name
 from anabranch.commands.table_access import is_delta_name
 from anabranch.commands.write import insert_into, save, save_as_table
 from anabranch.commands.write_options import WriteOptions
+from anabranch.datasource import write_to
+from anabranch.datasource.callers import frame_of, means_delta, session_of
 from anabranch.datasource.recorded_calls import columns_of, note_calls, note_table, noted
+from anabranch.datasource.streams import refuse_load, refuse_table, start, to_table
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.session_identity import identity, is_connect
@@ -93,12 +96,16 @@ def _wrap(classes: _PySparkClasses) -> None:
     _replace(classes.writer, "saveAsTable", _save_as_table)
     _replace(classes.writer, "insertInto", _insert_into)
     _replace(classes.session, "table", _session_table)
-    for name in ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"):
-        _replace(classes.writer_v2, name, _refuse_write_to(name))
-    for name in ("load", "table"):
-        _replace(classes.stream_reader, name, _refuse_stream(f"readStream.{name}"))
-    for name in ("start", "toTable"):
-        _replace(classes.stream_writer, name, _refuse_stream(f"writeStream.{name}"))
+    _replace(classes.writer_v2, "create", write_to.create)
+    _replace(classes.writer_v2, "replace", write_to.replace)
+    _replace(classes.writer_v2, "createOrReplace", write_to.create_or_replace)
+    _replace(classes.writer_v2, "append", write_to.append)
+    _replace(classes.writer_v2, "overwrite", write_to.overwrite)
+    _replace(classes.writer_v2, "overwritePartitions", write_to.overwrite_partitions)
+    _replace(classes.stream_reader, "load", refuse_load)
+    _replace(classes.stream_reader, "table", refuse_table)
+    _replace(classes.stream_writer, "start", start)
+    _replace(classes.stream_writer, "toTable", to_table)
 
 
 def _replace(cls: type, name: str, replacement: Callable[..., Any]) -> None:
@@ -106,36 +113,21 @@ def _replace(cls: type, name: str, replacement: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_enabled(_session_of(self)):
+        if not is_enabled(session_of(self)):
             return original(self, *args, **kwargs)
         return replacement(original, self, *args, **kwargs)
 
     setattr(cls, name, call)
 
 
-def _session_of(instance: Any) -> SparkSession:
-    if type(instance).__name__ == "SparkSession":
-        return cast("SparkSession", instance)
-    # PySpark's classes differ in what they call it.
-    found = next(vars(instance)[name] for name in ("_spark", "_client", "_session") if name in vars(instance))
-    return cast("SparkSession", found)
-
-
-def _means_delta(instance: Any, format: str | None) -> bool:
-    source = format or noted(instance).format
-    if source is None:
-        source = _session_of(instance).conf.get("spark.sql.sources.default", "parquet")
-    return str(source).lower() == "delta"
-
-
 def _load(
     original: Callable[..., Any], self: Any, path: Any = None, format: Any = None, schema: Any = None, **options: Any
 ) -> Any:
-    if not _means_delta(self, format):
+    if not means_delta(self, format):
         return original(self, path, format, schema, **options)
     self.options(**options)
     told = noted(self)
-    session = DeltaSession.of(_session_of(self))
+    session = DeltaSession.of(session_of(self))
     target = path if path is not None else told.options.get("path")
     if not isinstance(target, str):
         problem = "a Delta table is read from exactly one path"
@@ -144,7 +136,7 @@ def _load(
 
 
 def _table(original: Callable[..., Any], self: Any, tableName: str) -> Any:
-    session = DeltaSession.of(_session_of(self))
+    session = DeltaSession.of(session_of(self))
     if not reads_delta_name(session, tableName):
         return original(self, tableName)
     return read_name(session, tableName, noted(self).options)
@@ -166,13 +158,13 @@ def _save(
     partitionBy: Any = None,
     **options: Any,
 ) -> Any:
-    if not _means_delta(self, format):
+    if not means_delta(self, format):
         return original(self, path, format, mode, partitionBy, **options)
     session, write = _options(self, mode, partitionBy, options)
     target = path if path is not None else write.path
     if not isinstance(target, str):
         raise InvalidOptionError(option="path", value=str(target), problem="save needs the path of the table")
-    save(session, _frame(self), target, write)
+    save(session, frame_of(self), target, write)
     return None
 
 
@@ -185,47 +177,22 @@ def _save_as_table(
     partitionBy: Any = None,
     **options: Any,
 ) -> Any:
-    session = DeltaSession.of(_session_of(self))
-    if not (_means_delta(self, format) or (noted(self).format is None and is_delta_name(session, name))):
+    session = DeltaSession.of(session_of(self))
+    if not (means_delta(self, format) or (noted(self).format is None and is_delta_name(session, name))):
         return original(self, name, format, mode, partitionBy, **options)
     session, write = _options(self, mode, partitionBy, options)
-    save_as_table(session, _frame(self), name, write)
+    save_as_table(session, frame_of(self), name, write)
     return None
 
 
 def _insert_into(original: Callable[..., Any], self: Any, tableName: str, overwrite: Any = None) -> Any:
-    session = DeltaSession.of(_session_of(self))
+    session = DeltaSession.of(session_of(self))
     if not is_delta_name(session, tableName):
         return original(self, tableName, overwrite)
     mode = None if overwrite is None else ("overwrite" if overwrite else "append")
     session, write = _options(self, mode, None, {}, default_mode="append")
-    insert_into(session, _frame(self), tableName, write)
+    insert_into(session, frame_of(self), tableName, write)
     return None
-
-
-def _refuse_write_to(name: str) -> Callable[..., Any]:
-    """`writeTo` on a Delta table, which it would otherwise bypass."""
-
-    def refuse(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-        told = noted(self)
-        known = told.table is not None and is_delta_name(DeltaSession.of(_session_of(self)), told.table)
-        if not (known or str(told.format).lower() == "delta"):
-            return original(self, *args, **kwargs)
-        instead = 'Use df.write.format("delta").saveAsTable or insertInto.'
-        raise UnsupportedOperationError(operation=f"writeTo(…).{name} on a Delta table", instead=instead)
-
-    return refuse
-
-
-def _refuse_stream(call: str) -> Callable[..., Any]:
-    """Streams over Delta tables, which a plain data source of that name would not do right."""
-
-    def refuse(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-        if str(kwargs.get("format") or noted(self).format).lower() == "delta":
-            raise UnsupportedOperationError(operation=f"{call} with format delta")
-        return original(self, *args, **kwargs)
-
-    return refuse
 
 
 def _options(
@@ -235,11 +202,8 @@ def _options(
     told = noted(writer)
     if told.bucketed:
         raise UnsupportedOperationError(operation="bucketBy on a Delta table", instead="Use partitionBy.")
-    session = DeltaSession.of(_session_of(writer))
-    if partition_by is not None:
-        columns = columns_of(tuple(partition_by) if isinstance(partition_by, (list, tuple)) else (partition_by,))
-    else:
-        columns = told.partition_by
+    session = DeltaSession.of(session_of(writer))
+    columns = told.partition_by if partition_by is None else columns_of((partition_by,))
     return session, WriteOptions.parse(
         told.options,
         mode=told.mode or default_mode,
@@ -247,11 +211,3 @@ def _options(
         cluster_by=told.cluster_by,
         settings=session,
     )
-
-
-def _frame(writer: Any) -> DataFrame:
-    if isinstance(writer, DataFrameWriter):
-        return writer._df
-    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame  # noqa: PLC0415
-
-    return ConnectFrame(writer._df, writer._spark)

@@ -27,6 +27,11 @@ class Noted:
     bucketed: bool = False
     table: str | None = None
     """Of `writeTo`."""
+    properties: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of the table that `writeTo` makes."""
+    output_mode: str | None = None
+    query_name: str | None = None
+    trigger: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def set_option(self, key: str, value: Any) -> None:
         if value is None:
@@ -112,8 +117,36 @@ def _note_cluster_by(state: Noted, *cols: Any) -> None:
     state.cluster_by = columns_of(cols)
 
 
+def _note_partitioned_by(state: Noted, col: Any, *cols: Any) -> None:
+    state.partition_by = (col, *cols)
+
+
+def _note_table_property(state: Noted, property: str, value: str) -> None:
+    state.properties[property] = value
+
+
 def _note_bucket_by(state: Noted, *_: Any, **__: Any) -> None:
     state.bucketed = True
+
+
+def _note_output_mode(state: Noted, outputMode: str) -> None:
+    state.output_mode = outputMode
+
+
+def _note_query_name(state: Noted, queryName: str) -> None:
+    state.query_name = queryName
+
+
+def _note_trigger(state: Noted, **when: Any) -> None:
+    state.trigger = {name: value for name, value in when.items() if value is not None}
+
+
+def _note_foreach(state: Noted, *_: Any, **__: Any) -> None:
+    state.format = "foreach"
+
+
+def _note_foreach_batch(state: Noted, *_: Any, **__: Any) -> None:
+    state.format = "foreachBatch"
 
 
 _NOTES: dict[str, Callable[..., None]] = {
@@ -126,4 +159,11 @@ _NOTES: dict[str, Callable[..., None]] = {
     "partitionBy": _note_partition_by,
     "clusterBy": _note_cluster_by,
     "bucketBy": _note_bucket_by,
+    "partitionedBy": _note_partitioned_by,
+    "tableProperty": _note_table_property,
+    "outputMode": _note_output_mode,
+    "queryName": _note_query_name,
+    "trigger": _note_trigger,
+    "foreach": _note_foreach,
+    "foreachBatch": _note_foreach_batch,
 }

@@ -13,6 +13,9 @@ from anabranch.schema.paths import FieldPath, fold, quoted, walk
 INVALID_CHARACTERS = " ,;{}()\n\t="
 """What Parquet files do not take in a name; with column mapping files never see it."""
 
+OWN_PREFIX = "__anabranch_"
+"""Begins the names of columns that statements put beside those of the table while they run."""
+
 CHANGE_DATA_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -29,6 +32,7 @@ def check_names(
     `reserved` are further top-level names in use by the table itself, such as its columns for row ids.
     """
     check_duplicates(schema, where="the schema", table=table)
+    check_own_names(schema, table=table)
     if not mode.maps:
         check_characters(schema, table=table)
     check_reserved(schema, [*reserved, *(CHANGE_DATA_COLUMNS if change_data_feed else ())], table=table)
@@ -48,14 +52,26 @@ def check_duplicates(schema: StructType, *, where: str, table: str) -> None:
 
 def check_characters(schema: StructType, *, table: str) -> None:
     """Refuse names, nested ones too, that Parquet files do not take."""
-    invalid = tuple(quoted(path) for path, field in walk(schema) if set(field.name) & set(INVALID_CHARACTERS))
+    invalid = invalid_names(schema)
     if invalid:
         raise InvalidColumnNamesError(table=table, columns=invalid)
+
+
+def invalid_names(schema: StructType) -> tuple[str, ...]:
+    """Columns, nested ones too, whose names Parquet files do not take."""
+    return tuple(quoted(path) for path, field in walk(schema) if set(field.name) & set(INVALID_CHARACTERS))
 
 
 def check_reserved(schema: StructType, reserved: Iterable[str], *, table: str) -> None:
     """Refuse top-level columns that would hide columns of the table's own."""
     taken = {fold(name) for name in reserved}
     found = tuple(name for name in schema.fieldNames() if fold(name) in taken)
+    if found:
+        raise ReservedColumnsError(table=table, columns=found)
+
+
+def check_own_names(schema: StructType, *, table: str) -> None:
+    """Refuse top-level columns that statements would take for columns of their own."""
+    found = tuple(name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX))
     if found:
         raise ReservedColumnsError(table=table, columns=found)

@@ -16,6 +16,22 @@ PROVIDER = "delta"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StoredView:
+    """A view's query, and what was known about it when the view was made."""
+
+    text: str
+    namespace: tuple[str, ...]
+    """The catalog and schema that names without one belong to."""
+    output: tuple[str, ...] | None
+    """Names of the columns that the query gave; None where that was not kept."""
+    schema: StructType
+    """Of the view: with the names, types and comments that it was made with."""
+    evolves: bool = False
+    """The view has the query's columns, whatever they are by now."""
+    sees_temporary_views: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
     """A table or view as the catalog has it."""
 
@@ -26,6 +42,8 @@ class CatalogEntry:
     location: str | None
     is_managed: bool
     """The folder goes when the table is dropped."""
+    view: StoredView | None = None
+    """Of a view."""
 
     @property
     def is_delta(self) -> bool:
@@ -46,6 +64,9 @@ class SessionCatalog(Protocol):
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
         """Make the name known; an entry of that name is replaced by this one."""
+
+    def set_view_text(self, name: NameIdentifier, text: str) -> None:
+        """Give the view of that name, as schema and view, another query. Its columns stay."""
 
 
 def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.spark.catalog import PROVIDER, CatalogEntry, qualify
+from anabranch.spark.catalog import PROVIDER, CatalogEntry, StoredView, qualify
 from anabranch.spark.table_identifiers import NameIdentifier
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
@@ -40,6 +41,7 @@ class ClassicCatalog:
             provider=provider.get().lower() if provider.isDefined() else None,
             location=self._plain_path(location.get()) if location.isDefined() else None,
             is_managed=table.tableType().name() == "MANAGED",
+            view=_stored_view(table) if table.tableType().name() == "VIEW" else None,
         )
 
     def is_temporary_view(self, name: NameIdentifier) -> bool:
@@ -60,6 +62,15 @@ class ClassicCatalog:
             catalog.alterTable(table)
         else:
             catalog.createTable(table, True, False)
+
+    def set_view_text(self, name: NameIdentifier, text: str) -> None:
+        catalog = self._catalog()
+        table = catalog.getTableMetadata(self._identifier(name))
+        written = self._jvm.scala.Option.apply(text)
+        changes = {"viewText": written, "viewOriginalText": written}
+        fields = [table.productElementName(place) for place in range(table.productArity())]
+        values = [changes.get(field, table.productElement(place)) for place, field in enumerate(fields)]
+        catalog.alterTable(table.copy(*values))
 
     def _table(
         self, identifier: Any, entry: CatalogEntry, schema: StructType, partition_columns: tuple[str, ...]
@@ -102,3 +113,18 @@ class ClassicCatalog:
     def _plain_path(self, uri: Any) -> str:
         """A catalog's URI, decoded, as Hadoop writes paths."""
         return str(self._jvm.org.apache.hadoop.fs.Path(uri).toString())
+
+
+def _stored_view(table: Any) -> StoredView | None:
+    text, namespace, output = table.viewText(), table.viewCatalogAndNamespace(), table.viewQueryColumnNames()
+    if not text.isDefined():
+        return None
+    names = tuple(str(output.apply(place)) for place in range(output.length()))
+    mode = table.properties().get("view.schemaMode")
+    return StoredView(
+        text=text.get(),
+        namespace=tuple(str(namespace.apply(place)) for place in range(namespace.length())) or (table.database(),),
+        output=names or None,
+        schema=StructType.fromJson(json.loads(table.schema().json())),
+        evolves=mode.isDefined() and mode.get() == "EVOLUTION",
+    )

@@ -61,7 +61,7 @@ def understood(
     """
     names = PhysicalNames(schema, column_mapping)
     asked: Column | str = condition
-    text = str(condition) if isinstance(condition, str) else column_text(condition)
+    text = text_of(condition)
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     words = None
     if isinstance(condition, str):
@@ -175,6 +175,6 @@ def tells_the_time(expression: Any) -> bool:
     return any(f'expressions.{name}"' in nodes for name in _TIME_CLASSES)
 
 
-def column_text(column: Column) -> str:
-    """The expression, as PySpark shows it to people."""
-    return str(column).removeprefix("Column<'").removesuffix("'>")
+def text_of(condition: Column | str) -> str:
+    """For people: as it was written, or as PySpark shows it."""
+    return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")

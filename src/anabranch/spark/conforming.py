@@ -17,7 +17,7 @@ from anabranch.schema.identity import identity_of
 from anabranch.schema.paths import ELEMENT, FieldPath, quoted
 from anabranch.spark.identity_values import identity_value, numbered
 from anabranch.spark.row_checks import refuse_when
-from anabranch.spark.row_rules import checked, default_value, with_generated_columns
+from anabranch.spark.row_rules import COLUMNS_SHOWN_MAX, TELLING, checked, default_value, with_generated_columns
 from anabranch.spark.table_identifiers import quote
 
 _NESTED = (StructType, ArrayType, MapType)
@@ -38,11 +38,12 @@ def conform(frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str
     if plan.generates_identity:
         source = numbered(source)
     columns = []
+    row = _as_given(source.columns, types)
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
         value = _value(column, source.columns, types, plan.casting, table)
-        value = _within_limits(value, column, plan.length_limits, table)
+        value = _within_limits(value, column, plan.length_limits, row, table)
         columns.append(value.alias(column.target.name))
     columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
     return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
@@ -100,7 +101,7 @@ def _cast(
     if casting is Casting.LEGACY:
         return tried
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
-    return refuse_when(column.isNotNull() & tried.isNull(), tried, CastOverflowError, facts, shown=("value", column))
+    return refuse_when(column.isNotNull() & tried.isNull(), tried, CastOverflowError, facts, shown={"value": column})
 
 
 def _rebuilt_struct(
@@ -140,14 +141,20 @@ def _rebuilt_map(
     return F.map_from_entries(F.transform(F.map_entries(column), entry))
 
 
-def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], table: str) -> Column:
+def _as_given(names: Sequence[str], types: Sequence[DataType]) -> Column:
+    """What tells a row to a person, as JSON."""
+    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
+    return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
+
+
+def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], row: Column, table: str) -> Column:
     for limit in limits:
         if limit.path[0] == plan.target.name:
-            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, table))
+            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, row, table))
     return value
 
 
-def _limiter(limit: LengthLimit, table: str) -> Callable[[Column], Column]:
+def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], Column]:
     """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
     facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
 
@@ -155,7 +162,7 @@ def _limiter(limit: LengthLimit, table: str) -> Callable[[Column], Column]:
         cut = F.when(F.char_length(text) > limit.length, F.substring(text, 1, limit.length)).otherwise(text)
         fitted = F.rpad(cut, limit.length, " ") if limit.padded else cut
         too_long = F.char_length(F.rtrim(text)) > limit.length
-        return refuse_when(too_long, fitted, LengthLimitError, facts, shown=("value", text))
+        return refuse_when(too_long, fitted, LengthLimitError, facts, shown={"value": text, "row": row})
 
     return limited
 

@@ -23,7 +23,7 @@ from anabranch.schema.paths import fold
 from anabranch.schema.visibility import visible_schema
 from anabranch.spark.condition_plan import column_condition
 from anabranch.spark.condition_text import TextCondition, stop_clock, text_condition
-from anabranch.spark.conditions import ask_other_rows, column_text, passed_filters, stand_in, tells_the_time
+from anabranch.spark.conditions import ask_other_rows, passed_filters, stand_in, tells_the_time, text_of
 from anabranch.spark.native.jvm_classes import JvmClasses
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.session_identity import is_connect
@@ -119,7 +119,7 @@ class JoinScope:
         `AnalysisException` for a condition that makes no sense in its scope.
         """
         asked = self.at_one_time(condition)
-        text = condition if isinstance(condition, str) else column_text(condition)
+        text = text_of(condition)
         facts = {"table": self._table, "clause": clause, "expression": text}
         filtered = self.frame(scope).where(asked)
         if is_connect(self._spark):

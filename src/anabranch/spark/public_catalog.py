@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
-from anabranch.spark.catalog import PROVIDER, SESSION_CATALOG, CatalogEntry, qualify
-from anabranch.spark.table_identifiers import NameIdentifier, quote
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.spark.catalog import PROVIDER, SESSION_CATALOG, CatalogEntry, StoredView, qualify
+from anabranch.spark.table_identifiers import NameIdentifier, quote, split_identifier
 
 _GLOB = re.compile(r"([*|\[\]])")
 
@@ -34,6 +36,7 @@ class PublicCatalog:
             provider=information.get("Provider", "").lower() or None,
             location=unquote(location) if location else None,
             is_managed=information.get("Type") == "MANAGED",
+            view=self._stored_view(qualified) if information.get("Type") == "VIEW" else None,
         )
 
     def is_temporary_view(self, name: NameIdentifier) -> bool:
@@ -59,6 +62,33 @@ class PublicCatalog:
         own_sql = getattr(type(self._spark).sql, "__wrapped__", type(self._spark).sql)
         own_sql(self._spark, f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
 
+    def set_view_text(self, name: NameIdentifier, text: str) -> None:
+        del text
+        operation = f"The view {name} over a Delta table that has no name, or over an older version, on Spark Connect"
+        raise UnsupportedOperationError(operation=operation, instead="Use CREATE TEMP VIEW.")
+
+    def _stored_view(self, name: NameIdentifier) -> StoredView | None:
+        # Spark's own `sql`: that of an enabled session would ask here again what the name stands for.
+        own_sql = getattr(type(self._spark).sql, "__wrapped__", type(self._spark).sql)
+        row = own_sql(self._spark, f"DESCRIBE TABLE EXTENDED {SESSION_CATALOG}.{name.quoted} AS JSON").first()
+        told = json.loads("{}" if row is None else row[0])
+        if "view_text" not in told:
+            return None
+        # The rows of a view that reads Delta tables are out of Spark's sight; its columns are not.
+        columns = own_sql(self._spark, f"DESCRIBE TABLE {SESSION_CATALOG}.{name.quoted}").collect()
+        fields = [
+            StructField(row.col_name, _type_of(row.data_type), metadata={"comment": row.comment} if row.comment else {})
+            for row in columns
+        ]
+        output = told.get("view_query_output_columns")
+        return StoredView(
+            text=told["view_text"],
+            namespace=split_identifier(told.get("view_catalog_and_namespace") or quote(name.parts[0])),
+            output=tuple(output) if output else None,
+            schema=StructType(fields),
+            evolves=told.get("view_schema_mode") == "EVOLUTION",
+        )
+
     def _information(self, name: NameIdentifier) -> dict[str, str] | None:
         schema, table = name.parts
         pattern = _literal(_GLOB.sub(r"\\\1", table))
@@ -73,7 +103,14 @@ class PublicCatalog:
         return None
 
 
+def _type_of(ddl: str) -> DataType:
+    kind = StructType.fromDDL(f"c {ddl}")
+    assert isinstance(kind, StructType)
+    return kind.fields[0].dataType
+
+
 def _literal(text: str) -> str:
     """A SQL string that means exactly `text`."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    # Spark would put a variable where `${` stands, also in quotes.
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
     return f"'{escaped}'"

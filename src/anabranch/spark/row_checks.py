@@ -44,7 +44,6 @@ _CHECKS: dict[str, type[DeltaError]] = {
     )
 }
 _MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
-_END = ":anabranch-end"
 VALUE_LENGTH_MAX = 500
 
 
@@ -54,18 +53,21 @@ def refuse_when(
     error: type[DeltaError],
     facts: Mapping[str, str | Sequence[str]],
     *,
-    shown: tuple[str, Column] | None = None,
+    shown: Mapping[str, Column] | None = None,
 ) -> Column:
     """`value`, unless `violated` is true in a row: then the job fails with `error` of these facts.
 
-    `shown` is a further fact, which takes its value from the row.
+    `shown` are further facts, which take their values from the row.
     """
     assert error.__name__ in _CHECKS
-    name, sample = shown if shown is not None else ("", F.lit(""))
-    head = f"anabranch-check:{error.__name__}:{json.dumps({**facts, '': name})}:"
-    text = F.coalesce(F.substring(sample.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
-    message = F.concat(F.lit(head), text, F.lit(_END))
+    head = f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
+    values = [_cut(sample).alias(name) for name, sample in (shown or {}).items()]
+    message = F.concat(F.lit(head), F.to_json(F.struct(*values)) if values else F.lit("{}"))
     return F.when(violated, F.raise_error(message)).otherwise(value)
+
+
+def _cut(value: Column) -> Column:
+    return F.coalesce(F.substring(value.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
 
 
 @contextlib.contextmanager
@@ -84,15 +86,17 @@ def typed_violations() -> Iterator[None]:
 
 def _violation(failure: BaseException) -> DeltaError | None:
     text = _text_of(failure)
-    match = _MARK.search(text)
-    if match is None or match[1] not in _CHECKS:
-        return None
-    facts, end = json.JSONDecoder().raw_decode(text, match.end())
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
-    shown = fields.pop("")
-    if shown:
-        fields[shown] = text[end + 1 :].partition(_END)[0]
-    return _CHECKS[match[1]](**fields)
+    for match in _MARK.finditer(text):
+        try:
+            facts, end = json.JSONDecoder().raw_decode(text, match.end())
+            shown, _ = json.JSONDecoder().raw_decode(text, end + 1)
+        except ValueError:
+            # Spark may quote the expression that made the message, too.
+            continue
+        told: dict[str, Any] = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+        if match[1] in _CHECKS:
+            return _CHECKS[match[1]](**told, **shown)
+    return None
 
 
 def _text_of(failure: BaseException) -> str:

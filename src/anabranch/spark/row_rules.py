@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from anabranch.errors.constraints import (
     CheckConstraintViolationError,
@@ -24,6 +33,9 @@ from anabranch.spark.stored_expressions import NO_COLUMNS, stored_column, to_col
 from anabranch.spark.table_identifiers import quote
 
 EXPRESSION_SHOWN_MAX = 500
+COLUMNS_SHOWN_MAX = 8
+"""Of a row that is shown so that a person finds it."""
+TELLING = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
 def default_value(plan: ColumnPlan, *, table: str) -> Column:
@@ -80,7 +92,7 @@ def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
             values[column.target.name] = _as_generated(values[column.target.name], column, plan, table)
     for path in reversed(plan.not_null_paths):
         if path[0] in values:
-            values[path[0]] = _not_null(values[path[0]], path, table)
+            values[path[0]] = _not_null(values[path[0]], path, _sample(_telling(path, plan), plan), table)
     if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
         return rows
     return rows.select(*(value.alias(name) for name, value in values.items()))
@@ -90,11 +102,18 @@ def _given_generated(plan: WritePlan) -> bool:
     return any(column.expression is not None and column.source is not None for column in plan.columns)
 
 
-def _not_null(value: Column, path: FieldPath, table: str) -> Column:
+def _telling(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
+    """The column at fault and others, by whose values a person finds the row; not all, since there may be thousands."""
+    simple = [column.target for column in plan.columns if isinstance(column.target.dataType, TELLING)]
+    return [path, *((field.name,) for field in simple[:COLUMNS_SHOWN_MAX])]
+
+
+def _not_null(value: Column, path: FieldPath, sample: Column, table: str) -> Column:
     field = F.col(quote(path[0]))
     for name in path[1:]:
         field = field.getField(name)
-    return refuse_when(field.isNull(), value, NotNullViolationError, {"table": table, "column": quoted(path)})
+    facts = {"table": table, "column": quoted(path)}
+    return refuse_when(field.isNull(), value, NotNullViolationError, facts, shown={"row": sample})
 
 
 def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:
@@ -106,7 +125,7 @@ def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str
     same = F.col(quote(name)).eqNullSafe(to_column(expression).cast(column.target.dataType))
     facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
     sample = _sample(((name,), *expression.columns), plan)
-    return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown=("row", sample))
+    return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown={"row": sample})
 
 
 def _satisfying(value: Column, rule: RowRule, plan: WritePlan, table: str) -> Column:
@@ -119,7 +138,7 @@ def _satisfying(value: Column, rule: RowRule, plan: WritePlan, table: str) -> Co
         "columns": [quoted(path) for path in expression.columns],
     }
     sample = _sample(expression.columns, plan)
-    return refuse_when(violated, value, CheckConstraintViolationError, facts, shown=("row", sample))
+    return refuse_when(violated, value, CheckConstraintViolationError, facts, shown={"row": sample})
 
 
 def _base_columns(plan: WritePlan) -> StructType:

@@ -78,4 +78,4 @@ def _stands_where_due(request: RewriteRequest, order: tuple[int, ...], frame: Da
     start = F.get(F.split(F.lit(starts), ",").cast("array<bigint>"), frame[FILE_ID_COLUMN])
     astray = F.monotonically_increasing_id() != start + row_index(frame)
     facts = {"table": request.scan.table_root, "problem": "a row came that was due elsewhere"}
-    return refuse_when(astray, F.lit(True), RowOrderError, facts, shown=("file", frame[FILE_ID_COLUMN]))
+    return refuse_when(astray, F.lit(True), RowOrderError, facts, shown={"file": frame[FILE_ID_COLUMN]})

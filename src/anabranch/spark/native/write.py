@@ -33,6 +33,8 @@ _WRITER_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Readers of a table without the feature variantShredding need not know shredded variants.
+    "spark.sql.variant.inferShreddingSchema": "false",
     # The manifest of the one batch then has its plain name.
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
 }

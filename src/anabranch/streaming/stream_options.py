@@ -1,0 +1,88 @@
+"""What a stream into a table was told, read once and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+
+from anabranch.commands.write_options import Settings, WriteOptions
+from anabranch.errors.arguments import InvalidOptionError
+
+CHECKPOINTS_SETTING = "spark.sql.streaming.checkpointLocation"
+"""A folder for the checkpoints of all queries, each under its name."""
+_CHECKPOINT = "checkpointLocation"
+_MODES = {"append": "append", "complete": "overwrite"}
+_TRIGGERS = ("continuous", "realTime")
+_NUMBERED = "a stream numbers its batches itself, by the id of its query"
+_WHOLE = "a stream adds rows, or replaces them all; to replace some, use foreachBatch and df.write"
+_NOT_FOR_STREAMS = {
+    "replaceWhere": _WHOLE,
+    "partitionOverwriteMode": _WHOLE,
+    "txnAppId": _NUMBERED,
+    "txnVersion": _NUMBERED,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How to write the batches of a query, and where Spark keeps the query's progress."""
+
+    write: WriteOptions
+    """For each batch: mode OVERWRITE is output mode `complete`."""
+    output_mode: str
+    checkpoint: str
+    query_name: str | None
+    trigger: Mapping[str, object]
+
+    @classmethod
+    def parse(
+        cls,
+        options: Mapping[str, str],
+        *,
+        output_mode: str | None,
+        partition_by: tuple[str, ...],
+        cluster_by: tuple[str, ...],
+        query_name: str | None,
+        trigger: Mapping[str, object],
+        settings: Settings,
+    ) -> StreamOptions:
+        """From what a `DataStreamWriter` was told. Raises `InvalidOptionError`."""
+        mode = (output_mode or "append").lower()
+        if mode not in _MODES:
+            problem = "a stream into a Delta table has output mode append or complete; for updates use foreachBatch"
+            raise InvalidOptionError(option="outputMode", value=str(output_mode), problem=problem)
+        given = {key.lower(): value for key, value in options.items()}
+        for name, problem in _NOT_FOR_STREAMS.items():
+            if name.lower() in given:
+                raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+        for name in _TRIGGERS:
+            if name in trigger:
+                problem = "a Delta table is written in batches; use processingTime or availableNow"
+                raise InvalidOptionError(option="trigger", value=f"{name}={trigger[name]}", problem=problem)
+        write = WriteOptions.parse(
+            options, mode=_MODES[mode], partition_by=partition_by, cluster_by=cluster_by, settings=settings
+        )
+        return cls(
+            # The session may be set to overwrite partitions, and complete mode still replaces all rows.
+            write=dataclasses.replace(write, dynamic_partition_overwrite=False, application=None),
+            output_mode=mode,
+            checkpoint=_checkpoint(given, query_name, settings),
+            query_name=query_name,
+            trigger=trigger,
+        )
+
+
+def _checkpoint(given: Mapping[str, str], query_name: str | None, settings: Settings) -> str:
+    """Where Spark would put it, too."""
+    location = given.get(_CHECKPOINT.lower())
+    if location:
+        return location
+    root = settings.setting(CHECKPOINTS_SETTING)
+    if not root:
+        problem = (
+            "a stream into a Delta table needs a folder of its own, in which Spark notes how far it has come; "
+            f"give one, or set {CHECKPOINTS_SETTING}"
+        )
+        raise InvalidOptionError(option=_CHECKPOINT, value="", problem=problem)
+    return f"{root.rstrip('/')}/{query_name or uuid.uuid4()}"
