@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -34,6 +35,9 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 SQL_TESTS = Path(__file__).parents[1] / "tests" / "session"
 """Each test that `statement` marks shows one form of a statement, and its docstring says what that does."""
 
+FEATURE_TABLES = Path(__file__).parents[1] / "tests" / "interop" / "feature_tables.py"
+"""The tables that tests exchange with other programs, and what those refuse."""
+
 NOT_HERE = "Not in this version"
 """How the docstring of a method begins that refuses by name."""
 
@@ -51,6 +55,7 @@ ACTED_ON = {
     "delta.dataSkippingStatsColumns",
     "delta.dataSkippingStringPrefixLength",
     "delta.deletedFileRetentionDuration",
+    "delta.dropFeatureTruncateHistory.retentionDuration",
     "delta.enableInCommitTimestamps",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
@@ -63,6 +68,7 @@ ACTED_ON = {
     "delta.parquet.compression.codec",
     "delta.randomPrefixLength",
     "delta.randomizeFilePrefixes",
+    "delta.requireCheckpointProtectionBeforeVersion",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTrackingSuspended",
@@ -201,6 +207,34 @@ def feature_rows() -> str:
     return _table(("Feature", "Concerns", "Read", "Written"), rows)
 
 
+def exchanged_features() -> str:
+    """What other programs make of tables with each feature, as the tests have it."""
+    tables = _module_at(FEATURE_TABLES)
+    uses = [
+        ("delta-rs", tables.READS_REFUSED),
+        ("delta-rs", tables.WRITES_REFUSED),
+        ("DuckDB", tables.READS_REFUSED),
+        ("Polars", tables.READS_REFUSED),
+    ]
+    rows = []
+    for name, table in tables.TABLES.items():
+        refusals = [refused.get((program, name)) for program, refused in uses]
+        features = ", ".join(f"`{feature}`" for feature in table.features)
+        rows.append((name, features, "yes", *("yes" if each is None else f"no: {each.why}" for each in refusals)))
+    head = ("Table", "Features", "delta-spark reads and writes", "delta-rs reads", "delta-rs writes")
+    return _table((*head, "DuckDB reads", "Polars reads"), rows)
+
+
+def _module_at(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def _written(row: Feature) -> str:
     return _yes(row.writable)
 
@@ -288,7 +322,7 @@ def sql_statements() -> str:
 
 
 def _sql_order(path: Path) -> int:
-    order = ["tables", "inserts", "rows", "alterations", "descriptions", "parameters"]
+    order = ["tables", "inserts", "rows", "composition", "views", "alterations", "descriptions", "parameters"]
     return order.index(path.stem.removeprefix("test_sql_"))
 
 
@@ -359,6 +393,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "conflict reasons": conflict_reasons,
     "properties": property_rows,
     "features": feature_rows,
+    "exchanged features": exchanged_features,
     "errors": error_classes,
     "commands": commands,
     "sql statements": sql_statements,

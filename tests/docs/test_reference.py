@@ -26,6 +26,7 @@ NOT_FOR_USERS = {
     "spark.sql.parquet.outputTimestampType",
     "spark.sql.parquet.writeLegacyFormat",
     "spark.sql.streaming.fileSink.log.compactInterval",
+    "spark.sql.variant.inferShreddingSchema",
     "spark.ui.enabled",
     "spark.ui.showConsoleProgress",
 }

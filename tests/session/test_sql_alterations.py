@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.alterations import FeatureDropError
+from anabranch.errors.alterations import ColumnNamesNeedMappingError, FeatureDropError, FeatureInHistoryError
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.constraints import CheckConstraintViolationError, ExistingRowsViolateError
 from anabranch.errors.tables import CreateTableMismatchError, NotADeltaTableError
@@ -144,7 +144,7 @@ def test_sync_identity(delta: SparkSession, path: str) -> None:
 
 @statement("ALTER TABLE t DROP FEATURE feature [TRUNCATE HISTORY]")
 def test_drop_feature(delta: SparkSession, path: str) -> None:
-    """Takes a feature out of the protocol where nothing uses it any more; else it says what has to be done first."""
+    """Takes a feature out of the protocol, once what the table has of it is cleaned up; else it says what is left to do."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (n INT, CONSTRAINT small CHECK (n < 9)) USING delta")
     with pytest.raises(FeatureDropError, match="small"):
@@ -152,6 +152,26 @@ def test_drop_feature(delta: SparkSession, path: str) -> None:
     delta.sql(f"ALTER TABLE {table} DROP CONSTRAINT small")
     delta.sql(f"ALTER TABLE {table} DROP FEATURE 'checkConstraints'")
     assert "checkConstraints" not in detail(delta, table).tableFeatures
+    delta.sql(f"INSERT INTO {table} VALUES (1), (2)")
+    delta.sql(f"DELETE FROM {table} WHERE n = 1")
+    with pytest.raises(FeatureInHistoryError, match="24 hours"):
+        delta.sql(f"ALTER TABLE {table} DROP FEATURE deletionVectors TRUNCATE HISTORY")
+    delta.sql(f"ALTER TABLE {table} DROP FEATURE deletionVectors")
+    assert "deletionVectors" not in detail(delta, table).tableFeatures
+    assert [row.n for row in delta.sql(f"SELECT n FROM {table}").collect()] == [2]
+
+
+@statement("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
+def test_column_mapping_off(delta: SparkSession, table: str) -> None:
+    """Writes the data files again under the names that users see; UNSET does the same."""
+    delta.sql(f"ALTER TABLE {table} RENAME COLUMN n TO `n n`")
+    with pytest.raises(ColumnNamesNeedMappingError, match="`n n`"):
+        delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
+    delta.sql(f"ALTER TABLE {table} RENAME COLUMN `n n` TO m")
+    delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
+    assert last_operation(delta, table) == "REMOVE COLUMN MAPPING"
+    assert columns(delta, table) == [("id", "int"), ("m", "int"), ("s", "struct<x:int>")]
+    assert delta.sql(f"SELECT m FROM {table} WHERE s.x = 5").first()[0] == 10
 
 
 @statement("COMMENT ON TABLE t IS 'text' | NULL")

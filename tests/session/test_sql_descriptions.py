@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from pathlib import Path
+
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
@@ -151,6 +157,92 @@ def test_other_tables_are_described_by_spark(delta: SparkSession) -> None:
         delta.sql("DESCRIBE HISTORY a_described_view")
 
 
-def test_describe_as_json_is_refused_by_name(delta: SparkSession, table: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match="AS JSON"):
-        delta.sql(f"DESCRIBE TABLE EXTENDED {table} AS JSON")
+@statement("DESCRIBE [TABLE] EXTENDED t AS JSON")
+def test_describe_as_json(delta: SparkSession, table: str) -> None:
+    """One row with one JSON object: columns with their types as objects, location, properties, partitioning."""
+    found = json.loads(delta.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
+    columns = {column["name"]: column for column in found["columns"]}
+    assert (found["provider"], found["partition_columns"], found["comment"]) == ("delta", ["part"], "a 'table'")
+    assert columns["id"] == {"name": "id", "type": {"name": "bigint"}, "nullable": False, "comment": "it's \\ key"}
+    assert (columns["n"]["default"], columns["a b"]["type"]) == ("1 + 1", {"name": "char", "length": 3})
+    assert columns["s"]["type"]["fields"][1]["type"]["element_type"]["value_type"] == {
+        "name": "decimal",
+        "precision": 5,
+        "scale": 2,
+    }
+    with pytest.raises(InvalidArgumentError, match="EXTENDED"):
+        delta.sql(f"DESCRIBE {table} AS JSON")
+
+
+def test_plain_sessions_find_registered_tables(native: SparkSession, name: str) -> None:
+    """Without anabranch, the catalog still tells which tables there are, where they lie, and their columns."""
+    native.sql(f"CREATE TABLE {name} (id BIGINT, word STRING) USING delta")
+    native.sql(f"ALTER TABLE {name} ADD COLUMN more DATE")
+    plain = native.newSession()
+    assert (name, False) in [(row.tableName, row.isTemporary) for row in plain.sql("SHOW TABLES").collect()]
+    told = plain.sql(f"SHOW TABLE EXTENDED LIKE '{name}'").first().information
+    assert "Provider: delta" in told
+    assert DeltaTable.forName(native, name).detail().first().location in told
+    assert [line.split()[1] for line in told.splitlines() if line.startswith(" |--")] == ["id:", "word:", "more:"]
+
+
+TYPES = st.recursive(
+    st.sampled_from(
+        ["INT", "BIGINT", "STRING", "CHAR(3)", "VARCHAR(9)", "DECIMAL(7, 3)", "DATE", "TIMESTAMP", "BINARY", "BOOLEAN"]
+    ),
+    lambda kinds: st.one_of(
+        kinds.map(lambda kind: f"ARRAY<{kind}>"),
+        kinds.map(lambda kind: f"MAP<STRING, {kind}>"),
+        st.lists(kinds, min_size=1, max_size=2).map(
+            lambda found: (
+                "STRUCT<" + ", ".join(f"`f {i}`: {kind} COMMENT 'it\\'s'" for i, kind in enumerate(found)) + ">"
+            )
+        ),
+    ),
+    max_leaves=3,
+)
+WORDS = st.text(st.sampled_from("aZ_ é'\"\\`;-{}$.,()%\n"), min_size=1, max_size=8)
+
+
+@settings(
+    max_examples=4,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_what_show_create_table_prints_makes_such_a_table(
+    native: SparkSession, tmp_path: Path, data: st.DataObject
+) -> None:
+    """Whatever the names, types, comments, clauses and properties."""
+    names = data.draw(st.lists(WORDS, min_size=2, max_size=4, unique_by=str.lower))
+    columns = []
+    for name in names:
+        comment = data.draw(st.one_of(st.just(""), WORDS.map(lambda text: f" COMMENT {literal(text)}")))
+        null = data.draw(st.sampled_from(["", " NOT NULL"]))
+        columns.append(f"`{name.replace('`', '``')}` {data.draw(TYPES)}{null}{comment}")
+    first = "`" + names[0].replace("`", "``") + "`"
+    default = data.draw(st.sampled_from(["1", "length('a')", "-2"]))
+    columns[0] = f"{first} INT DEFAULT {default}"
+    columns.append(f"CONSTRAINT {first} CHECK ({first} > 0)")
+    pairs = "'delta.columnMapping.mode' = 'name', 'delta.feature.allowColumnDefaults' = 'supported'"
+    pairs += f", {literal(data.draw(WORDS))} = {literal(data.draw(WORDS))}"
+    where = [f"delta.`{tmp_path}/{uuid.uuid4().hex}`" for _ in range(2)]
+    native.sql(
+        f"CREATE TABLE {where[0]} ({', '.join(columns)}) USING delta PARTITIONED BY ({first}) "
+        f"COMMENT {literal(data.draw(WORDS))} TBLPROPERTIES ({pairs})"
+    )
+    printed = native.sql(f"SHOW CREATE TABLE {where[0]}").first().createtab_stmt
+    native.sql(printed.replace(where[0], where[1]))
+    facts = [described(native, table) for table in where]
+    assert facts[0] == facts[1]
+
+
+def described(spark: SparkSession, table: str) -> list[object]:
+    found = json.loads(spark.sql(f"DESCRIBE EXTENDED {table} AS JSON").first().json_metadata)
+    own = ("table_name", "location")
+    return [(key, value) for key, value in found.items() if key not in own]
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

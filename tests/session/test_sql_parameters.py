@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import anabranch
 from anabranch.errors.sql import UnboundParameterError
 from session.documented import statement
 
@@ -126,3 +127,19 @@ def test_time_travel_takes_parameters(delta: SparkSession, table: str) -> None:
     later = first + datetime.timedelta(hours=1)
     at_first = f"SELECT count(*) FROM {table} TIMESTAMP AS OF :later - INTERVAL 1 HOUR"
     assert delta.sql(at_first, {"later": later}).first() == (5,)
+
+
+@statement('"a name" with spark.sql.ansi.doubleQuotedIdentifiers')
+def test_names_in_double_quotes(native: SparkSession, path: str) -> None:
+    """Where the session takes what stands in double quotes for names, so it is in every statement."""
+    delta = native.newSession()
+    anabranch.enable(delta).conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    delta.conf.set("spark.sql.ansi.enabled", "true")
+    table = f'delta."{path}"'
+    delta.sql(
+        f'CREATE TABLE {table} ("a b" INT, "c""d" STRING, CHECK ("a b" > 0)) USING delta '
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    delta.sql(f'INSERT INTO {table} ("a b", "c""d") VALUES (1, \'it is "x"\'), (2, \'y\')')
+    assert delta.sql(f'DELETE FROM {table} WHERE "a b" = :n', {"n": 2}).first() == (1,)
+    assert [tuple(row) for row in delta.sql(f'SELECT "c""d" FROM {table}').collect()] == [('it is "x"',)]

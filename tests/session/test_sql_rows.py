@@ -99,13 +99,8 @@ def test_mistakes_change_nothing(delta: SparkSession, table: str) -> None:
         delta.sql(f"DELETE FROM {table} WHERE nope = 1")
     with pytest.raises(AnalysisException):
         delta.sql(f"UPDATE {table} SET n = id ++")
-    for text in (
-        "WITH q AS (SELECT 1) DELETE FROM {t}",
-        "EXPLAIN DELETE FROM {t}",
-        "EXPLAIN EXTENDED UPDATE {t} SET n = 1",
-    ):
-        with pytest.raises(UnsupportedOperationError):
-            delta.sql(text.replace("{t}", table))
+    with pytest.raises(UnsupportedOperationError, match="WITH"):
+        delta.sql(f"WITH q AS (SELECT 1) TRUNCATE TABLE {table}")
     assert last(delta, table).version == 0
 
 

@@ -105,8 +105,19 @@ def test_update(text: str, alias: str | None, assignments: dict[str, str | None]
         ),
         ("INSERT INTO t REPLACE WHERE a IS DISTINCT FROM 3 VALUES (1)", {"replace_where": "a IS DISTINCT FROM 3"}),
         ("INSERT INTO t BY NAME REPLACE WHERE a = 1 SELECT 1 AS a", {"by_name": True, "replace_where": "a = 1"}),
-        ("INSERT INTO t REPLACE USING (a, b) SELECT 1, 2", {"replaces": "REPLACE USING", "query": "SELECT 1, 2"}),
-        ("INSERT INTO t AS x REPLACE ON x.a = s.a SELECT 1", {"replaces": "REPLACE ON", "query": "SELECT 1"}),
+        ("INSERT INTO t REPLACE USING (a, b) SELECT 1, 2", {"replace_using": ("a", "b"), "query": "SELECT 1, 2"}),
+        (
+            "INSERT INTO t AS x BY NAME REPLACE ON x.a = s.a SELECT 1",
+            {"alias": "x", "by_name": True, "replace_on": "x.a = s.a", "query": "SELECT 1", "query_alias": None},
+        ),
+        (
+            "INSERT INTO t REPLACE ON a IN (SELECT 1) (SELECT 2 AS a) AS s",
+            {"replace_on": "a IN (SELECT 1)", "query": "(SELECT 2 AS a)", "query_alias": "s"},
+        ),
+        (
+            "INSERT INTO t x REPLACE ON x.a = b (SELECT 2 AS b) UNION (SELECT 3)",
+            {"query": "(SELECT 2 AS b) UNION (SELECT 3)", "query_alias": None},
+        ),
         ("INSERT OVERWRITE t PARTITION (a = 1) IF NOT EXISTS SELECT 2", {"if_not_exists": True}),
     ],
 )

@@ -29,11 +29,9 @@ def parsed(text: str) -> Any:
         "VALUES (1)",
         "USE s",
         "SET a = b",
-        "CREATE VIEW v AS SELECT 1",
-        "CREATE TEMP VIEW v AS SELECT 1",
+        "CREATE MATERIALIZED VIEW v AS SELECT 1",
         "CREATE FUNCTION f AS 'x'",
         "DROP VIEW v",
-        "ALTER VIEW v SET TBLPROPERTIES ('a' = 'b')",
         "SHOW TABLES",
         "BEGIN DELETE FROM t; END",
         "EXPLAIN SELECT 1",
@@ -72,7 +70,7 @@ def test_how_statements_begin(text: str, name: str, table: tuple[str, ...]) -> N
 def test_what_stands_before_a_statement() -> None:
     opening = opening_of("EXPLAIN EXTENDED DELETE FROM t")
     assert opening is not None
-    assert opening.is_explained
+    assert opening.explained == "EXPLAIN EXTENDED"
     opening = opening_of("WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1) INSERT INTO t SELECT * FROM a, b")
     assert opening is not None
     assert opening.named_queries is not None
@@ -80,7 +78,10 @@ def test_what_stands_before_a_statement() -> None:
     assert opening.parse().query.text == "SELECT * FROM a, b"  # type: ignore[union-attr]
     opening = opening_of("FROM s INSERT INTO t SELECT a INSERT INTO u SELECT b")
     assert opening is not None
-    assert (opening.table.parts, opening.is_one_of_many) == (("t",), True)
+    assert [table.parts for table in opening.targets] == [("t",), ("u",)]
+    parsed = opening.parse()
+    assert str(parsed.source) == "FROM s"  # type: ignore[union-attr]
+    assert [str(each.query) for _, each in parsed.inserts] == ["SELECT a", "SELECT b"]  # type: ignore[union-attr]
 
 
 def test_a_name_that_is_told_by_an_expression() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any, cast
 
+import pytest
+from hypothesis import given
+
+from anabranch.spark.table_identifiers import PathIdentifier
+from anabranch.sql.reads import DeltaRead, with_placeholders
 from anabranch.sql.references import table_references
+from sql.random_texts import TEXTS
 
 
 def names(text: str) -> list[str]:
@@ -92,3 +98,35 @@ def test_time_travel_by_parameters() -> None:
     assert (reference.version, reference.has_alias) == (":v", True)
     (reference,) = table_references("SELECT * FROM t TIMESTAMP AS OF :at - INTERVAL 1 DAY AS x")
     assert reference.timestamp_sql == ":at - INTERVAL 1 DAY"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TABLE t", True),
+        ("SELECT * FROM f(TABLE t)", True),
+        ("FOR x AS SELECT * FROM t DO SELECT 1; END FOR", False),
+        ("SELECT * FROM t", False),
+    ],
+)
+def test_where_no_alias_goes(text: str, expected: bool) -> None:
+    (reference,) = table_references(text)
+    assert reference.has_alias == expected
+
+
+def test_a_name_that_an_expression_tells() -> None:
+    text = "SELECT * FROM IDENTIFIER(:a || 't') VERSION AS OF 3 AS x JOIN identifier('u')"
+    first, second = table_references(text)
+    assert (first.name_sql, first.parts, first.version, first.has_alias) == (":a || 't'", (), "3", True)
+    assert (text[first.start : first.end], second.name_sql) == ("IDENTIFIER(:a || 't') VERSION AS OF 3", "'u'")
+
+
+@given(TEXTS, TEXTS)
+def test_all_but_tables_reaches_spark_as_written(before: str, after: str) -> None:
+    """With the words of the tables in the places of their fields, the text is the one that was given."""
+    text = f"SELECT {before} FROM t {after} JOIN delta.`/x` VERSION AS OF 3"
+    found = table_references(text)
+    reads = [DeltaRead(reference=each, identifier=PathIdentifier("/x"), frame=cast("Any", object())) for each in found]
+    rewritten, frames = with_placeholders(text, reads, has_fields=False)
+    names = {read.frame: text[read.reference.start : read.reference.end] for read in reads}
+    assert rewritten.format(**{field: names[frame] for field, frame in frames.items()}) == text

@@ -9,13 +9,15 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.table_access import TableHandle, table_identified
+from anabranch.commands.table_access import TableHandle, is_delta_identifier, table_identified
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, parse_identifier, quote
 from anabranch.sql.grammar.cursor import Fragment, TableName
+from anabranch.sql.grammar.named_queries import named_queries
 from anabranch.sql.parameters import Parameters
-from anabranch.sql.queries import OwnSql, delta_reads, rewrite_query
+from anabranch.sql.queries import OwnSql, rewrite_query
+from anabranch.sql.reads import Reader
 
 
 class Call:
@@ -28,6 +30,8 @@ class Call:
         self.session = session
         self.own_sql = own_sql
         self.parameters = Parameters.of(args)
+        self.named: dict[str, DataFrame] = {}
+        """What names given by WITH, before the statement, stand for."""
         self._views: list[str] = []
 
     # Tables.
@@ -47,6 +51,13 @@ class Call:
         """The existing table meant. Raises `NotADeltaTableError`."""
         return table_identified(self.session, self.identifier(name))
 
+    def is_delta(self, name: TableName) -> bool:
+        """Whether the statement means a Delta table by that name."""
+        try:
+            return is_delta_identifier(self.session, self.identifier(name))
+        except InvalidIdentifierError:
+            return False
+
     def alias(self, name: TableName, alias: str | None) -> str | None:
         """What the statement calls the table: its alias, or its own name."""
         identifier = self.identifier(name)
@@ -54,17 +65,18 @@ class Call:
 
     # Pieces of the text.
 
-    def query(self, *pieces: Fragment) -> DataFrame:
-        """The rows of a query, written in one piece or several."""
-        parameters = Parameters.of(None)
-        for place, piece in enumerate(pieces):
-            own = self._of(piece)
-            parameters = parameters.followed_by(own) if place else own
-        return self.select(" ".join(piece.text for piece in pieces), parameters)
+    def query(self, *pieces: Fragment | str) -> DataFrame:
+        """The rows of a query, put together of pieces of the statement and of words."""
+        parameters = self.parameters if self.parameters.positional is None else Parameters()
+        for piece in pieces:
+            if isinstance(piece, Fragment):
+                own = self._of(piece)
+                parameters = own if parameters.args is None else parameters.followed_by(own)
+        return self.select(" ".join(str(piece) for piece in pieces), parameters)
 
     def select(self, text: str, parameters: Parameters) -> DataFrame:
         """The rows of a query with these parameters."""
-        rewritten = rewrite_query(self.session, text, has_fields=False, parameters=parameters)
+        rewritten = rewrite_query(self.session, text, has_fields=False, parameters=parameters, named=self.named)
         return self.own_sql(text, parameters.args) if rewritten is None else rewritten.run(self.own_sql, {})
 
     def relation(self, piece: Fragment) -> DataFrame:
@@ -75,7 +87,7 @@ class Call:
         """An expression by itself: values stand for its parameters, views for the Delta tables in its subqueries."""
         text, parameters = piece.text, self._of(piece)
         changes = [(marker.start, marker.end, sql) for marker, sql in parameters.literals(self.session.spark, text)]
-        for read in delta_reads(self.session, text, parameters, is_expression=True):
+        for read in Reader(self.session, self.named).reads(text, parameters, is_expression=True):
             alias = "" if read.alias is None else f" AS {quote(read.alias)}"
             reference = read.reference
             # A parameter of its time travel went into the version that was read.
@@ -83,6 +95,17 @@ class Call:
             changes.append((reference.start, reference.end, quote(self.view_of(read.frame))))
             changes.append((reference.alias_at, reference.alias_at, alias))
         return _changed(text, changes)
+
+    def literals(self, piece: Fragment) -> str:
+        """The piece as it is written, values in the place of its parameters."""
+        markers = self._of(piece).literals(self.session.spark, piece.text)
+        return _changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
+
+    def name_queries(self, piece: Fragment) -> None:
+        """Let the names that `WITH a AS (…), b AS (…)` gives stand for the queries' rows."""
+        for name in named_queries(piece.text):
+            query = f"{piece.text} SELECT * FROM {quote(name)}"  # noqa: S608 - the user's own words
+            self.named[name.lower()] = self.select(query, self._of(piece))
 
     def constant(self, piece: Fragment) -> Any:
         """The value of an expression that names no columns."""
@@ -95,6 +118,10 @@ class Call:
         frame.createOrReplaceTempView(name)
         self._views.append(name)
         return name
+
+    def holds_frames(self, text: str) -> bool:
+        """Whether the text reads what goes when the statement is over."""
+        return any(name in text for name in self._views)
 
     # Results.
 

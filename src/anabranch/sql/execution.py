@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.table_access import is_delta_identifier
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.sql.call import Call
 from anabranch.sql.execution_of_alterations import ALTERATIONS
+from anabranch.sql.execution_of_caching import CACHING
 from anabranch.sql.execution_of_descriptions import DESCRIPTIONS
-from anabranch.sql.execution_of_inserts import insert
+from anabranch.sql.execution_of_inserts import insert, insert_many
 from anabranch.sql.execution_of_maintenance import MAINTENANCE
 from anabranch.sql.execution_of_rows import ROW_CHANGES
 from anabranch.sql.execution_of_tables import TABLES
+from anabranch.sql.execution_of_views import VIEWS
+from anabranch.sql.explanations import explain
 from anabranch.sql.fields import filled
 from anabranch.sql.grammar.cursor import TableName
-from anabranch.sql.grammar.inserts import Insert
+from anabranch.sql.grammar.families import Statement
+from anabranch.sql.grammar.inserts import Insert, Inserts
 from anabranch.sql.grammar.statements import Opening, opening_of
+from anabranch.sql.grammar.unsupported import Unsupported
 from anabranch.sql.queries import OwnSql
+from anabranch.sql.reads import Reader
 
-_EXECUTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
-    **TABLES,
-    **ROW_CHANGES,
-    **ALTERATIONS,
-    **MAINTENANCE,
-    **DESCRIPTIONS,
-}
+_ABOUT_WHAT_THEY_NAME = frozenset({"CACHE TABLE", "UNCACHE TABLE", "REFRESH TABLE"})
+_BEHIND_WITH = frozenset({"INSERT", "DELETE", "UPDATE", "MERGE"})
 
 
 def execute_statement(
@@ -46,43 +46,70 @@ def execute_statement(
             if found is None:
                 return None
             opening = found
-        if not _is_about_delta(call, opening):
+        if not is_about_delta(call, opening):
             return None
-        _refuse_surroundings(opening)
-        statement = opening.parse()
-        if isinstance(statement, Insert):
-            return insert(call, statement, opening.named_queries)
-        return _EXECUTIONS[type(statement)](call, statement)
+        if opening.named_queries is not None and opening.family.name not in _BEHIND_WITH:
+            operation = f"The SQL statement {opening.family.name} behind WITH"
+            raise UnsupportedOperationError(operation=operation, instead="Put the query into the statement.")
+        return _run(call, opening, opening.parse())
 
 
-def _is_about_delta(call: Call, opening: Opening) -> bool:
+def is_about_delta(call: Call, opening: Opening) -> bool:
+    """Whether what the statement works on, or what it reads, is Delta's."""
+    if opening.family.reads:
+        return opening.provider == "delta" or _reads_delta(call, opening)
     if opening.family.delta_only or opening.is_clone:
         return True
+    if opening.targets:
+        return any(call.is_delta(table) for table in opening.targets)
     if not opening.family.makes_table:
-        return _is_delta(call, opening.table)
+        return call.is_delta(opening.table)
     if opening.provider is not None:
         return opening.provider == "delta"
     if opening.source is not None:
-        return _is_delta(call, opening.source)
+        return call.is_delta(opening.source)
     by_default = call.session.setting("spark.sql.sources.default", "parquet") or ""
-    return by_default.lower() == "delta" or _is_delta(call, opening.table)
+    return by_default.lower() == "delta" or call.is_delta(opening.table)
 
 
-def _is_delta(call: Call, name: TableName) -> bool:
+def _run(call: Call, opening: Opening, statement: Statement) -> DataFrame:
+    before = () if opening.named_queries is None else (opening.named_queries,)
+    if opening.explained is not None:
+        return explain(call, opening, statement)
+    if isinstance(statement, Insert):
+        return insert(call, statement, *before)
+    if isinstance(statement, Inserts):
+        return insert_many(call, statement, *before)
+    if opening.named_queries is not None:
+        call.name_queries(opening.named_queries)
+    return _EXECUTIONS[type(statement)](call, statement)
+
+
+def _reads_delta(call: Call, opening: Opening) -> bool:
+    reader = Reader(call.session)
+    if reader.touches_delta(opening.text, call.parameters):
+        return True
+    return opening.family.name in _ABOUT_WHAT_THEY_NAME and _is_read(call, reader, opening.table)
+
+
+def _is_read(call: Call, reader: Reader, name: TableName) -> bool:
     try:
-        return is_delta_identifier(call.session, call.identifier(name))
+        return reader.is_delta(call.identifier(name))
     except InvalidIdentifierError:
         return False
 
 
-def _refuse_surroundings(opening: Opening) -> None:
-    """What Spark allows around some statements, and we have not."""
-    name = f"The SQL statement {opening.family.name}"
-    if opening.is_explained:
-        raise UnsupportedOperationError(operation=f"EXPLAIN of the SQL statement {opening.family.name}")
-    if opening.is_one_of_many:
-        instead = "Write one INSERT after the other."
-        raise UnsupportedOperationError(operation=f"{name} behind a FROM of its own", instead=instead)
-    if opening.named_queries is not None and opening.family.name != "INSERT":
-        instead = "Put the query into the statement, or make it a temporary view."
-        raise UnsupportedOperationError(operation=f"{name} behind WITH", instead=instead)
+def _refuse(_: Call, statement: Unsupported) -> NoReturn:
+    raise UnsupportedOperationError(operation=f"{statement.name} of a Delta table", instead=statement.instead)
+
+
+_EXECUTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+    **TABLES,
+    **ROW_CHANGES,
+    **ALTERATIONS,
+    **MAINTENANCE,
+    **DESCRIPTIONS,
+    **VIEWS,
+    **CACHING,
+    Unsupported: _refuse,
+}

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.describe import describe_detail, describe_history
+from anabranch.commands.describe_json import describe_as_json
 from anabranch.commands.show_create_table import show_create_table
 from anabranch.commands.show_table import (
     describe_column,
@@ -45,6 +46,11 @@ def _table(call: Call, statement: DescribeTable) -> DataFrame:
     handle = call.table(statement.table)
     if statement.unsupported is not None:
         raise UnsupportedOperationError(operation=f"DESCRIBE TABLE … {statement.unsupported} of {handle.label}")
+    if statement.as_json:
+        if not statement.extended or statement.column is not None:
+            problem = "AS JSON goes with EXTENDED, and with no column"
+            raise InvalidArgumentError(argument="DESCRIBE TABLE", value=handle.label, problem=problem)
+        return describe_as_json(handle)
     if statement.column is not None:
         return describe_column(handle, statement.column)
     return describe_table(handle, extended=statement.extended)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.merge_source import freeze
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.write import register_if_changed, write_frame
-from anabranch.commands.write_options import WriteOptions
+from anabranch.commands.write_options import ReplacedRows, WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.schema import InvalidPartitioningError
+from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
 from anabranch.errors.sql import InvalidColumnListError
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
@@ -21,32 +22,93 @@ from anabranch.spark.table_identifiers import quote
 from anabranch.sql.call import Call
 from anabranch.sql.default_values import default_of
 from anabranch.sql.grammar.cursor import Fragment
-from anabranch.sql.grammar.inserts import Insert, Row
+from anabranch.sql.grammar.inserts import Insert, Inserts, Row
 from anabranch.sql.parameters import Parameters
 
+_OLD, _NEW = "__anabranch_old", "__anabranch_new"
 
-def insert(call: Call, statement: Insert, named_queries: Fragment | None) -> DataFrame:
-    """`INSERT INTO` and `INSERT OVERWRITE`."""
-    handle = call.table(statement.table)
-    _refuse(handle, statement)
-    options = _options(call, handle, statement)
-    frame, by_name = _rows(call, handle, statement, named_queries)
-    api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
-    register_if_changed(handle, write_frame(handle, frame, options, api))
+
+def insert(call: Call, statement: Insert, *before: Fragment) -> DataFrame:
+    """`INSERT INTO` and `INSERT OVERWRITE`; `before` is what stands before the statement and belongs to its query."""
+    prepared(call, statement, *before)()
     return call.nothing()
 
 
-def _refuse(handle: TableHandle, statement: Insert) -> None:
-    if statement.replaces is not None:
-        instead = "Use INSERT INTO … REPLACE WHERE, or MERGE."
-        raise UnsupportedOperationError(operation=f"INSERT INTO {handle.label} {statement.replaces}", instead=instead)
+def insert_many(call: Call, statement: Inserts, *before: Fragment) -> DataFrame:
+    """One INSERT after the other, each a commit of its own, that reads what is there when its turn comes."""
+    ours = [(written, each) for written, each in statement.inserts if call.is_delta(each.table)]
+    for _, each in ours:
+        # What cannot be done is told before anything is.
+        prepared(call, each, *before, statement.source)
+    for written, each in statement.inserts:
+        if (written, each) in ours:
+            prepared(call, each, *before, statement.source)()
+        else:
+            call.query(*before, statement.source, written)
+    return call.nothing()
+
+
+def prepared(call: Call, statement: Insert, *before: Fragment) -> Callable[[], None]:
+    """All of an INSERT but the writing."""
+    handle = call.table(statement.table)
     if statement.if_not_exists:
         raise UnsupportedOperationError(operation=f"INSERT … IF NOT EXISTS on the Delta table {handle.label}")
+    options = _options(call, handle, statement)
+    if statement.replace_on is not None or statement.replace_using:
+        return _prepared_replacing(call, handle, statement, options, before)
+    frame, by_name = _rows(call, handle, statement, before)
+    api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
+    return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))
+
+
+def _prepared_replacing(
+    call: Call, handle: TableHandle, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
+) -> Callable[[], None]:
+    """`REPLACE ON` and `REPLACE USING`: rows go for which the condition, or equality, holds with one of the new rows.
+
+    The new rows are evaluated once: those that decide are those that are written.
+    """
+    frozen = freeze(call.query(*before, statement.query))
+    names = None if statement.by_name else handle.latest().schema.fieldNames()
+    named = frozen.frame if names is None else _named(frozen.frame, names, handle)
+    if statement.replace_on is not None:
+        replaced = _replaced_on(call, statement, call.view_of(frozen.frame), statement.replace_on)
+    else:
+        replaced = _replaced_using(handle, statement, call.view_of(named), named.columns)
+    options = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
+
+    def write() -> None:
+        try:
+            register_if_changed(handle, write_frame(handle, named, options, WriteApi.SQL_BY_NAME))
+        finally:
+            for frame in frozen.kept:
+                frame.unpersist()
+
+    return write
+
+
+def _replaced_on(call: Call, statement: Insert, rows: str, condition: Fragment) -> ReplacedRows:
+    source = quote(rows) if statement.query_alias is None else f"{quote(rows)} AS {quote(statement.query_alias)}"
+    exists = f"EXISTS (SELECT 1 FROM {source} WHERE {call.expression(condition)})"  # noqa: S608 - the user's own words
+    alias = call.alias(statement.table, statement.alias)
+    return ReplacedRows(condition=exists, alias=alias, told={"replaceOnCond": condition.text})
+
+
+def _replaced_using(handle: TableHandle, statement: Insert, rows: str, given: Sequence[str]) -> ReplacedRows:
+    known = handle.latest().schema.fieldNames()
+    for column in statement.replace_using:
+        for owner, columns in ((handle.label, known), ("The query", given)):
+            if fold(column) not in map(fold, columns):
+                raise ColumnNotFoundError(table=owner, column=column, available=tuple(columns))
+    equal = " AND ".join(f"{_NEW}.{quote(each)} = {_OLD}.{quote(each)}" for each in statement.replace_using)
+    exists = f"EXISTS (SELECT 1 FROM {quote(rows)} AS {_NEW} WHERE {equal})"  # noqa: S608 - quoted names
+    told = {"replaceUsingCols": ", ".join(statement.replace_using)}
+    return ReplacedRows(condition=exists, alias=_OLD, told=told)
 
 
 def _options(call: Call, handle: TableHandle, statement: Insert) -> WriteOptions:
     static = [(each.column, each.value) for each in statement.partition if each.value is not None]
-    replaces = statement.replace_where is not None
+    replaces = any((statement.replace_where, statement.replace_on, statement.replace_using))
     options = WriteOptions.parse(
         {},
         mode="overwrite" if statement.overwrite or replaces else "append",
@@ -73,15 +135,14 @@ def _equals(column: str, value: str) -> str:
     return f"{quote(column)} IS NULL" if is_null else f"{quote(column)} = ({value})"
 
 
-def _rows(call: Call, handle: TableHandle, statement: Insert, named_queries: Fragment | None) -> tuple[DataFrame, bool]:
+def _rows(call: Call, handle: TableHandle, statement: Insert, before: Sequence[Fragment]) -> tuple[DataFrame, bool]:
     """The rows, and whether their columns are meant by name."""
     names = statement.columns
     if names is None and statement.partition and not statement.by_name:
         names = _columns_besides(handle, statement)
     if statement.rows is not None:
         return _rows_with_default(call, handle, statement, names or tuple(handle.latest().schema.fieldNames()))
-    pieces = (statement.query,) if named_queries is None else (named_queries, statement.query)
-    frame = call.query(*pieces)
+    frame = call.query(*before, statement.query)
     if names is not None:
         frame = _named(frame, names, handle)
     frame = _with_partition(call, handle, frame, statement)

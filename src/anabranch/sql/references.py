@@ -21,7 +21,7 @@ _FROM_ENDS = {
 }  # fmt: skip
 _NO_ALIAS = _FROM_ENDS | {
     "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "ANTI", "SEMI", "ON", "USING", "LATERAL", "PIVOT",
-    "UNPIVOT", "WHEN", "INSERT", "FOR", "VERSION", "TIMESTAMP",
+    "UNPIVOT", "WHEN", "INSERT", "FOR", "VERSION", "TIMESTAMP", "DO",
 }  # fmt: skip
 _TABLE_MAY_FOLLOW = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "(", ",", "=>", ""})
 _TIME_WORDS = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
@@ -41,10 +41,13 @@ class TableReference:
     alias_at: int
     """Where an alias may stand: `end`, or behind a TABLESAMPLE."""
     has_alias: bool
+    """It has one, or there is no room for one, as after `TABLE`."""
     version: str | None = None
     """What stands after VERSION AS OF, without quotes; a parameter as written."""
     timestamp_sql: str | None = None
     """The expression after TIMESTAMP AS OF."""
+    name_sql: str | None = None
+    """Of `IDENTIFIER(…)`: the expression that tells the name. There are no parts then."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -128,16 +131,21 @@ def _follow(scopes: list[_Scope], tokens: Sequence[Token], position: int) -> boo
 
 def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:
     """The name at `position` with its time travel, and the position after it; None for a function."""
-    first = tokens[position]
+    first, name_sql = tokens[position], None
     parts = [first.name]
+    cannot_have_alias = position > 0 and tokens[position - 1].word == "TABLE"
     position += 1
+    if first.word == "IDENTIFIER" and position < len(tokens) and tokens[position].is_symbol("("):
+        parts, after = [], _after_parenthesis(tokens, position)
+        name_sql = text[tokens[position].end : tokens[after - 1].start]
+        position = after
     while position + 1 < len(tokens) and tokens[position].is_symbol(".") and tokens[position + 1].is_name:
         parts.append(tokens[position + 1].name)
         position += 2
     if position < len(tokens) and tokens[position].is_symbol("("):
         return None, position
     suffix = _version_suffix(tokens, position)
-    if suffix is not None:
+    if suffix is not None and parts:
         parts[-1] += suffix
         position += 2
     version, timestamp_sql, position = _read_time_travel(text, tokens, position)
@@ -148,11 +156,16 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         start=first.start,
         end=end,
         alias_at=tokens[position - 1].end,
-        has_alias=position < len(tokens) and tokens[position].is_name and tokens[position].word not in _NO_ALIAS,
+        has_alias=cannot_have_alias or _is_alias(tokens, position),
         version=version,
         timestamp_sql=timestamp_sql,
+        name_sql=name_sql,
     )
     return reference, position
+
+
+def _is_alias(tokens: Sequence[Token], position: int) -> bool:
+    return position < len(tokens) and tokens[position].is_name and tokens[position].word not in _NO_ALIAS
 
 
 def _version_suffix(tokens: Sequence[Token], position: int) -> str | None:

@@ -25,7 +25,7 @@ from anabranch.sql.grammar.alteration_forms import (
 )
 from anabranch.sql.grammar.clauses import take_properties, take_property_keys
 from anabranch.sql.grammar.columns import ColumnDefinition, take_check, take_column, take_default, take_place, take_type
-from anabranch.sql.grammar.cursor import Cursor
+from anabranch.sql.grammar.cursor import Cursor, TableName
 from anabranch.sql.grammar.tokens import TokenKind
 
 _NOT_FOR_DELTA = (
@@ -51,6 +51,29 @@ def parse_comment(cursor: Cursor) -> CommentOnTable:
     comment = None if cursor.takes("NULL") else cursor.string("a string or NULL")
     cursor.expect_end()
     return CommentOnTable(table=table, comment=comment)
+
+
+def parse_column_comment(cursor: Cursor) -> AlterTable:
+    """`COMMENT ON COLUMN t.c IS {'…' | NULL}`."""
+    cursor.expect("COMMENT", "ON", "COLUMN")
+    first = cursor.at
+    table = take_table_of_column(cursor)
+    cursor.at = first
+    column = cursor.path()[-1]
+    cursor.expect("IS")
+    comment = "" if cursor.takes("NULL") else cursor.string("a string or NULL")
+    cursor.expect_end()
+    alteration = AlterColumns(columns=(ColumnAlteration(path=(column,), comment=comment),))
+    return AlterTable(table=table, alteration=alteration)
+
+
+def take_table_of_column(cursor: Cursor) -> TableName:
+    """Take the name of a column with its table's before it; give the table's."""
+    start = cursor.peek()
+    parts = cursor.path("a table and its column")
+    if len(parts) == 1 or start is None:
+        raise cursor.unexpected(". and the name of a column")
+    return TableName(parts[:-1], start.start, cursor.end_of_last)
 
 
 def _alteration(cursor: Cursor) -> Alteration:

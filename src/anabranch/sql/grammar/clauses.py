@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from anabranch.sql.grammar.cursor import Cursor, Fragment
+from anabranch.sql.grammar.strings import string_value
 from anabranch.sql.grammar.tokens import TokenKind
 
 Properties = tuple[tuple[str, str], ...]
@@ -44,7 +45,9 @@ def take_property_key(cursor: Cursor) -> str:
     """Take a property's name, a string or words joined by dots."""
     token = cursor.peek()
     if token is not None and token.kind is TokenKind.STRING:
-        return cursor.string()
+        # Not several, as one string elsewhere may be: the next is the value, where no = stands between.
+        cursor.at += 1
+        return string_value(token.text)
     return ".".join(cursor.path("the name of a property"))
 
 

@@ -31,6 +31,7 @@ class DescribeTable:
     table: TableName
     extended: bool
     column: tuple[str, ...] | None
+    as_json: bool = False
     unsupported: str | None = None
 
 
@@ -83,17 +84,17 @@ def parse_describe_history(cursor: Cursor) -> DescribeHistory:
 
 
 def parse_describe_table(cursor: Cursor) -> DescribeTable:
-    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] t [column]`."""
+    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] t [column] [AS JSON]`."""
     cursor.expect("DESC|DESCRIBE")
     cursor.takes("TABLE")
     extended = cursor.takes("EXTENDED|FORMATTED")
     table = cursor.table()
-    for unsupported in ("PARTITION", "AS JSON"):
-        if cursor.sees(*unsupported.split()):
-            return DescribeTable(table=table, extended=extended, column=None, unsupported=unsupported)
-    column = None if cursor.is_at_end else cursor.path()
+    if cursor.sees("PARTITION"):
+        return DescribeTable(table=table, extended=extended, column=None, unsupported="PARTITION")
+    column = None if cursor.is_at_end or cursor.sees("AS", "JSON") else cursor.path()
+    as_json = cursor.takes("AS", "JSON")
     cursor.expect_end()
-    return DescribeTable(table=table, extended=extended, column=column)
+    return DescribeTable(table=table, extended=extended, column=column, as_json=as_json)
 
 
 def parse_show_properties(cursor: Cursor) -> ShowProperties:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
-from anabranch.sql.grammar.clauses import take_value
+from anabranch.sql.grammar.clauses import take_alias, take_value
 from anabranch.sql.grammar.cursor import QUERY_STARTS, Cursor, Fragment, TableName
 from anabranch.sql.grammar.tokens import TokenKind
 
@@ -12,6 +13,9 @@ _DEFAULT = "DEFAULT"
 _OPERAND_EXPECTED = frozenset(
     {"AND", "OR", "NOT", "IN", "EXISTS", "ANY", "ALL", "SOME", "LIKE", "ILIKE", "RLIKE", "WHERE", "BETWEEN", "ON"}
 )
+
+
+_QUERY_GOES_ON = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +44,49 @@ class Insert:
     columns: tuple[str, ...] | None = None
     by_name: bool = False
     replace_where: Fragment | None = None
-    replaces: str | None = None
-    """`REPLACE ON` or `REPLACE USING`, if it is there."""
+    alias: str | None = None
+    """Of the table, for `REPLACE ON`."""
+    replace_on: Fragment | None = None
+    replace_using: tuple[str, ...] = ()
     query: Fragment
+    query_alias: str | None = None
+    """What `REPLACE ON` calls the query's rows."""
     rows: tuple[Row, ...] | None = None
     """The query's rows, where it is VALUES and says DEFAULT somewhere."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Inserts:
+    """`FROM … INSERT … INSERT …`: each gets rows of its own from one source."""
+
+    source: Fragment
+    """FROM, and what stands behind it."""
+    inserts: tuple[tuple[Fragment, Insert], ...]
+    """As written, and as read."""
+
+
+def parse_inserts(cursor: Cursor, source: Fragment) -> Inserts:
+    """All that stand behind the source, in order."""
+    found = []
+    while not cursor.is_at_end:
+        first = cursor.at
+        cursor.expect("INSERT")
+        written = cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
+        written = Fragment(cursor.text, cursor.tokens[first].start, written.end)
+        one = Cursor(cursor.text, cursor.tokens[first : cursor.at], statement=cursor.statement)
+        found.append((written, parse_insert(one)))
+    return Inserts(source=source, inserts=tuple(found))
+
+
+def tables_of_inserts(cursor: Cursor) -> tuple[TableName, ...]:
+    """What `INSERT … INSERT …` insert into, those that can be told."""
+    found = []
+    while cursor.takes("INSERT", "INTO|OVERWRITE"):
+        cursor.takes("TABLE")
+        found.append(cursor.table())
+        if not cursor.is_at_end:
+            cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
+    return tuple(found)
 
 
 def parse_insert(cursor: Cursor) -> Insert:
@@ -59,11 +101,19 @@ def parse_insert(cursor: Cursor) -> Insert:
     partition = _take_partition(cursor)
     if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
     columns = _take_columns(cursor)
-    by_name = columns is None and cursor.takes("BY", "NAME")
-    replace_where, replaces = _take_replace(cursor)
+    alias, by_name = None, columns is None and cursor.takes("BY", "NAME")
+    if not cursor.sees("REPLACE", "WHERE|ON|USING") and not cursor.sees_query():
+        alias = take_alias(cursor)
+        by_name = by_name or cursor.takes("BY", "NAME")
+    replaces = _take_replace(cursor)
     if not cursor.sees_query():
         raise cursor.unexpected("a query")
+    if alias is not None and not replaces:
+        raise cursor.unexpected("REPLACE, behind an alias of the table")
     rows = _rows_with_default(cursor)
+    query, query_alias = cursor.rest("a query"), None
+    if "replace_on" in replaces:
+        query, query_alias = _without_alias(cursor, query)
     return Insert(
         table=table,
         overwrite=overwrite,
@@ -72,9 +122,10 @@ def parse_insert(cursor: Cursor) -> Insert:
         if_not_exists=if_not_exists,
         columns=columns,
         by_name=by_name,
-        replace_where=replace_where,
-        replaces=replaces,
-        query=cursor.rest("a query"),
+        alias=alias,
+        **replaces,
+        query=query,
+        query_alias=query_alias,
         rows=rows,
     )
 
@@ -102,19 +153,28 @@ def _take_columns(cursor: Cursor) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _take_replace(cursor: Cursor) -> tuple[Fragment | None, str | None]:
-    """What REPLACE WHERE says, or by what name REPLACE is to be refused. An alias comes with REPLACE ON alone."""
-    if cursor.sees("AS") or (cursor.word(1) == "REPLACE" and not cursor.sees("REPLACE")):
-        cursor.takes("AS")
-        cursor.name("an alias")
+def _take_replace(cursor: Cursor) -> dict[str, Any]:
+    """What REPLACE says."""
     if cursor.takes("REPLACE", "WHERE"):
-        return cursor.until(lambda: _query_follows(cursor), "a condition"), None
-    if cursor.sees("REPLACE", "ON|USING"):
-        name = f"REPLACE {cursor.word(1)}"
-        cursor.at += 2
-        cursor.until(lambda: _query_follows(cursor))
-        return None, name
-    return None, None
+        return {"replace_where": cursor.until(lambda: _query_follows(cursor), "a condition")}
+    if cursor.takes("REPLACE", "ON"):
+        return {"replace_on": cursor.until(lambda: _query_follows(cursor), "a condition")}
+    if cursor.takes("REPLACE", "USING"):
+        found: list[str] = []
+        cursor.listed(lambda: found.append(cursor.name("a column")))
+        return {"replace_using": tuple(found)}
+    return {}
+
+
+def _without_alias(cursor: Cursor, query: Fragment) -> tuple[Fragment, str | None]:
+    """`(query) [AS] name` as the query and the name."""
+    part = Cursor(cursor.text, [token for token in cursor.tokens if query.start <= token.start < query.end])
+    if not part.sees_symbol("("):
+        return query, None
+    part.skip_parenthesized()
+    inner = Fragment(cursor.text, query.start, part.end_of_last)
+    alias = take_alias(part, *_QUERY_GOES_ON)
+    return (inner, alias) if alias is not None and part.is_at_end else (query, None)
 
 
 def _query_follows(cursor: Cursor) -> bool:

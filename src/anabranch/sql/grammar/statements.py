@@ -7,135 +7,17 @@ Two steps, so that text for other tables is never judged: `opening_of` looks onl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from anabranch.errors.sql import SqlSyntaxError
-from anabranch.sql.grammar.alteration_forms import AlterTable, CommentOnTable
-from anabranch.sql.grammar.alterations import parse_alter, parse_comment
 from anabranch.sql.grammar.cursor import Cursor, Fragment, TableName
-from anabranch.sql.grammar.descriptions import (
-    DescribeDetail,
-    DescribeHistory,
-    DescribeTable,
-    ShowColumns,
-    ShowCreateTable,
-    ShowPartitions,
-    ShowProperties,
-    parse_describe_detail,
-    parse_describe_history,
-    parse_describe_table,
-    parse_show_columns,
-    parse_show_create_table,
-    parse_show_partitions,
-    parse_show_properties,
-    take_table_of_columns,
-)
-from anabranch.sql.grammar.inserts import Insert, parse_insert
-from anabranch.sql.grammar.maintenance import (
-    Convert,
-    Generate,
-    Optimize,
-    Reorganize,
-    Restore,
-    Vacuum,
-    parse_convert,
-    parse_generate,
-    parse_optimize,
-    parse_reorg,
-    parse_restore,
-    parse_vacuum,
-    take_table_or_path,
-)
-from anabranch.sql.grammar.merges import Merge, parse_merge
-from anabranch.sql.grammar.row_changes import (
-    Delete,
-    Truncate,
-    Update,
-    parse_delete,
-    parse_truncate,
-    parse_update,
-)
-from anabranch.sql.grammar.table_definitions import (
-    CloneTable,
-    CreateTable,
-    CreateTableLike,
-    DropTable,
-    parse_create,
-    parse_drop,
-    provider_of,
-)
+from anabranch.sql.grammar.families import FAMILIES, Family, Statement
+from anabranch.sql.grammar.inserts import parse_inserts, tables_of_inserts
+from anabranch.sql.grammar.named_queries import take_named_queries
+from anabranch.sql.grammar.table_definitions import provider_of
 from anabranch.sql.grammar.tokens import Token, first_word
+from anabranch.sql.grammar.views import view_provider
 
-Statement = (
-    CreateTable | CreateTableLike | CloneTable | DropTable
-    | Insert | Delete | Update | Truncate | Merge
-    | AlterTable | CommentOnTable
-    | Optimize | Reorganize | Vacuum | Restore | Convert | Generate
-    | DescribeDetail | DescribeHistory | DescribeTable
-    | ShowProperties | ShowColumns | ShowPartitions | ShowCreateTable
-)  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Statements that begin alike."""
-
-    name: str
-    """What messages call them."""
-    begins: str
-    """The words before the table's name; `[…]` may be missing, of `A|B` one stands there."""
-    parse: Callable[[Cursor], Statement]
-    delta_only: bool = False
-    """There is no such statement for other tables."""
-    makes_table: bool = False
-    """The format stands in the statement, not in the catalog."""
-    take_table: Callable[[Cursor], TableName] = Cursor.table
-
-
-FAMILIES = (
-    Family(name="INSERT", begins="INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE [TABLE]", parse=parse_insert),
-    Family(name="DELETE", begins="DELETE FROM", parse=parse_delete),
-    Family(name="UPDATE", begins="UPDATE", parse=parse_update),
-    Family(name="MERGE", begins="MERGE [WITH SCHEMA EVOLUTION] INTO", parse=parse_merge),
-    Family(name="TRUNCATE TABLE", begins="TRUNCATE TABLE", parse=parse_truncate),
-    Family(
-        name="CREATE TABLE",
-        begins="CREATE [OR REPLACE] [EXTERNAL] TABLE [IF NOT EXISTS]",
-        parse=parse_create,
-        makes_table=True,
-    ),
-    Family(name="REPLACE TABLE", begins="REPLACE TABLE", parse=parse_create, makes_table=True),
-    Family(name="DROP TABLE", begins="DROP TABLE [IF EXISTS]", parse=parse_drop),
-    Family(name="ALTER TABLE", begins="ALTER TABLE", parse=parse_alter),
-    Family(name="COMMENT ON TABLE", begins="COMMENT ON TABLE", parse=parse_comment),
-    Family(name="OPTIMIZE", begins="OPTIMIZE", parse=parse_optimize, delta_only=True, take_table=take_table_or_path),
-    Family(name="REORG TABLE", begins="REORG TABLE", parse=parse_reorg, delta_only=True),
-    Family(name="VACUUM", begins="VACUUM", parse=parse_vacuum, delta_only=True, take_table=take_table_or_path),
-    Family(name="RESTORE", begins="RESTORE [TABLE]", parse=parse_restore, delta_only=True),
-    Family(name="CONVERT TO DELTA", begins="CONVERT TO DELTA", parse=parse_convert, delta_only=True),
-    Family(name="GENERATE", begins="GENERATE * FOR TABLE", parse=parse_generate, delta_only=True),
-    Family(
-        name="DESCRIBE DETAIL",
-        begins="DESC|DESCRIBE DETAIL",
-        parse=parse_describe_detail,
-        delta_only=True,
-        take_table=take_table_or_path,
-    ),
-    Family(
-        name="DESCRIBE HISTORY",
-        begins="DESC|DESCRIBE HISTORY",
-        parse=parse_describe_history,
-        delta_only=True,
-        take_table=take_table_or_path,
-    ),
-    Family(name="DESCRIBE TABLE", begins="DESC|DESCRIBE [TABLE] [EXTENDED|FORMATTED]", parse=parse_describe_table),
-    Family(name="SHOW TBLPROPERTIES", begins="SHOW TBLPROPERTIES", parse=parse_show_properties),
-    Family(
-        name="SHOW COLUMNS", begins="SHOW COLUMNS FROM|IN", parse=parse_show_columns, take_table=take_table_of_columns
-    ),
-    Family(name="SHOW PARTITIONS", begins="SHOW PARTITIONS", parse=parse_show_partitions),
-    Family(name="SHOW CREATE TABLE", begins="SHOW CREATE TABLE", parse=parse_show_create_table),
-)
 _BY_FIRST_WORD: dict[str, list[Family]] = {}
 for _family in FAMILIES:
     for _word in _family.begins.split()[0].split("|"):
@@ -153,7 +35,8 @@ class Opening:
     tokens: Sequence[Token] = dataclasses.field(repr=False)
     begin: int
     """The token that the statement itself begins with, behind EXPLAIN and WITH."""
-    is_explained: bool = False
+    explained: str | None = None
+    """The words of an EXPLAIN that stands before the statement."""
     named_queries: Fragment | None = None
     """`WITH a AS (…)`, where it stands before the statement."""
     provider: str | None = None
@@ -161,13 +44,17 @@ class Opening:
     source: TableName | None = None
     """Of `CREATE TABLE … LIKE source`."""
     is_clone: bool = False
-    is_one_of_many: bool = False
-    """`FROM … INSERT … INSERT …`."""
+    source_of_many: Fragment | None = None
+    """Of `FROM … INSERT … INSERT …`: what stands before the first INSERT."""
+    targets: tuple[TableName, ...] = ()
+    """What these insert into."""
 
     def parse(self) -> Statement:
         """What the statement says. Raises `SqlSyntaxError`."""
         cursor = Cursor(self.text, self.tokens, statement=self.family.name)
         cursor.at = self.begin
+        if self.source_of_many is not None:
+            return parse_inserts(cursor, self.source_of_many)
         return self.family.parse(cursor)
 
 
@@ -182,17 +69,15 @@ def opening_of(text: str) -> Opening | None:
 
 
 def _opening(cursor: Cursor) -> Opening | None:
-    is_explained = cursor.takes("EXPLAIN")
-    if is_explained:
-        cursor.takes("LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST")
-    named_queries = _named_queries(cursor)
-    is_one_of_many = cursor.sees("FROM")
-    if is_one_of_many:
-        cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
+    explained = _explanation(cursor)
+    named_queries = take_named_queries(cursor)
+    source_of_many = None
+    if cursor.sees("FROM"):
+        source_of_many = cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
     begin = cursor.at
     for family in _BY_FIRST_WORD.get(cursor.word(), ()):
         cursor.at = begin
-        table = _table_of(cursor, family)
+        table = family.table_of(cursor)
         if table is None:
             continue
         opening = Opening(
@@ -201,12 +86,23 @@ def _opening(cursor: Cursor) -> Opening | None:
             text=cursor.text,
             tokens=cursor.tokens,
             begin=begin,
-            is_explained=is_explained,
+            explained=explained,
             named_queries=named_queries,
-            is_one_of_many=is_one_of_many,
+            source_of_many=source_of_many,
         )
+        if source_of_many is not None:
+            cursor.at = begin
+            return dataclasses.replace(opening, targets=tables_of_inserts(cursor))
+        if family.name == "CREATE VIEW":
+            return dataclasses.replace(opening, provider=view_provider(cursor))
         return _with_format(cursor, opening) if family.makes_table else opening
     return None
+
+
+def _explanation(cursor: Cursor) -> str | None:
+    if not cursor.takes("EXPLAIN"):
+        return None
+    return f"EXPLAIN {cursor.name()}" if cursor.sees("LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST") else "EXPLAIN"
 
 
 def _with_format(cursor: Cursor, opening: Opening) -> Opening:
@@ -214,39 +110,3 @@ def _with_format(cursor: Cursor, opening: Opening) -> Opening:
     source = cursor.table() if cursor.takes("LIKE") else None
     is_clone = cursor.sees("CLONE") or cursor.sees("SHALLOW|DEEP", "CLONE")
     return dataclasses.replace(opening, source=source, is_clone=is_clone, provider=provider_of(cursor))
-
-
-def _named_queries(cursor: Cursor) -> Fragment | None:
-    if not cursor.sees("WITH"):
-        return None
-    first = cursor.tokens[cursor.at].start
-    cursor.takes("WITH")
-    cursor.takes("RECURSIVE")
-    while True:
-        cursor.name()
-        if cursor.sees_symbol("("):
-            cursor.skip_parenthesized()
-        if cursor.takes("AS") or cursor.sees_symbol("("):
-            cursor.skip_parenthesized()
-        if not cursor.takes_symbol(","):
-            return Fragment(cursor.text, first, cursor.end_of_last)
-
-
-def _table_of(cursor: Cursor, family: Family) -> TableName | None:
-    """The table's name, if the statement begins as those of the family do."""
-    words = family.begins.split()
-    place = 0
-    while place < len(words):
-        if words[place].startswith("["):
-            last = next(at for at in range(place, len(words)) if words[at].endswith("]"))
-            cursor.takes(*(word.strip("[]") for word in words[place : last + 1]))
-            place = last
-        elif words[place] == "*":
-            cursor.name()
-        elif not cursor.takes(words[place]):
-            return None
-        place += 1
-    try:
-        return family.take_table(cursor)
-    except SqlSyntaxError:
-        return None

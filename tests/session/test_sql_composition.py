@@ -1,0 +1,156 @@
+"""Statements before, around and inside of others: WITH, FROM … INSERT, EXPLAIN, EXECUTE IMMEDIATE, scripts."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.sql import SqlSyntaxError
+from anabranch.tables import DeltaTable
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    name = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id, CAST(id AS STRING) AS word FROM range(0, 5, 1, 1)")
+    return name
+
+
+def rows(delta: SparkSession, table: str) -> list[tuple[int, str]]:
+    return sorted(tuple(row) for row in delta.sql(f"SELECT id, word FROM {table}").collect())
+
+
+def version(delta: SparkSession, path: str) -> int:
+    return int(DeltaTable.forPath(delta, path).history(1).first().version)
+
+
+@statement("WITH name AS (query) {UPDATE | DELETE | MERGE} …")
+def test_named_queries_before_changes(delta: SparkSession, table: str) -> None:
+    """Names queries for the subqueries of conditions and values, and for the source of MERGE."""
+    few = f"WITH few (n) AS (SELECT id FROM {table} WHERE id < ?), last AS (SELECT max(n) AS m FROM few)"
+    assert delta.sql(f"{few} DELETE FROM {table} WHERE id IN (SELECT m FROM last) OR id = ?", [2, 4]).first() == (2,)
+    values = "SET word = (SELECT max(w) FROM q) WHERE id = 0"
+    delta.sql(f"WITH q AS (SELECT upper(:w) AS w) UPDATE {table} {values}", {"w": "x"})
+    merged = delta.sql(
+        f"WITH q AS (SELECT * FROM VALUES (2L, 'two'), (9L, 'nine') AS (id, word)) MERGE INTO {table} AS t USING q "
+        "ON t.id = q.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    ).first()
+    assert (merged.num_updated_rows, merged.num_inserted_rows) == (1, 1)
+    assert rows(delta, table) == [(0, "X"), (2, "two"), (3, "3"), (9, "nine")]
+
+
+def test_a_query_may_have_the_name_of_a_table(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT id FROM range(5)")
+    delta.sql(f"WITH {name} AS (SELECT id FROM {name} WHERE id > 2) DELETE FROM {name} WHERE id IN (TABLE {name})")
+    assert delta.sql(f"SELECT count(*) FROM {name}").first() == (3,)
+
+
+@statement("FROM source INSERT INTO t SELECT … INSERT OVERWRITE u SELECT …")
+def test_inserts_behind_one_source(delta: SparkSession, table: str, path: str) -> None:
+    """Adds rows of one source to several tables. Each INSERT is a commit of its own, and reads what is there when its turn
+    comes."""
+    other = f"delta.`{path} 2`"
+    delta.sql(f"CREATE TABLE {other} USING delta AS SELECT 1L AS a")
+    delta.sql(
+        f"FROM {table} INSERT INTO {table} SELECT id + 10, word WHERE id > :n "
+        f"INSERT OVERWRITE {other} SELECT max(id) INSERT INTO {other} (a) SELECT min(id) WHERE id > 1",
+        {"n": 3},
+    )
+    assert rows(delta, table)[-1] == (14, "4")
+    assert sorted(row.a for row in delta.sql(f"SELECT * FROM {other}").collect()) == [2, 14]
+    assert (version(delta, path), version(delta, f"{path} 2")) == (1, 2)
+
+
+@statement(
+    "EXPLAIN [EXTENDED | FORMATTED | COST | CODEGEN] {DELETE | UPDATE | MERGE | INSERT | CREATE TABLE | OPTIMIZE} …"
+)
+def test_explain(delta: SparkSession, table: str, path: str) -> None:
+    """Says on which version the statement would work, which files may hold its rows, and how Spark would find them. Nothing
+    is done."""
+    delta.sql(f"INSERT INTO {table} VALUES (100, 'x')")
+    made = delta.sql(f"EXPLAIN DELETE FROM {table} WHERE id >= :n", {"n": 50})
+    assert made.columns == ["plan"]
+    plan = made.first().plan
+    assert f"DELETE delta.`{path}` at version 1\nFiles that may hold its rows: 1 of 2, " in plan
+    assert "== Physical Plan ==" in plan
+    assert (
+        "Optimized Logical Plan"
+        in delta.sql(f"EXPLAIN EXTENDED UPDATE {table} AS t SET word = 'y' WHERE t.id = 1").first().plan
+    )
+    merge = f"MERGE INTO {table} t USING range(9) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    assert "Join" in delta.sql(f"EXPLAIN {merge}").first().plan
+    for other in (
+        f"INSERT INTO {table} SELECT id + 1, word FROM {table}",
+        f"WITH q AS (SELECT 1 AS a) DELETE FROM {table} WHERE id IN (SELECT a FROM q)",
+        f"CREATE TABLE delta.`{path} 2` USING delta AS SELECT 1 AS a",
+        f"OPTIMIZE {table}",
+        f"INSERT INTO {table} VALUES (1, DEFAULT)",
+        f"TRUNCATE TABLE {table}",
+    ):
+        assert "== Delta ==" in delta.sql(f"EXPLAIN {other}").first().plan
+    with pytest.raises(SqlSyntaxError):
+        delta.sql(f"EXPLAIN DELETE FROM {table} WHERE")
+    assert (version(delta, path), DeltaTable.isDeltaTable(delta, f"{path} 2")) == (1, False)
+
+
+@statement("EXECUTE IMMEDIATE 'statement' [INTO variables] [USING values]")
+def test_execute_immediate(delta: SparkSession, table: str) -> None:
+    """Runs the statement that an expression tells."""
+    delta.sql("DECLARE OR REPLACE VARIABLE chosen BIGINT DEFAULT 3")
+    assert delta.sql(f"EXECUTE IMMEDIATE 'DELETE FROM {table} WHERE id = ' || chosen").first() == (1,)
+    changed = delta.sql(
+        f"EXECUTE IMMEDIATE 'UPDATE {table} SET word = ? WHERE id = ?' USING concat('a', 'b'), chosen + 1"
+    )
+    assert changed.first() == (1,)
+    delta.sql(f"EXECUTE IMMEDIATE 'SELECT max(id) + :n FROM {table}' INTO chosen USING 5 AS n")
+    assert delta.sql("SELECT chosen").first() == (9,)
+    assert delta.sql("EXECUTE IMMEDIATE 'SELECT 1 AS a'").first() == (1,)
+    assert rows(delta, table)[-1] == (4, "ab")
+
+
+@statement("{DECLARE | SET} VARIABLE v = …; a variable in a statement")
+def test_variables(delta: SparkSession, table: str) -> None:
+    """Session variables stand for values in queries, conditions and assignments, and take what a query gives."""
+    delta.sql("DECLARE OR REPLACE VARIABLE found BIGINT")
+    delta.sql(f"SET VARIABLE found = (SELECT max(id) FROM {table})")
+    assert delta.sql(f"UPDATE {table} SET word = 'last' WHERE id = found").first() == (1,)
+    delta.sql(f"INSERT INTO {table} SELECT found + 1, 'more'")
+    assert rows(delta, table)[-2:] == [(4, "last"), (5, "more")]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "BEGIN DELETE FROM {t} WHERE id = 1; END",
+        "BEGIN IF 1 = 1 THEN INSERT INTO {t} VALUES (8, 'x'); END IF; END",
+        "BEGIN CREATE TABLE delta.`{p} 2` (a INT) USING delta; END",
+        "BEGIN EXECUTE IMMEDIATE 'DELETE FROM {t}'; END",
+        "a: BEGIN SELECT 1; UPDATE {t} SET word = 'x'; END a",
+    ],
+)
+def test_scripts_that_change_a_table_are_refused(delta: SparkSession, table: str, path: str, script: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match="BEGIN … END"):
+        delta.sql(script.replace("{t}", table).replace("{p}", path))
+    assert (version(delta, path), DeltaTable.isDeltaTable(delta, f"{path} 2")) == (0, False)
+
+
+def test_scripts_may_read(delta: SparkSession, table: str) -> None:
+    # PySpark 4.0 asks for it.
+    delta.conf.set("spark.sql.scripting.enabled", "true")
+    script = f"BEGIN DECLARE n BIGINT; SET n = (SELECT max(id) FROM {table}); SELECT n + 1 AS m; END"
+    assert delta.sql(script).first() == (5,)
+
+
+def test_one_statement_at_a_time(delta: SparkSession, table: str, path: str) -> None:
+    for text in (f"DELETE FROM {table}; DELETE FROM {table}", f"SELECT * FROM {table}; DELETE FROM {table}"):
+        with pytest.raises(PySparkException):
+            delta.sql(text)
+    assert version(delta, path) == 0
+    assert delta.sql(
+        f"-- a ; comment\n/* and /* nested */ ; */ DELETE FROM {table} WHERE id = 1 -- end\n;"
+    ).first() == (1,)
