@@ -13,16 +13,20 @@ from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.bin_packing import PlannedBin
+from anabranch.commands.changed_rows import question, rows_asked_for
 from anabranch.commands.delete import prepare_delete
 from anabranch.commands.optimize import optimize, optimize_work
 from anabranch.commands.optimize_plan import Plan
 from anabranch.commands.purge import purge, purge_work
 from anabranch.commands.rearranging import ROUNDS_MAX, Rearranged, Rearrangement, rearrange
 from anabranch.commands.rewritten_bins import RewrittenBin
+from anabranch.commands.row_changes import take_out, write_new_rows
 from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.target_rows import TargetRows, understand
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from anabranch.transaction.operation import Operation
 
 pytestmark = [pytest.mark.spark]
 
@@ -181,10 +185,14 @@ def test_somebody_who_always_comes_first(table: TableHandle) -> None:
 
 
 def rewritten(table: TableHandle, number: int) -> None:
-    """One of the files of the table is taken away by somebody who writes its rows anew."""
-    frame = table.session.spark.read.format("delta").load(table.path).where(f"id BETWEEN {number} AND {number}")
-    where = f"id = {number}"
-    frame.coalesce(1).write.format("delta").mode("overwrite").option("replaceWhere", where).save(table.path)
+    """One of the files of the table is taken away by a writer without vectors, who writes its rows anew."""
+    snapshot = table.latest()
+    transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
+    target = TargetRows(table, snapshot, transaction.vectors)
+    asking = question(target, understand(table, snapshot, f"id = {number}"))
+    changes = take_out(target, rows_asked_for(target, asking), by_vectors=False)
+    written = write_new_rows(target, target.read(asking.candidates).frame.where(f"id = {number}"))
+    transaction.commit(changes.actions(written), deleted_rows=changes.deleted_rows)
 
 
 def test_the_table_changes_its_description(table: TableHandle) -> None:

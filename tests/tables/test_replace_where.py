@@ -10,12 +10,15 @@ from anabranch.commands.replaced_rows import replaced_rows
 from anabranch.commands.statement import Prepared
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.update import update
-from anabranch.commands.write_options import SaveMode, WriteOptions
+from anabranch.commands.write import write_frame
+from anabranch.commands.write_options import ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
+    DeltaConcurrentModificationException,
 )
+from anabranch.schema.write_rules import WriteApi
 from anabranch.tables import DeltaTable
 from anabranch.transaction.operation import Operation
 from tables.made_tables import numbered_table
@@ -104,3 +107,24 @@ def test_a_subquery_is_refused(delta: SparkSession, path: str) -> None:
     with pytest.raises(UnsupportedOperationError, match="replaceWhere with a subquery"):
         write(delta, path, "id IN (SELECT 3)", (3, -3, 1))
     assert len(DeltaTable.forPath(delta, path).history().collect()) == 1
+
+
+@pytest.mark.parametrize("reader", ["the rows written", "the condition"])
+def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSession, path: str, reader: str) -> None:
+    """REPLACE ON and USING freeze the rows that they write; what those read is remembered."""
+    handle = numbered_table(delta, path)
+    before = delta.read.format("delta").load(path).where("id = 3")
+    before.createOrReplaceTempView("rows_before")
+    update(handle, {"n": "n + 100"}, "id = 3")
+    by_rows = reader == "the rows written"
+    replaced = ReplacedRows(
+        condition="id = 4" if by_rows else "id + 1 IN (SELECT n + 2 FROM rows_before)",
+        alias=None,
+        told={"replaceOnCond": "…"},
+        versions_read=frozenset({0}) if by_rows else frozenset(),
+    )
+    options = WriteOptions(mode=SaveMode.OVERWRITE, replaced=replaced)
+    frame = delta.createDataFrame([(4, 3, 0)], "id long, n long, part long")
+    with pytest.raises(DeltaConcurrentModificationException):
+        write_frame(handle, frame, options, WriteApi.SQL_BY_NAME)
+    assert values(delta, path)[4] == 4

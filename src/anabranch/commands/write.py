@@ -27,7 +27,7 @@ from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry
-from anabranch.spark.conditions import text_of
+from anabranch.spark.conditions import stand_in, text_of
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
@@ -147,7 +147,7 @@ def _write_once(
 ) -> CommittedVersion | None:
     reads_itself = frozenset[int]()
     if snapshot is not None:
-        reads_itself = handle.session.engine.versions_read(frame, handle.path)
+        reads_itself = _versions_read(handle, frame, snapshot, options)
         if reads_itself and min(reads_itself) < snapshot.version:
             # The rows depend on what the frame saw; commits since then must count as winners.
             snapshot = handle.table.snapshots.at_version(min(reads_itself))
@@ -157,7 +157,7 @@ def _write_once(
         if transaction.has_written(app_id=app_id, version=version):
             return None
     target = _target(handle, frame, options, api, snapshot)
-    if options.reads_target:
+    if options.reads_target or options.replaced is not None:
         transaction.record_whole_table()
     if reads_itself and snapshot is not None:
         _record_own_reads(handle, frame, snapshot, transaction)
@@ -180,6 +180,15 @@ def _write_once(
         metrics={**metrics, **attempt.metrics()},
         tags=attempt.tags(),
     )
+
+
+def _versions_read(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
+    """The versions of the table that the rows, or what they replace, depend on."""
+    found = handle.session.engine.versions_read(frame, handle.path)
+    if options.replaced is None:
+        return found
+    asked = stand_in(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    return found | options.replaced.versions_read | handle.session.engine.versions_read(asked, handle.path)
 
 
 def _record_own_reads(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction) -> None:

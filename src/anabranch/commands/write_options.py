@@ -66,6 +66,8 @@ class ReplacedRows:
     """What the condition calls the table."""
     told: Mapping[str, str]
     """For the log: what the user said, by the name that Delta has for it."""
+    versions_read: frozenset[int]
+    """The versions of the table that the rows written were made from, which are frozen and do not tell any more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,13 +68,15 @@ def _prepared_replacing(
 
     The new rows are evaluated once: those that decide are those that are written.
     """
-    frozen = freeze(call.query(*before, statement.query))
+    query = call.query(*before, statement.query)
+    read = call.session.engine.versions_read(query, handle.path)
+    frozen = freeze(query)
     names = None if statement.by_name else handle.latest().schema.fieldNames()
     named = frozen.frame if names is None else _named(frozen.frame, names, handle)
     if statement.replace_on is not None:
-        replaced = _replaced_on(call, statement, call.view_of(frozen.frame), statement.replace_on)
+        replaced = _replaced_on(call, statement, call.view_of(frozen.frame), statement.replace_on, read)
     else:
-        replaced = _replaced_using(handle, statement, call.view_of(named), named.columns)
+        replaced = _replaced_using(handle, statement, call.view_of(named), named.columns, read)
     options = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
 
     def write() -> None:
@@ -87,14 +89,16 @@ def _prepared_replacing(
     return write
 
 
-def _replaced_on(call: Call, statement: Insert, rows: str, condition: Fragment) -> ReplacedRows:
+def _replaced_on(call: Call, statement: Insert, rows: str, condition: Fragment, read: frozenset[int]) -> ReplacedRows:
     source = quote(rows) if statement.query_alias is None else f"{quote(rows)} AS {quote(statement.query_alias)}"
     exists = f"EXISTS (SELECT 1 FROM {source} WHERE {call.expression(condition)})"  # noqa: S608 - the user's own words
     alias = call.alias(statement.table, statement.alias)
-    return ReplacedRows(condition=exists, alias=alias, told={"replaceOnCond": condition.text})
+    return ReplacedRows(condition=exists, alias=alias, told={"replaceOnCond": condition.text}, versions_read=read)
 
 
-def _replaced_using(handle: TableHandle, statement: Insert, rows: str, given: Sequence[str]) -> ReplacedRows:
+def _replaced_using(
+    handle: TableHandle, statement: Insert, rows: str, given: Sequence[str], read: frozenset[int]
+) -> ReplacedRows:
     known = handle.latest().schema.fieldNames()
     for column in statement.replace_using:
         for owner, columns in ((handle.label, known), ("The query", given)):
@@ -103,7 +107,7 @@ def _replaced_using(handle: TableHandle, statement: Insert, rows: str, given: Se
     equal = " AND ".join(f"{_NEW}.{quote(each)} = {_OLD}.{quote(each)}" for each in statement.replace_using)
     exists = f"EXISTS (SELECT 1 FROM {quote(rows)} AS {_NEW} WHERE {equal})"  # noqa: S608 - quoted names
     told = {"replaceUsingCols": ", ".join(statement.replace_using)}
-    return ReplacedRows(condition=exists, alias=_OLD, told=told)
+    return ReplacedRows(condition=exists, alias=_OLD, told=told, versions_read=read)
 
 
 def _options(call: Call, handle: TableHandle, statement: Insert) -> WriteOptions:
