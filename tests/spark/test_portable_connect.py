@@ -13,24 +13,27 @@ from engines import OVER_CONNECT
 HERE = Path(__file__).parent
 
 
+PLAIN = ["test_engine_suite.py", "test_portable_data_source.py"]
+ENABLED = [
+    "../session/test_reading.py",
+    "../session/test_writing.py",
+    "../session/test_sql_rows.py",
+    "../session/test_sql_views.py",
+    "../session/test_write_to.py::test_rows_of_a_condition_are_overwritten",
+    "../tables/test_delta_table.py",
+    "../tables/test_drop_feature.py::test_columns_lose_their_mapping",
+    "../streaming/test_sink.py::test_a_batch_that_landed_is_not_written_again",
+]
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.skipif(OVER_CONNECT in os.environ, reason="this is that run")
-@pytest.mark.parametrize(
-    "file",
-    [
-        "test_engine_suite.py",
-        "test_portable_data_source.py",
-        "../session/test_reading.py",
-        "../session/test_writing.py",
-        "../session/test_sql_rows.py",
-        "../tables/test_delta_table.py",
-        "../streaming/test_sink.py::test_a_batch_that_landed_is_not_written_again",
-    ],
-)
-def test_the_same_over_connect(file: str) -> None:
+@pytest.mark.parametrize("files", [PLAIN, ENABLED], ids=["a plain session", "an enabled session"])
+def test_the_same_over_connect(files: list[str]) -> None:
     """In a process of its own: PySpark has either classic or Connect sessions in one process."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", str(HERE / file)]
+    command = [sys.executable, "-m", "pytest", "-q", "--maxfail=3", "--no-header", "-p", "no:cacheprovider"]
+    command += [str(HERE / file) for file in files]
     paths = [str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, OVER_CONNECT: "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)

@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.spark.catalog import PROVIDER, SESSION_CATALOG, CatalogEntry, StoredView, qualify
+from anabranch.spark.session_identity import own_sql
 from anabranch.spark.table_identifiers import NameIdentifier, quote, split_identifier
 
 _GLOB = re.compile(r"([*|\[\]])")
@@ -58,8 +59,7 @@ class PublicCatalog:
             return
         assert entry.location is not None
         name = f"{SESSION_CATALOG}.{entry.name.quoted}"
-        # Spark's own `sql`, not the one that an enabled session has: that one keeps users from making bare entries.
-        own_sql = getattr(type(self._spark).sql, "__wrapped__", type(self._spark).sql)
+        # That of an enabled session keeps users from making bare entries.
         own_sql(self._spark, f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
 
     def set_view_text(self, name: NameIdentifier, text: str) -> None:
@@ -68,8 +68,7 @@ class PublicCatalog:
         raise UnsupportedOperationError(operation=operation, instead="Use CREATE TEMP VIEW.")
 
     def _stored_view(self, name: NameIdentifier) -> StoredView | None:
-        # Spark's own `sql`: that of an enabled session would ask here again what the name stands for.
-        own_sql = getattr(type(self._spark).sql, "__wrapped__", type(self._spark).sql)
+        # That of an enabled session would ask here again what the name stands for.
         row = own_sql(self._spark, f"DESCRIBE TABLE EXTENDED {SESSION_CATALOG}.{name.quoted} AS JSON").first()
         told = json.loads("{}" if row is None else row[0])
         if "view_text" not in told:

@@ -1,10 +1,10 @@
-"""Which Spark session a Python object stands for."""
+"""Which Spark session a Python object stands for, and its own `sql`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 _KEPT = "_anabranch_identity"
 
@@ -23,3 +23,10 @@ def identity(spark: SparkSession) -> str:
         found = session.session_id if is_connect(spark) else str(session._jsparkSession.sessionUUID())
         state[_KEPT] = found
     return str(found)
+
+
+def own_sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame:
+    """`spark.sql` as Spark has it: that of an enabled session asks first whether the statement is about Delta."""
+    method: Any = getattr(type(spark).sql, "__wrapped__", type(spark).sql)
+    found: DataFrame = method(spark, text, **frames)
+    return found

@@ -105,9 +105,9 @@ def _store(
     first, and the text then.
     """
     text = _text(call, query)
+    _refuse_temporary(call, name, text)
     if call.session.is_connect and not _needs_our_help(text):
         return call.own_sql(f"{begin} AS {text}")
-    _refuse_temporary(call, name, text)
     rows = _rows(call, text, name)
     schema = _schema(str(name), rows, columns)
     stand_ins = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -22,6 +21,7 @@ from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.catalog import CatalogEntry, StoredView
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session_identity import own_sql
 from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, identifier_of, quote
 from anabranch.sql.grammar.tokens import tokenize
 from anabranch.sql.parameters import Parameters, markers
@@ -116,7 +116,6 @@ class Reader:
         if not reads:
             return None
         text, frames = with_placeholders(view.text, reads, has_fields=False)
-        own_sql: Any = getattr(type(self._session.spark).sql, "__wrapped__", type(self._session.spark).sql)
         return _under_columns(own_sql(self._session.spark, text, **frames), view)
 
     def _identifier(

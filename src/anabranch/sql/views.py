@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.spark.catalog import StoredView
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session_identity import own_sql
 from anabranch.spark.table_identifiers import NameIdentifier, TableIdentifier, quote
 
 _MARK = "__anabranch_view"
@@ -65,9 +66,8 @@ def global_schema(session: DeltaSession) -> str:
 
 
 def _mark_of(session: DeltaSession, identifier: NameIdentifier) -> str | None:
-    read = getattr(type(session.spark).table, "__wrapped__", type(session.spark).table)
     try:
-        fields = read(session.spark, identifier.quoted).schema.fields
+        fields = own_sql(session.spark, f"TABLE {identifier.quoted}").schema.fields
     except AnalysisException:
         return None
     found = fields[0].metadata.get(_MARK) if fields else None
