@@ -63,6 +63,7 @@ def test_rows_are_hidden_and_no_file_is_copied(delta: SparkSession, path: str, v
 
 
 def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) -> None:
+    """Covers races 1 and 3 for replaceWhere."""
     handle = numbered_table(delta, path)
     ours = prepared(handle, "id IN (3, 5)")
     delete(handle, "id = 1")
@@ -74,6 +75,7 @@ def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) 
 
 
 def test_the_same_row_conflicts(delta: SparkSession, path: str) -> None:
+    """Covers race 2 for replaceWhere."""
     handle = numbered_table(delta, path)
     ours = prepared(handle, "id IN (3, 5)")
     update(handle, {"n": "n + 100"}, "id = 5")
@@ -82,6 +84,7 @@ def test_the_same_row_conflicts(delta: SparkSession, path: str) -> None:
 
 
 def test_a_row_that_comes_under_the_condition_conflicts(delta: SparkSession, path: str) -> None:
+    """Covers race 15 for replaceWhere."""
     handle = numbered_table(delta, path)
     ours = prepared(handle, "n >= 15")
     update(handle, {"n": "50"}, "id = 1")

@@ -58,7 +58,6 @@ TOMBSTONE_SCHEMA = pa.schema(
 """Files removed, without `stats` and `tags`, which no tombstone of a checkpoint has. See "Checkpoints"."""
 
 _MAPS = {"partition_values", "tags"}
-_NO_VECTOR = pa.scalar(None, pa.string())
 
 
 def table_of_adds(adds: Sequence[AddFile]) -> pa.Table:

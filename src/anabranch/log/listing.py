@@ -36,10 +36,6 @@ class CheckpointFiles:
     kind: LogFileKind
     files: tuple[StoredFile, ...]
 
-    @property
-    def is_json(self) -> bool:
-        return self.files[0].path.endswith(".json")
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogListing:

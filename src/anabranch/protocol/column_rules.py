@@ -13,7 +13,6 @@ INVARIANT_KEY: Final = "delta.invariants"
 GENERATION_KEY: Final = "delta.generationExpression"
 IDENTITY_PREFIX: Final = "delta.identity."
 DEFAULT_KEY: Final = "CURRENT_DEFAULT"
-TYPE_CHANGES_KEY: Final = "delta.typeChanges"
 
 GEOSPATIAL_TYPES: Final = frozenset({"geometry", "geography"})
 """Not every supported PySpark has classes for them."""

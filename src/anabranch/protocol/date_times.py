@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-MICROSECONDS_PER_DAY: Final = 86_400_000_000
 MICROSECONDS_PER_SECOND: Final = 1_000_000
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1

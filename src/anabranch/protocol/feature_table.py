@@ -47,10 +47,6 @@ class Feature:
     """Whether a change of metadata may bring it in; if not, the user must ask for it by name."""
 
     @property
-    def is_legacy(self) -> bool:
-        return self.legacy_writer is not None
-
-    @property
     def reader_version(self) -> int:
         """The lowest reader version that can support it."""
         if self.kind is FeatureKind.WRITER:

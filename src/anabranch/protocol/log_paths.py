@@ -9,7 +9,6 @@ from typing import Literal
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = f"{LOG_DIRECTORY}/_sidecars"
-STAGED_COMMIT_DIRECTORY = f"{LOG_DIRECTORY}/_staged_commits"
 CHANGE_DATA_DIRECTORY = "_change_data"
 LAST_CHECKPOINT_NAME = "_last_checkpoint"
 LAST_CHECKPOINT_PATH = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT_NAME}"

@@ -32,9 +32,3 @@ def identity_column(field: StructField, *, start: int, step: int, allow_explicit
 def default_column(field: StructField, expression: str) -> StructField:
     """`field`, with a value for rows that bring none."""
     return StructField(field.name, field.dataType, field.nullable, {**field.metadata, CURRENT_DEFAULT: expression})
-
-
-def default_expression(field: StructField) -> str:
-    """SQL of what the keyword DEFAULT stands for. It is as little to be trusted as the rest of a table's metadata."""
-    found = field.metadata.get(CURRENT_DEFAULT)
-    return found if isinstance(found, str) else "NULL"

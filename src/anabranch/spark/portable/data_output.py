@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping
 
 import pyarrow as pa
 
 from anabranch.storage import durable_files
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store
 
 
 class DataOutput:
@@ -54,8 +52,3 @@ class DataOutput:
             return pa.BufferOutputStream()
         durable_files.make_directories(os.path.dirname(self._local), durable_below=self._store.root)
         return pa.OSFile(self._local, "wb")
-
-
-def output_store(table_root: str, storage_options: Mapping[str, str]) -> LogStore:
-    """The store that new files of the table go to."""
-    return open_store(table_root, storage_options)
