@@ -23,8 +23,8 @@ demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent
 test: $(VENV)/.ready java ## All tests, in TEST_WORKERS processes
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-check: $(VENV)/.ready lint types ## Format, lint, strict types, layers
-	$(BIN)/python -m pytest -q tests/test_layers.py
+check: $(VENV)/.ready lint types java ## Format, lint, strict types, layers, the examples of README and docs
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
