@@ -1,4 +1,5 @@
-"""OPTIMIZE of many small files, and ZORDER BY, against plain Parquet on the same Spark and against delta-spark's jar.
+"""OPTIMIZE of many small files, ZORDER BY and clustering, against plain Parquet on the same Spark and against
+the jar of delta-spark.
 
     python -m benchmarks optimize [--files 1000] [--rows 2000000] [--rounds 5]
 
@@ -10,6 +11,7 @@ without the check that rows come in the order that the commit tells of.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -18,10 +20,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.commands.optimize import optimize, optimize_work
-from anabranch.commands.rewritten_bins import scan_of
+from anabranch.commands.rewritten_bins import rewrite_request
 from anabranch.commands.table_access import table_at
 from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.engine import RewriteRequest
 from benchmarks._comparison import Timings, compare, merged, on_copies, seconds_of
 
 ZORDER_COLUMNS = ["k", "other"]
@@ -39,7 +40,7 @@ def main() -> None:
 def make_tables(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> str:
     files: int = arguments.files
     rows: int = arguments.rows
-    for name, count in (("many", files), ("zorder", ZORDER_FILES)):
+    for name, count in (("many", files), ("zorder", ZORDER_FILES), ("clustered", ZORDER_FILES)):
         frame = spark.range(0, rows, 1, count).selectExpr(
             "id",
             "pmod(hash(id), 100000) AS k",
@@ -50,8 +51,9 @@ def make_tables(spark: SparkSession, folder: Path, arguments: argparse.Namespace
             "timestamp_micros(id * 1000000) AS at",
             "pmod(hash(id, 1), 100000) AS other",
         )
-        frame.write.format("delta").save(str(folder / name))
-    return f"{rows:,} rows: {files} files to put together, {ZORDER_FILES} files to order"
+        writer = frame.write.format("delta")
+        (writer.clusterBy(*ZORDER_COLUMNS) if name == "clustered" else writer).save(str(folder / name))
+    return f"{rows:,} rows: {files} files to put together, {ZORDER_FILES} files to order, twice"
 
 
 def rounds_of(folder: Path, name: str, rounds: int, run: Callable[[str], object]) -> list[float]:
@@ -77,6 +79,7 @@ def by_anabranch(spark: SparkSession, folder: Path, rounds: int) -> Timings:
     return {
         "OPTIMIZE": {"anabranch": rounds_of(folder, "many", rounds, compact)},
         "ZORDER BY": {"anabranch": rounds_of(folder, "zorder", rounds, order)},
+        "clustering": {"anabranch": rounds_of(folder, "clustered", rounds, compact)},
         **row_order_check(delta, folder, rounds),
     }
 
@@ -91,11 +94,9 @@ def row_order_check(delta: DeltaSession, folder: Path, rounds: int) -> Timings:
     seconds: dict[str, list[float]] = {name: [] for name in counts}
     for number in range(2 * rounds + 1):
         for name, told in counts.items():
-            scan = scan_of(table, snapshot, planned)
+            request = dataclasses.replace(rewrite_request(table, snapshot, plan, planned), row_counts=told)
             start = time.perf_counter()
-            written = delta.engine.rewrite(
-                RewriteRequest(scan=scan, row_counts=told, properties=snapshot.properties)
-            ).written
+            written = delta.engine.rewrite(request).written
             if number:
                 seconds[name].append(time.perf_counter() - start)
             for add in written.adds:
@@ -128,6 +129,7 @@ def by_delta(spark: SparkSession, folder: Path, rounds: int) -> Timings:
     return {
         "OPTIMIZE": {"delta-spark": rounds_of(folder, "many", rounds, run(""))},
         "ZORDER BY": {"delta-spark": rounds_of(folder, "zorder", rounds, run(f" ZORDER BY ({by})"))},
+        "clustering": {"delta-spark": rounds_of(folder, "clustered", rounds, run(""))},
     }
 
 

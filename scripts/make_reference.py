@@ -56,6 +56,7 @@ ACTED_ON = {
     "delta.dataSkippingStringPrefixLength",
     "delta.deletedFileRetentionDuration",
     "delta.dropFeatureTruncateHistory.retentionDuration",
+    "delta.enableChangeDataFeed",
     "delta.enableInCommitTimestamps",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
@@ -322,7 +323,24 @@ def sql_statements() -> str:
 
 
 def _sql_order(path: Path) -> int:
-    order = ["tables", "inserts", "rows", "composition", "views", "alterations", "descriptions", "parameters"]
+    order = [
+        "tables",
+        "inserts",
+        "rows",
+        "composition",
+        "views",
+        "change_feed",
+        "alterations",
+        "descriptions",
+        "optimize",
+        "vacuum",
+        "restore",
+        "clone",
+        "convert",
+        "generate",
+        "uniform",
+        "parameters",
+    ]
     return order.index(path.stem.removeprefix("test_sql_"))
 
 

@@ -19,6 +19,8 @@ SETTINGS = OptimizeSettings(
     batch_bytes_max=None,
     check_statistics=True,
     ranges_max=1000,
+    stable_cube_bytes=1000,
+    cube_bytes_max=1500,
 )
 
 

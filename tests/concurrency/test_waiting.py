@@ -19,7 +19,6 @@ NEED_MORE = {
     "which were not opened stay out",
     82: "the change feed of a rebased commit: waits for DELETE, UPDATE and MERGE to write change files. In memory it is "
     "shown that change files stay as they are",
-    86: "VACUUM of the vector files of lost attempts: waits for VACUUM. In memory it is shown that no commit names them",
     89: "readers beside eight writers: processes",
     90: "other engines read a rebased log: foreign readers. In memory it is shown that the log keeps to the protocol",
 }

@@ -25,6 +25,7 @@ NOT_FOR_USERS = {
     "spark.sql.parquet.filterPushdown",
     "spark.sql.parquet.outputTimestampType",
     "spark.sql.parquet.writeLegacyFormat",
+    "spark.sql.streaming.checkpointFileManagerClass",
     "spark.sql.streaming.fileSink.log.compactInterval",
     "spark.sql.variant.inferShreddingSchema",
     "spark.ui.enabled",

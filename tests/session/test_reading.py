@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
@@ -102,11 +102,6 @@ def test_what_is_no_delta_table(delta: SparkSession, path: str) -> None:
     delta.range(1).createOrReplaceTempView("some_view")
     with pytest.raises(NotADeltaTableError, match="view"):
         DeltaTable.forName(delta, "some_view")
-
-
-def test_change_feed_is_refused_by_name(delta: SparkSession, three_versions: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match="readChangeFeed"):
-        delta.read.format("delta").option("readChangeFeed", "true").load(three_versions)
 
 
 def test_partition_folders_in_the_path(delta: SparkSession, path: str) -> None:

@@ -13,14 +13,6 @@ from anabranch.errors.sql import SqlSyntaxError
 pytestmark = pytest.mark.spark
 
 REFUSED = [
-    ("VACUUM {t}", "VACUUM"),
-    ("VACUUM {t} LITE RETAIN 24 HOURS DRY RUN", "VACUUM"),
-    ("RESTORE TABLE {t} TO VERSION AS OF 0", "RESTORE"),
-    ("CONVERT TO DELTA parquet.`/nowhere`", "CONVERT TO DELTA"),
-    ("GENERATE symlink_format_manifest FOR TABLE {t}", "GENERATE"),
-    ("CREATE TABLE other SHALLOW CLONE {t}", "SHALLOW CLONE"),
-    ("REORG TABLE {t} APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))", "UPGRADE UNIFORM"),
-    ("OPTIMIZE {t} FULL", "FULL"),
     ("INSERT OVERWRITE {t} PARTITION (p = 1) IF NOT EXISTS SELECT 1", "IF NOT EXISTS"),
     ("INSERT OVERWRITE DIRECTORY '/nowhere' USING delta SELECT * FROM {t}", "DIRECTORY"),
     ("TRUNCATE TABLE {t} PARTITION (p = 1)", "PARTITION"),

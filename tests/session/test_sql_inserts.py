@@ -143,7 +143,7 @@ def test_replace_using(delta: SparkSession, table: str) -> None:
     delta.sql(f"INSERT INTO {table} REPLACE USING (id, part) {new}")
     kept = [(1, "a", 1), (2, "c", 3), (None, "d", 3)]
     assert rows(delta, table) == sorted([*kept, (2, "new", 2), (7, "new", 2), (None, "new", 3)], key=str)
-    assert last(delta, table).operationParameters["replaceUsingCols"] == "id, part"
+    assert last(delta, table).operationParameters["replaceUsingCols"] == "(id, part)"
     delta.sql(f"INSERT INTO {table} BY NAME REPLACE USING (part) SELECT 3 AS part, 'by name' AS word")
     assert [row for row in rows(delta, table) if row[2] == 3] == [(None, "by name", 3)]
     with pytest.raises(ColumnNotFoundError, match="nope"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from anabranch.tables import DeltaTable
 from session.documented import statement
 
 pytestmark = pytest.mark.spark
-
-OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -172,15 +169,20 @@ def test_drop(delta: SparkSession, name: str) -> None:
         delta.sql(f"DROP TABLE {name}")
 
 
-@pytest.mark.skipif(OVER_CONNECT, reason="the catalog of the server knows tables with a location alone")
-def test_a_managed_table_goes_with_its_files(native: SparkSession, name: str) -> None:
-    native.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
-    location = Path(native.sql(f"DESCRIBE DETAIL {name}").first().location.removeprefix("file:"))
+def test_a_managed_table_goes_with_its_files(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta PARTITIONED BY (p) AS SELECT 1 AS id, 'a b' AS p")
+    location = Path(delta.sql(f"DESCRIBE DETAIL {name}").first().location.removeprefix("file:"))
     assert (location / "_delta_log").is_dir()
-    native.sql(f"DROP TABLE {name}")
-    assert not location.exists()
-    native.sql(f"CREATE TABLE {name} USING delta AS SELECT 'new' AS other")
-    assert rows(native.table(name)) == [("new",)]
+    delta.sql(f"DROP TABLE {name}")
+    assert not list(location.glob("*"))
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 'new' AS other")
+    assert rows(delta.table(name)) == [("new",)]
+
+
+def test_an_external_table_leaves_its_files(delta: SparkSession, name: str, path: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}' AS SELECT 1 AS id")
+    delta.sql(f"DROP TABLE {name}")
+    assert rows(delta.read.format("delta").load(path)) == [(1,)]
 
 
 def test_dropping_by_path_is_refused(delta: SparkSession, path: str) -> None:

@@ -21,6 +21,7 @@ ENABLED = [
     "../session/test_sql_views.py::test_temporary_view",
     "../session/test_sql_views.py::test_view_in_the_catalog",
     "../session/test_write_to.py::test_rows_of_a_condition_are_overwritten",
+    "../tables/test_change_feed.py::test_every_change_of_every_row",
     "../tables/test_delta_table.py",
     "../tables/test_drop_feature.py::test_columns_lose_their_mapping",
     "../streaming/test_sink.py::test_a_batch_that_landed_is_not_written_again",

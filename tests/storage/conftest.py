@@ -11,6 +11,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from werkzeug.serving import make_server
 
+from anabranch.storage.elsewhere import ReachingStore
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory import MemoryStore
@@ -52,7 +53,7 @@ def faulty_s3() -> Iterator[tuple[FaultyS3, str]]:
 
 
 @pytest.fixture(
-    params=["memory", "local", "s3", pytest.param("hadoop", marks=pytest.mark.spark)],
+    params=["memory", "local", "s3", "reaching", pytest.param("hadoop", marks=pytest.mark.spark)],
 )
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
     """Each storage in turn, over an empty root."""
@@ -61,6 +62,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
             return MemoryStore()
         case "local":
             return LocalStore(str(tmp_path / "table"))
+        case "reaching":
+            return ReachingStore(LocalStore(str(tmp_path / "table")), places=lambda: ("/else",), open_place=LocalStore)
         case "s3":
             return s3_store(request.getfixturevalue("s3_endpoint"))
         case _:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 import enum
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from anabranch.errors.storage import StorageError
+from anabranch.storage.file_tree import Deletion, Enters
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 
 
@@ -86,6 +87,9 @@ class FaultyStore:
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         return self.inner.list_tree(directory)
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        return self.inner.walk(enters)
+
     def head(self, path: str) -> StoredFile | None:
         return self.inner.head(path)
 
@@ -136,3 +140,9 @@ class FaultyStore:
 
     def delete(self, path: str) -> None:
         self.inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        return self.inner.delete_many(paths)
+
+    def remove_directory(self, path: str) -> bool:
+        return self.inner.remove_directory(path)

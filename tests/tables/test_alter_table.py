@@ -59,10 +59,10 @@ from anabranch.errors.protocol import (
     InvalidProtocolError,
     UnknownFeatureError,
     UnknownPropertyError,
-    UnsupportedFeatureError,
 )
 from anabranch.errors.schema import ColumnMappingChangeError, ColumnNotFoundError, DuplicateColumnsError
 from anabranch.errors.tables import DefaultsNotEnabledError
+from anabranch.errors.uniform import IcebergCompatFilesError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn, Position
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
@@ -136,7 +136,7 @@ def test_properties_bring_their_features(delta: SparkSession, path: str) -> None
     assert set(handle.latest().protocol.writer_features or ()) == {"appendOnly", "changeDataFeed", "invariants"}
     with pytest.raises(RowTrackingEnablementError, match="1 of its files"):
         alter_set_properties(handle, {"delta.enableRowTracking": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV2"):
+    with pytest.raises(IcebergCompatFilesError, match="UPGRADE UNIFORM"):
         alter_set_properties(handle, {"delta.enableIcebergCompatV2": "true", **MAPPED})
     alter_set_properties(handle, {"delta.enableDeletionVectors": "true"})
     assert handle.latest().protocol.reader_features == ["deletionVectors"]

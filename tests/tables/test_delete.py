@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.vectors import DeletionVectorError
 from anabranch.tables import DeltaTable
@@ -163,15 +163,6 @@ def test_append_only_tables_are_left_alone(delta: SparkSession, path: str) -> No
     with pytest.raises(AppendOnlyTableError):
         table.delete("id = 1")
     assert ids(table) == [0, 1, 2]
-
-
-def test_a_change_feed_is_not_left_incomplete(delta: SparkSession, path: str) -> None:
-    table = make_table(delta, path, delta.range(0, 4, 1, 1), enableChangeDataFeed="true")
-    with pytest.raises(UnsupportedOperationError, match="change data feed"):
-        table.delete("id = 1")
-    assert ids(table) == [0, 1, 2, 3]
-    table.delete()
-    assert ids(table) == []
 
 
 def test_files_without_statistics(delta: SparkSession, path: str, vectors: str) -> None:

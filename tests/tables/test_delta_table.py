@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.protocol import UnknownPropertyError
 from anabranch.errors.tables import (
     CreateTableMismatchError,
@@ -116,12 +116,6 @@ def test_history_limit(delta: SparkSession, path: str) -> None:
     assert [row.version for row in table.history(2).collect()] == [2, 1]
     with pytest.raises(InvalidArgumentError):
         table.history(0)
-
-
-def test_what_is_missing_is_refused_by_name(delta: SparkSession, path: str) -> None:
-    delta.range(1).write.format("delta").save(path)
-    with pytest.raises(UnsupportedOperationError, match=r"DeltaTable\.vacuum"):
-        DeltaTable.forPath(delta, path).vacuum()
 
 
 def test_clustered_tables_say_so(delta: SparkSession, path: str) -> None:

@@ -14,9 +14,7 @@ from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.purge import purge, purge_frame
 from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.optimize import (
-    ClusteredTableError,
     NonPartitionColumnError,
     PartitionConditionError,
     ZOrderColumnMissingError,
@@ -284,21 +282,6 @@ def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
     assert len(pq.read_schema(f"{path}/{add['path']}").names) == 2
     assert purge(handle).num_bins == 0
     assert ids(delta, path) == list(range(10))
-
-
-@pytest.mark.parametrize("clause", ["row tracking", "clustered"])
-def test_tables_whose_rows_need_more_than_moving(delta: SparkSession, path: str, clause: str) -> None:
-    writer = delta.range(3).toDF("id").write.format("delta")
-    writer = writer.option("delta.enableRowTracking", "true") if clause == "row tracking" else writer.clusterBy("id")
-    writer.save(path)
-    optimize = DeltaTable.forPath(delta, path).optimize()
-    with pytest.raises(UnsupportedOperationError, match=clause):
-        optimize.executeCompaction()
-    if clause == "clustered":
-        with pytest.raises(ClusteredTableError):
-            optimize.executeZOrderBy("id")
-        with pytest.raises(ClusteredTableError):
-            optimize.where("id = 1").executeCompaction()
 
 
 def drop_column(handle: TableHandle, name: str) -> None:

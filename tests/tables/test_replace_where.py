@@ -98,13 +98,6 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
     lose(ours, ConcurrentDeleteDeleteException)
 
 
-def test_a_change_feed_gets_files_that_it_can_compare(delta: SparkSession, path: str) -> None:
-    handle = numbered_table(delta, path, enableChangeDataFeed="true")
-    write(delta, path, "id = 3", (3, -3, 1))
-    assert values(delta, path)[3] == -3
-    assert all(add.deletion_vector is None for add in handle.latest().files.to_actions(None))
-
-
 def test_a_subquery_is_refused(delta: SparkSession, path: str) -> None:
     numbered_table(delta, path)
     with pytest.raises(UnsupportedOperationError, match="replaceWhere with a subquery"):

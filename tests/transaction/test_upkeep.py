@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import deltalake
+import pytest
 from log_linter import lint
-from table_on_memory import PLAIN, TestClock, add, created, features, metadata, remove, rival_of, with_properties
+from table_on_memory import (
+    PLAIN,
+    TestClock,
+    add,
+    created,
+    features,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+    writer,
+)
 
+from anabranch.errors.storage import StorageError
+from anabranch.log.cleanup import DAY_MS
 from anabranch.protocol.actions import SetTransaction
-from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path
+from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path, commit_path
 from anabranch.snapshot.checksums import verify_checksum
 from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.file_tree import Deletion
 from anabranch.storage.local import LocalStore
+from anabranch.storage.memory import MemoryStore
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.table import Table
 
@@ -63,6 +80,59 @@ def test_v2_checkpoint_where_the_table_wants_it() -> None:
     anew = Snapshots(table.store, table.clock).latest()
     assert anew.segment.checkpoint is not None
     assert anew.files.count == 2
+
+
+def test_old_history_goes_after_a_checkpoint() -> None:
+    """Covers fault F43: what goes is what nobody may ask for any more, and a failure is nobody's."""
+    described = with_properties(metadata(), checkpointInterval="4", logRetentionDuration="interval 10 days")
+    described = with_properties(described, deletedFileRetentionDuration="interval 1 days")
+    table = created(described=described)
+    for number in range(1, 17):
+        table.clock.time_ms += DAY_MS
+        table.append(add(f"f{number}"))
+    left = sorted(file.path for file in table.store.list_from("_delta_log"))
+    assert left[0] == checkpoint_path(4)
+    assert table.store.head(checksum_path(3)) is None
+    for version in range(4, 17):
+        assert Snapshots(table.store, table.clock).at_version(version).files.count == version
+
+
+def test_history_stays_where_the_table_says_so() -> None:
+    properties = {"checkpointInterval": "2", "logRetentionDuration": "interval 1 weeks"}
+    for more in ({"enableExpiredLogCleanup": "false"}, {"requireCheckpointProtectionBeforeVersion": "9"}):
+        table = created(described=with_properties(metadata(), **properties, **more))
+        for number in range(8):
+            table.clock.time_ms += 10 * DAY_MS
+            table.append(add(f"f{number}"))
+        assert table.store.head(commit_path(0)) is not None
+
+
+def test_a_clock_that_is_ahead_leaves_the_history(tmp_path: Path) -> None:
+    """Covers fault F28: storage says when our commit landed."""
+    root = str(tmp_path / "t")
+    ahead = TestClock(4_000_000_000_000)
+    table = Table(LocalStore(root), ahead, random.Random(1))
+    described = with_properties(metadata(), checkpointInterval="2")
+    table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, described])
+    for number in range(4):
+        table.begin(Operation(name="WRITE")).commit([add(f"f{number}")])
+    assert table.store.head(commit_path(0)) is not None
+
+
+def test_clean_up_that_fails_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+    clock = TestClock()
+    table = writer(Undeletable(clock=clock), clock=clock)
+    table.commit([PLAIN, with_properties(metadata(), checkpointInterval="4")], name="CREATE TABLE")
+    for number in range(8):
+        table.clock.time_ms += 40 * DAY_MS
+        table.append(add(f"f{number}"))
+    assert table.table.snapshots.latest().version == 8
+    assert "its log clean-up failed" in caplog.text
+
+
+class Undeletable(MemoryStore):
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        return Deletion(failures=(StorageError(root=self.root, path=paths[0], doing="delete", cause="denied"),))
 
 
 def test_delta_rs_reads_our_log(tmp_path: Path) -> None:

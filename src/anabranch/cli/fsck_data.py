@@ -21,6 +21,7 @@ from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.replay import TableState
 from anabranch.snapshot.statistics_columns import read_num_records
+from anabranch.storage.elsewhere import PLACES_SETTING, allowed_places
 from anabranch.storage.log_store import LogStore, StoredFile
 
 READS_AT_ONCE = 8
@@ -60,19 +61,20 @@ def check_data_files(
     """Each live file is there, of the size that the log says."""
     files = state.files.columns("path", "size")
     pairs = zip(_texts(files["path"]), files["size"].to_pylist(), strict=True)
+    places = allowed_places(store)
     for uri, size_bytes in steps(pairs, "data files", files.num_rows):
         try:
-            path = decode_path(uri, table_root=store.root)
+            path = decode_path(uri, table_root=store.root, allowed_prefixes=places)
         except UnsafePathError as error:
             yield Finding(
                 kind=FindingKind.DATA_FILE_OUTSIDE,
                 path=uri,
                 problem=f"It is refused: {error.reason}",
-                way_out="A table's files stay below its folder. Copy the table with the engine that wrote it",
+                way_out=f"If it is a shallow clone that you trust, allow its source: --option {PLACES_SETTING}=FOLDER",
             )
             continue
         # Hidden folders, such as those of partition columns that begin with `_`, are not in the listing.
-        file = stored.get(path) or (store.head(path) if _is_hidden(path) else None)
+        file = stored.get(path) or (store.head(path) if _is_hidden(path) or _is_elsewhere(path) else None)
         if file is None:
             kind, problem = FindingKind.DATA_FILE_MISSING, "It is in the table and not in the storage"
         elif file.size_bytes != size_bytes:
@@ -155,6 +157,11 @@ def _with_vectors(files: pa.Table) -> Iterator[tuple[str, DeletionVectorDescript
 def _texts(column: pa.ChunkedArray) -> list[str]:
     texts: list[str] = column.cast(pa.string()).to_pylist()
     return texts
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a path is not from the table's root."""
+    return path.startswith("/") or ":/" in path
 
 
 def _is_hidden(path: str) -> bool:

@@ -9,8 +9,9 @@ from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.elsewhere import open_reaching
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store, scheme_of
+from anabranch.storage.opening import scheme_of
 
 
 def open_snapshots(table: str, options: Sequence[str]) -> Snapshots:
@@ -24,7 +25,7 @@ def open_snapshots(table: str, options: Sequence[str]) -> Snapshots:
 
 def open_table_store(table: str, options: Sequence[str]) -> LogStore:
     """The files of the table. Raises as `open_snapshots`."""
-    store = open_store(table, storage_options(options))
+    store = open_reaching(table, storage_options(options))
     if scheme_of(table) in {"", "file"} and not os.path.isdir(store.root):
         raise TableNotFoundError(table=store.root)
     return store

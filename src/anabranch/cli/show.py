@@ -24,6 +24,7 @@ from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles
+from anabranch.storage.elsewhere import allowed_places
 from anabranch.storage.log_store import LogStore
 
 CELL_CHARACTERS = 60
@@ -153,7 +154,7 @@ def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
 
 def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFile) -> Iterator[pa.RecordBatch]:
     hidden = None if add.deletion_vector is None else load_vector(store, add.deletion_vector)
-    place = locate(add.path, table_root=snapshot.table_root)
+    place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_places(store))
     file = DataFile(name=place.absolute, partition_values=add.partition_values)
     for rows, _ in reader.read(file, hidden):
         yield rows

@@ -10,19 +10,23 @@ import pyarrow.compute as pc
 
 from anabranch.commands.alteration import Alteration
 from anabranch.commands.column_mapping_removal import MODE, remove_column_mapping
+from anabranch.commands.iceberg_files import check_iceberg_upgrade
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, current_properties
 from anabranch.errors.alterations import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
 from anabranch.protocol.properties import (
     CONSTRAINT_PREFIX,
     FEATURE_PREFIX,
+    TableProperties,
     canonical_names,
     stored_properties,
     validated,
 )
 from anabranch.protocol.protocol_evolution import requested_protocol
+from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.symlink_manifests import check_listable
 
 COMMENT = "comment"
 """Not a property, though it is set as one: the table's description."""
@@ -40,7 +44,7 @@ def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> 
     Without column mapping, data files are written again; see `remove_column_mapping`.
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
-    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`.
+    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
     """
     for name in properties:
         _check_no_command(name)
@@ -49,14 +53,18 @@ def alter_set_properties(handle: TableHandle, properties: Mapping[str, str]) -> 
     given = {name: value for name, value in properties.items() if name.lower() != COMMENT}
     asked = validated(given, current=current)
     if asked.get(MODE, "").lower() == "none" and alteration.snapshot.column_mapping_mode.maps:
+        _check_may_lose_mapping(alteration, {**current, **stored_properties(asked)})
         unmapped = remove_column_mapping(handle, unset=False)
         others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
         return (alter_set_properties(handle, others) if others else None) or unmapped
     defined = alteration.define(
         configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked)
     )
+    check_iceberg_upgrade(handle, alteration.snapshot, defined)
     if asked.get(_ROW_TRACKING, "").lower() == "true":
         _check_rows_have_ids(alteration.snapshot, handle.label)
+    if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
+        check_listable(alteration.snapshot, table=handle.label)
     for name, value in properties.items():
         if name.lower() == COMMENT:
             defined = _described(defined, value)
@@ -79,6 +87,7 @@ def alter_unset_properties(
         if not is_set and not if_exists:
             raise PropertyNotSetError(table=handle.label, name=name)
     if MODE in wanted and alteration.snapshot.column_mapping_mode.maps:
+        _check_may_lose_mapping(alteration, {key: value for key, value in current.items() if key not in wanted})
         unmapped = remove_column_mapping(handle, unset=True)
         others = [name for name in wanted if name != MODE]
         return (alter_unset_properties(handle, others, if_exists=if_exists) if others else None) or unmapped
@@ -101,6 +110,12 @@ def _check_no_command(name: str) -> None:
     command = _COMMANDS.get(name.lower())
     if command is not None:
         raise PropertyNeedsCommandError(name=name, command=command)
+
+
+def _check_may_lose_mapping(alteration: Alteration, configuration: Mapping[str, str]) -> None:
+    """Before files are written again for it: Iceberg finds columns by the ids of the mapping."""
+    changed = msgspec.structs.replace(alteration.snapshot.metadata, configuration=dict(configuration))
+    check_iceberg_table(changed, alteration.snapshot.protocol, table=alteration.table)
 
 
 def _described(defined: DefinedTable, description: str | None) -> DefinedTable:

@@ -12,11 +12,14 @@ from anabranch.commands.table_definition import DefinedTable, current_properties
 from anabranch.commands.table_shape import table_shape
 from anabranch.errors.schema import InvalidColumnMappingError
 from anabranch.protocol.actions import Metadata, Protocol
+from anabranch.protocol.iceberg_compat import without_orphaned_format, writes_iceberg
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.protocol_evolution import ProtocolRequest, protocol_for_existing_table
 from anabranch.protocol.stats_columns import check_stats_columns
 from anabranch.schema.column_mapping import ColumnMappingMode, check_mode_change, has_mapping
+from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.uniform.library import check_installed
 
 NOTHING_ASKED = ProtocolRequest()
 
@@ -38,7 +41,8 @@ def altered_table(
     of `errors.schema`, and those of properties and protocols.
     """
     old_schema = parse_schema(metadata.schema_string, label)
-    given = current_properties(metadata) if configuration is None else dict(configuration)
+    asked = current_properties(metadata) if configuration is None else configuration
+    given = without_orphaned_format(TableProperties(metadata.configuration), asked)
     old_mode = ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
     new_mode = ColumnMappingMode.parse(TableProperties(given).column_mapping_mode)
     check_mode_change(old_mode, new_mode)
@@ -62,4 +66,7 @@ def altered_table(
         configuration=dict(shape.configuration),
     )
     upgraded = protocol_for_existing_table(protocol, shape.schema, shape.properties, requested)
+    check_iceberg_table(changed, upgraded, old=metadata, table=label)
+    if not writes_iceberg(TableProperties(metadata.configuration)):
+        check_installed(shape.properties, table=label)
     return DefinedTable(metadata=changed, protocol=upgraded)

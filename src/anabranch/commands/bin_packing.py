@@ -36,6 +36,18 @@ def pack(
     is left out, unless `keep_single`.
     """
     order = files[np.lexsort((files, sizes[files], partitions[files]))]
+    found = pack_in_order(order, sizes=sizes, partitions=partitions, bin_bytes_max=bin_bytes_max)
+    return [each for each in found if keep_single or len(each.files) > 1]
+
+
+def pack_in_order(
+    order: Rows,
+    *,
+    sizes: npt.NDArray[np.int64],
+    partitions: npt.NDArray[np.integer],
+    bin_bytes_max: int | None,
+) -> list[PlannedBin]:
+    """Bins of files that come in a given order, those of one partition one after the other."""
     found: list[PlannedBin] = []
     here: list[int] = []
     total = 0
@@ -49,7 +61,7 @@ def pack(
         total += size
     if here:
         found.append(_bin(here, partitions, total))
-    return [each for each in found if keep_single or len(each.files) > 1]
+    return found
 
 
 def batches(bins: Sequence[PlannedBin], *, bytes_max: int | None, files_max: int) -> list[list[PlannedBin]]:

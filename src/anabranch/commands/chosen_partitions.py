@@ -21,6 +21,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.condition_text import text_condition
 from anabranch.spark.engine import FileMask
 from anabranch.spark.file_listing import FileListing, listing_of
+from anabranch.storage.elsewhere import allowed_places
 
 _GROUP = "__anabranch_group"
 
@@ -102,7 +103,8 @@ def _listing(handle: TableHandle, snapshot: Snapshot) -> FileListing:
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     names = [physical_name(field, snapshot.column_mapping_mode) for field in fields]
     files: pa.Table = snapshot.files.table
-    return listing_of(files, table_root=handle.path, physical_partition_columns=names)
+    places = allowed_places(handle.table.store)
+    return listing_of(files, table_root=handle.path, physical_partition_columns=names, allowed_prefixes=places)
 
 
 def _time_zone(handle: TableHandle) -> str:

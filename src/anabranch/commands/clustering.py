@@ -8,6 +8,7 @@ import msgspec
 from pyspark.sql.types import StructType
 
 from anabranch.errors.alterations import InvalidClusteringError
+from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.actions import DomainMetadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_bounds import has_bounds
@@ -16,6 +17,7 @@ from anabranch.schema.column_changes import spelled
 from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, physical_path
 from anabranch.schema.paths import FieldPath, child, find, quoted
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.table_identifiers import split_identifier
 
 CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_COLUMNS_MAX = 4
@@ -32,8 +34,13 @@ def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
 
 
 def column_named(schema: StructType, name: str) -> FieldPath:
-    """The path that a name with dots means; a column whose own name has dots goes before."""
-    return (name,) if child(schema, name) is not None else tuple(name.split("."))
+    """The path that a name with dots means, parts in backticks or not; a column whose own name has dots goes before."""
+    if child(schema, name) is not None:
+        return (name,)
+    try:
+        return split_identifier(name)
+    except InvalidIdentifierError:
+        return tuple(name.split("."))
 
 
 def clustering_domain(

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.commands.clustering import CLUSTERING_DOMAIN, clustering_columns
-from anabranch.commands.feature_files import check_rows_may_move
 from anabranch.commands.read import scan_request
+from anabranch.commands.rewritten_bins import rows_kept_tags, tracking_of
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_shape import MAX_ID
 from anabranch.errors.alterations import ColumnNamesNeedMappingError
@@ -27,12 +27,14 @@ from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping, strip_mapping
 from anabranch.schema.names import invalid_names
+from anabranch.schema.row_tracking import RowTrackingColumns
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.schema.void import without_void
 from anabranch.snapshot.scan_plan import live_row_count
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask, WriteRequest
 from anabranch.spark.rewriting import NO_LIMIT
+from anabranch.spark.row_tracking import stable, with_tracking
 from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.hiding_rows import removal
@@ -41,7 +43,6 @@ from anabranch.transaction.read_set import FileKey
 
 LOGGER = logging.getLogger(__name__)
 MODE = "delta.columnMapping.mode"
-FEATURE = "columnMapping"
 ROUNDS_MAX = 5
 
 
@@ -54,13 +55,14 @@ class _Rewritten:
     num_rows: int
     schema_json: str
     """As the table had it then."""
+    tracking: RowTrackingColumns | None
 
 
 def remove_column_mapping(handle: TableHandle, *, unset: bool) -> CommittedVersion | None:
     """Turn column mapping off; `unset` takes the property away instead of setting it to `none`.
 
     None where the table has none. Rows that other writers add meanwhile are written again too, a few times; then the
-    conflict is raised. Raises `ColumnNamesNeedMappingError`, and `FeatureDropError` for a table with row tracking.
+    conflict is raised. Rows keep the ids that row tracking gave them. Raises `ColumnNamesNeedMappingError`.
     """
     done: list[_Rewritten] = []
     for number in range(1, ROUNDS_MAX + 1):
@@ -103,25 +105,27 @@ def _check(handle: TableHandle, snapshot: Snapshot) -> None:
     names = invalid_names(snapshot.schema)
     if names:
         raise ColumnNamesNeedMappingError(table=handle.label, columns=names)
-    check_rows_may_move(handle, snapshot, feature=FEATURE)
 
 
 def _rewritten(handle: TableHandle, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
     """All rows of `snapshot` in files of logical names; what was written `before` serves as far as it still can."""
     keys = [add.key for add in snapshot.files.to_actions()]
-    live, schema_json = frozenset(keys), snapshot.metadata.schema_string
-    kept = [each for each in before if each.sources <= live and each.schema_json == schema_json]
+    live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(handle, snapshot))
+    kept = [each for each in before if each.sources <= live and (each.schema_json, each.tracking) == described]
     covered = frozenset(key for each in kept for key in each.sources)
     left = np.array([key not in covered for key in keys], dtype=np.bool_)
     return [*kept, _written(handle, snapshot, left, live - covered)] if left.any() else kept
 
 
 def _written(handle: TableHandle, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
-    request = scan_request(handle, snapshot)
+    request, tracking = scan_request(handle, snapshot), tracking_of(handle, snapshot)
     files = snapshot.files.table.filter(pa.array(chosen))
     everything = np.ones(len(files), dtype=np.bool_)
-    frame = handle.session.engine.scan(dataclasses.replace(request, files=files, prune=lambda _: everything))
+    scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
+    frame = stable(handle.session.engine.scan(scan), files, tracking)
     schema = without_void(strip_mapping(snapshot.schema))
+    if tracking is not None:
+        schema = tracking.added_to(schema)
     written = handle.session.engine.write(
         WriteRequest(
             table_root=handle.path,
@@ -136,7 +140,11 @@ def _written(handle: TableHandle, snapshot: Snapshot, chosen: FileMask, sources:
     )
     _check_nothing_is_lost(handle, snapshot, chosen, written.num_rows)
     return _Rewritten(
-        sources=sources, adds=written.adds, num_rows=written.num_rows, schema_json=snapshot.metadata.schema_string
+        sources=sources,
+        adds=written.adds,
+        num_rows=written.num_rows,
+        schema_json=snapshot.metadata.schema_string,
+        tracking=tracking,
     )
 
 
@@ -168,7 +176,7 @@ def _committed(handle: TableHandle, snapshot: Snapshot, done: Sequence[_Rewritte
     }
     transaction = handle.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
     transaction.record_whole_table()
-    return transaction.commit(actions, metrics=metrics, rules_out=_files)
+    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(handle, snapshot), rules_out=_files)
 
 
 def _files(commit: Commit) -> str | None:

@@ -10,13 +10,14 @@ from anabranch.commands.statement import (
     Outcome,
     Prepared,
     Stopwatch,
-    check_keeps_no_history_of_rows,
     check_may_change_rows,
+    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.commands.told_changes import with_deletes_told
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.operation import Operation
 
@@ -56,11 +57,11 @@ def _prepared(handle: TableHandle, condition: Column | str | None, alias: str | 
             return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
     with watch.measured("scanTimeMs"):
         rows = rows_asked_for(target, asking)
-    if any(each.positions is not None for each in rows):
-        check_keeps_no_history_of_rows(handle, snapshot, "DELETE")
+    if not uses_vectors(snapshot) and any(each.positions is not None for each in rows):
+        check_tracks_no_rows(handle, snapshot, "DELETE")
     record(transaction, target, asking, rows)
     with watch.measured("rewriteTimeMs"):
-        changes = take_out(target, rows, by_vectors=uses_vectors(snapshot))
+        changes = with_deletes_told(target, rows, take_out(target, rows, by_vectors=uses_vectors(snapshot)))
     deleted = {} if changes.num_rows is None else {"numDeletedRows": changes.num_rows}
     return Prepared(
         transaction,

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from anabranch.commands.stored_columns import read_schemas, table_field
 from anabranch.commands.table_access import TableHandle
-from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids
 from anabranch.schema.paths import walk
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
@@ -47,7 +47,7 @@ def may_have_dropped(snapshot: Snapshot) -> bool:
     if not snapshot.column_mapping_mode.maps:
         return False
     highest = snapshot.properties.column_mapping_max_id
-    return highest > sum(1 for _ in walk(snapshot.schema))
+    return highest > sum(1 + len(nested_ids(field)) for _, field in walk(snapshot.schema))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

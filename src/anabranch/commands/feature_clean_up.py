@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from anabranch.commands.alter_properties import alter_set_properties, alter_unset_properties
 from anabranch.commands.column_mapping_removal import remove_column_mapping
-from anabranch.commands.feature_files import FilesOfOldTypes, check_rows_may_move, files_with_vectors, rewrite_files
+from anabranch.commands.feature_files import FilesOfOldTypes, files_with_vectors, rewrite_files
 from anabranch.commands.feature_traces import type_changes_in_action, vectors_in_version
 from anabranch.commands.rearranging import FILES_PER_COMMIT_MAX
 from anabranch.commands.table_access import TableHandle
@@ -42,10 +42,7 @@ def refuse_constraints(handle: TableHandle) -> None:
 
 def purge_vectors(handle: TableHandle) -> None:
     """No new vectors, then files without those there are, then the files of the old ones named for VACUUM."""
-    snapshot = handle.latest()
-    if vectors_in_version(snapshot) is not None:
-        if files_with_vectors(snapshot).any():
-            check_rows_may_move(handle, snapshot, feature="deletionVectors")
+    if vectors_in_version(handle.latest()) is not None:
         alter_unset_properties(handle, ["delta.enableDeletionVectors"], if_exists=True)
         rewrite_files(handle, files_with_vectors, feature="deletionVectors")
     name_vector_files(handle)
@@ -60,8 +57,6 @@ def forget_type_changes(handle: TableHandle) -> None:
     """No new changes, then files of today's types alone, then no record of older ones."""
     snapshot, old_types = handle.latest(), FilesOfOldTypes(handle)
     has_changed = type_changes_in_action(snapshot.metadata) is not None
-    if has_changed and old_types(snapshot).any():
-        check_rows_may_move(handle, snapshot, feature="typeWidening")
     alter_unset_properties(handle, ["delta.enableTypeWidening"], if_exists=True)
     if not has_changed:
         return

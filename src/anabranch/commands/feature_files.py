@@ -15,8 +15,6 @@ from anabranch.commands.rearranging import Rearrangement, rearrange
 from anabranch.commands.rewritten_bins import compacted
 from anabranch.commands.stored_columns import has_other_types, read_schemas
 from anabranch.commands.table_access import TableHandle
-from anabranch.errors.alterations import FeatureDropError
-from anabranch.protocol.features import active
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
 from anabranch.transaction.operation import Operation
@@ -29,13 +27,11 @@ ChooseFiles = Callable[[Snapshot], FileMask]
 def rewrite_files(handle: TableHandle, choose: ChooseFiles, *, feature: str) -> None:
     """Write the rows of these files into others, by commits that change no row, as REORG does.
 
-    Other writers never make it fail; of what they take away, or add, some may be left. Raises `FeatureDropError` for a
-    table with row tracking.
+    Other writers never make it fail; of what they take away, or add, some may be left.
     """
     snapshot = handle.latest()
     if not choose(snapshot).any():
         return
-    check_rows_may_move(handle, snapshot, feature=feature)
     settings = OptimizeSettings.of(handle.session, snapshot.properties)
 
     def plan(newest: Snapshot) -> Plan:
@@ -60,16 +56,6 @@ def rewrite_files(handle: TableHandle, choose: ChooseFiles, *, feature: str) -> 
         ),
     )
     LOGGER.info("%s: %d files written again to drop %s", handle.label, len(done.removes), feature)
-
-
-def check_rows_may_move(handle: TableHandle, snapshot: Snapshot, *, feature: str) -> None:
-    """Raises `FeatureDropError` where rows that go to other files would lose their ids."""
-    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
-        reason = (
-            "its data files must be written again, and rows would lose the ids that row tracking gave them. Drop "
-            "rowTracking first"
-        )
-        raise FeatureDropError(table=handle.label, feature=feature, reason=reason)
 
 
 def files_with_vectors(snapshot: Snapshot) -> FileMask:

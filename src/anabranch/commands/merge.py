@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.identity_marks import with_moved_marks
 from anabranch.commands.merge_clauses import MergeStatement
-from anabranch.commands.merge_join import ACTION_COLUMN, LEFT_ALONE, MergeJoin
+from anabranch.commands.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge_marks import MergeMarks, ambiguity, mark, no_marks, record
 from anabranch.commands.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge_source import SourceFacts, freeze, measure
@@ -21,15 +23,16 @@ from anabranch.commands.statement import (
     Outcome,
     Prepared,
     Stopwatch,
-    check_keeps_no_history_of_rows,
     check_may_change_rows,
+    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows
+from anabranch.commands.told_changes import are_told_by_files, records_changes, tell
 from anabranch.commands.write import register
-from anabranch.protocol.actions import Action, AddFile, Metadata
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask, WrittenFiles
@@ -76,6 +79,11 @@ class _Execution:
         self.watch = Stopwatch(handle)
         self.kept: list[DataFrame] = []
 
+    @property
+    def keeps_old_values(self) -> bool:
+        """Whether a change data feed may have to tell changed rows as they were."""
+        return records_changes(self.snapshot) and not self.statement.only_inserts
+
     def prepared(self, *, source_reads_table: bool) -> Prepared:
         """The statement, its files written. What was kept is let go of if that fails."""
         with contextlib.ExitStack() as on_failure:
@@ -107,9 +115,13 @@ class _Execution:
             frame, marks = self._marked(plan, target, join, candidates, at_once=_is_small_change(plan, facts))
         record(transaction, target, plan, facts, join, marks, candidates)
         with self.watch.measured("rewriteTimeMs"):
-            updated = self._updated(plan, target, join, frame, marks, candidates)
-            written, actions = self._written(plan, facts, join, frame, updated, marks)
+            changed = self._changed(plan, target, join, frame, marks, candidates)
             changes = take_out(target, marks.changed_rows(), by_vectors=uses_vectors(self.snapshot))
+            tells = records_changes(self.snapshot) and (marks.num_updated > 0 or not are_told_by_files(changes))
+            written, actions, told = self._written(plan, facts, join, frame, changed, marks, tells=tells)
+            if tells and changed is not None:
+                told += self._tell_changed(plan, changed)
+            changes = dataclasses.replace(changes, change_files=told)
         counts = {
             "updated": marks.num_updated,
             "deleted": marks.num_deleted,
@@ -134,15 +146,16 @@ class _Execution:
             return None, no_marks()
         read = target.read(candidates)
         named = plan.on.target_columns
-        columns = self.snapshot.schema.fieldNames() if named is None else list(named)
-        keeps = columns if self.statement.not_matched else []
+        everything = self.snapshot.schema.fieldNames()
+        columns = everything if named is None else list(named)
+        keeps = everything if self.keeps_old_values else columns if self.statement.not_matched else []
         if self.statement.only_inserts:
             frame = join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
         elif at_once:
             frame = join.decided(read.frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
         else:
             frame = join.decided(read.frame, {}, keeps=keeps)
-        if (at_once and plan.updates) or self.statement.not_matched:
+        if (at_once and plan.updates) or self.statement.not_matched or (at_once and self.keeps_old_values):
             # Computed once: what is written is what was marked, whatever the expressions are.
             self.kept.append(frame.persist())
         with typed_violations():
@@ -151,7 +164,7 @@ class _Execution:
                 raise ambiguity(frame, marks, target, columns if named is not None else ())
         return frame, marks
 
-    def _updated(
+    def _changed(
         self,
         plan: MergePlan,
         target: TargetRows,
@@ -160,15 +173,25 @@ class _Execution:
         marks: MergeMarks,
         candidates: FileMask,
     ) -> DataFrame | None:
-        """The rows that updates make."""
-        if frame is None or not marks.num_updated:
+        """The rows to which a clause applies, with what updates make of them."""
+        if frame is None or not marks.changed:
             return None
-        if not set(plan.outputs.columns) <= set(frame.columns):
+        if marks.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
             # They are many, so they were not kept: the same join finds the same rows again.
             files = np.zeros_like(candidates)
             files[np.flatnonzero(candidates)[sorted(marks.changed)]] = True
-            frame = join.decided(target.read(files).frame, plan.updates, keeps=(), outputs=plan.outputs.names)
-        return frame.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
+            keeps = self.snapshot.schema.fieldNames() if self.keeps_old_values else ()
+            frame = join.decided(target.read(files).frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+        return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+
+    def _tell_changed(self, plan: MergePlan, changed: DataFrame) -> tuple[AddCDCFile, ...]:
+        """Write the rows as they were, for the change data feed."""
+        if self.statement.deletes_all_matched:
+            # A row that several rows of the source match is deleted once.
+            changed = changed.dropDuplicates(list(POSITION))
+        is_update = F.col(ACTION_COLUMN).isin(sorted(plan.updates))
+        change = F.when(is_update, UPDATE_PREIMAGE).otherwise(DELETE)
+        return tell(self.handle, self.snapshot, changed.withColumn(CHANGE_TYPE, change))
 
     def _written(
         self,
@@ -176,20 +199,24 @@ class _Execution:
         facts: SourceFacts,
         join: MergeJoin,
         frame: DataFrame | None,
-        updated: DataFrame | None,
+        changed: DataFrame | None,
         marks: MergeMarks,
-    ) -> tuple[WrittenFiles | None, list[Action]]:
-        """The files of changed and new rows, and what changes of the table itself."""
-        frames = [] if updated is None else [updated]
+        *,
+        tells: bool,
+    ) -> tuple[WrittenFiles | None, list[Action], tuple[AddCDCFile, ...]]:
+        """The files of changed and new rows, what changes of the table itself, and what tells of these rows."""
+        frames = {}
+        if changed is not None and marks.num_updated:
+            frames[UPDATE_POSTIMAGE] = changed.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
         has_new_rows = bool(plan.inserts) and facts.num_rows > 0
         if has_new_rows:
             matched = None
             if frame is not None and marks.matched:
                 matched = frame.where(F.col(ACTION_COLUMN) < len(self.statement.matched))
-            frames.append(join.inserted(matched, plan.inserts, plan.outputs.names))
+            frames[INSERT] = join.inserted(matched, plan.inserts, plan.outputs.names)
         if not frames:
-            return None, list(plan.target.actions)
-        written, writing = write_merged(
+            return None, list(plan.target.actions), ()
+        merged = write_merged(
             self.handle,
             plan.target,
             plan.planner,
@@ -197,8 +224,10 @@ class _Execution:
             plan.outputs,
             rows_max=marks.num_updated + (facts.num_rows if has_new_rows else 0),
             has_new_rows=has_new_rows,
+            tells=tells,
         )
-        return written, self._table_actions(plan, written.adds, writing.generates_identity)
+        actions = self._table_actions(plan, merged.written.adds, merged.plan.generates_identity)
+        return merged.written, actions, merged.change_files
 
     def _table_actions(self, plan: MergePlan, adds: Iterable[AddFile], generated: frozenset[str]) -> list[Action]:
         """What changes of the table itself: its schema, and how far its identity columns have counted."""
@@ -227,7 +256,7 @@ def _check_allowed(handle: TableHandle, snapshot: Snapshot, statement: MergeStat
         check_writable(snapshot.protocol, table=handle.label)
         return
     check_may_change_rows(handle, snapshot, "MERGE")
-    check_keeps_no_history_of_rows(handle, snapshot, "MERGE")
+    check_tracks_no_rows(handle, snapshot, "MERGE")
 
 
 def _changed_schema(committed: CommittedVersion | None) -> bool:

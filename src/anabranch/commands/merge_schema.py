@@ -14,6 +14,7 @@ from anabranch.commands.table_definition import with_schema
 from anabranch.commands.write_target import automatic_widening, store_assignment
 from anabranch.errors.schema import IncompatibleTypesError
 from anabranch.protocol.actions import Action, Metadata
+from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.schema.comparison import as_nullable
 from anabranch.schema.merging import MergeRules, merge
 from anabranch.schema.names import check_duplicates
@@ -54,7 +55,11 @@ def merge_target(handle: TableHandle, snapshot: Snapshot, statement: MergeStatem
     taken = _taken(statement, source)
     check_duplicates(taken, where="the source", table=handle.label)
     properties = snapshot.properties
-    rules = MergeRules(widening=automatic_widening(handle.session, snapshot), casting=store_assignment(handle.session))
+    rules = MergeRules(
+        widening=automatic_widening(handle.session, snapshot),
+        casting=store_assignment(handle.session),
+        iceberg=bool(compat_versions(snapshot.properties)),
+    )
     merged = merge(snapshot.schema, as_nullable(visible_schema(taken)), rules)
     if merged.conflicts:
         raise IncompatibleTypesError(table=handle.label, extra={}, mismatched=merged.conflicts, overwriting=False)

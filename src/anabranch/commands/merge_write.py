@@ -10,11 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE
 from anabranch.commands.merge_join import output_name
 from anabranch.commands.merge_schema import MergeTarget
 from anabranch.commands.merge_values import ClauseValues, ValuePlanner, mark_of
 from anabranch.commands.table_access import TableHandle
 from anabranch.errors.constraints import GeneratedColumnMismatchError
+from anabranch.protocol.actions import AddCDCFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import Fill, WritePlan, fill_of
@@ -22,6 +25,7 @@ from anabranch.schema.paths import quoted
 from anabranch.schema.void import without_void
 from anabranch.spark.conforming import conform
 from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.keeping_rows import kept
 from anabranch.spark.row_checks import refuse_when, typed_violations
 from anabranch.spark.table_identifiers import quote
 
@@ -60,30 +64,83 @@ class OutputColumns:
         return output_name(self.names.index(name))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergedFiles:
+    """The rows that a MERGE has put into files."""
+
+    written: WrittenFiles
+    plan: WritePlan
+    change_files: tuple[AddCDCFile, ...] = ()
+    """The same rows for the change data feed, where they had to be told."""
+
+
 def write_merged(
     handle: TableHandle,
     target: MergeTarget,
     planner: ValuePlanner,
-    frames: Sequence[DataFrame],
+    frames: Mapping[str, DataFrame],
     outputs: OutputColumns,
     *,
     rows_max: int,
     has_new_rows: bool,
-) -> tuple[WrittenFiles, WritePlan]:
-    """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed."""
-    first, *others = (frame.select(*outputs.columns) for frame in frames)
+    tells: bool,
+) -> MergedFiles:
+    """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed.
+
+    The frames come by what the change data feed calls such rows; with `tells`, they are written for it, too.
+    """
+    told = [CHANGE_TYPE] if tells else []
+    first, *others = (
+        frame.withColumn(CHANGE_TYPE, F.lit(change)).select(*outputs.columns, *told) for change, frame in frames.items()
+    )
     for other in others:
         first = first.unionByName(other)
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
     plan = planner.plan_rows(StructType(list(outputs.plain)), properties.constraints, has_new_rows=has_new_rows)
-    keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))]
+    keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told
     named = first.select(*(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *keep)
     together = _together(named, partition_columns, rows_max)
     rows = _verified(conform(together, plan, table=handle.label, keep=keep), outputs, table=handle.label)
     schema = without_void(target.schema)
+    # Computed once, so that the feed tells the very rows that are in the table.
+    rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told)))) if tells else rows
+    try:
+        written = _data_files(handle, rows, schema, partition_columns, properties)
+        change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
+    finally:
+        if tells:
+            rows.unpersist()
+    return MergedFiles(written=written, plan=plan, change_files=change_files)
+
+
+def _change_files(
+    handle: TableHandle,
+    rows: DataFrame,
+    schema: StructType,
+    partition_columns: tuple[str, ...],
+    properties: TableProperties,
+) -> tuple[AddCDCFile, ...]:
+    return write_change_files(
+        handle.session.engine,
+        rows,
+        table_root=handle.path,
+        schema=schema,
+        partition_columns=partition_columns,
+        properties=properties,
+        options=handle.storage,
+    )
+
+
+def _data_files(
+    handle: TableHandle,
+    rows: DataFrame,
+    schema: StructType,
+    partition_columns: tuple[str, ...],
+    properties: TableProperties,
+) -> WrittenFiles:
     with typed_violations():
-        written = handle.session.engine.write(
+        return handle.session.engine.write(
             WriteRequest(
                 table_root=handle.path,
                 frame=rows.select(*(rows[quote(name)] for name in schema.fieldNames())),
@@ -94,7 +151,6 @@ def write_merged(
                 options=handle.storage,
             )
         )
-    return written, plan
 
 
 def merge_metrics(changes: Mapping[str, int], counts: Mapping[str, int], *, num_source_rows: int) -> dict[str, int]:

@@ -9,54 +9,77 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.bin_packing import PlannedBin
 from anabranch.commands.chosen_partitions import files_of_partitions, partitions_of
+from anabranch.commands.cluster_bins import clustered, order_columns
+from anabranch.commands.cluster_cubes import Cubes, cluster_plan
 from anabranch.commands.describe import clustering_columns
-from anabranch.commands.optimize_metrics import result_frame, size_metrics, vector_metrics, zorder_metrics
+from anabranch.commands.optimize_metrics import (
+    clustering_metrics,
+    result_frame,
+    size_metrics,
+    vector_metrics,
+    zorder_metrics,
+)
 from anabranch.commands.optimize_plan import FilesToPlan, Plan, compaction_plan, zorder_plan
 from anabranch.commands.optimize_settings import OptimizeSettings
 from anabranch.commands.rearranging import Rearranged, Rearrangement, rearrange
 from anabranch.commands.rewritten_bins import RewrittenBin, compacted
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.zorder import check_zorder_columns, zordered
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.optimize import ClusteredTableError
+from anabranch.errors.optimize import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.features import supported
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.operation import Operation
 
 
 def optimize(
-    handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = (), auto: bool = False
+    handle: TableHandle,
+    *,
+    predicate: str | None = None,
+    zorder_by: Sequence[str] = (),
+    full: bool = False,
+    auto: bool = False,
 ) -> Rearranged:
     """Put small files, and those that hide many rows, together; with `zorder_by`, order all rows by these columns.
 
-    `predicate` chooses partitions. Other writers never make it fail; what they take away is left as it is. Raises the
-    errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`, `NotADeltaTableError`.
+    A table with clustering columns is clustered: files that are not yet, and small cubes; with `full`, also what was
+    clustered by other columns. `predicate` chooses partitions. Other writers never make it fail; what they take away is
+    left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
+    `InvalidClusteringError`, `NotADeltaTableError`.
     """
-    return rearrange(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, auto=auto))
+    return rearrange(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full, auto=auto))
 
 
 def optimize_work(
-    handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = (), auto: bool = False
+    handle: TableHandle,
+    *,
+    predicate: str | None = None,
+    zorder_by: Sequence[str] = (),
+    full: bool = False,
+    auto: bool = False,
 ) -> Rearrangement:
     """What `optimize` does, not done yet."""
     snapshot = handle.latest()
-    _check_clustering(handle, snapshot, predicate=predicate, zorder_by=zorder_by)
+    _check_clauses(handle, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
     settings = OptimizeSettings.of(handle.session, snapshot.properties)
-    parameters: dict[str, object] = {
-        "predicate": [] if predicate is None else [predicate],
-        "zOrderBy": list(zorder_by),
-        "clusterBy": [],
-        "auto": auto,
-    }
+    cluster_by = clustering_columns(snapshot)
+    parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full, auto=auto)
 
     def plan(newest: Snapshot) -> Plan:
         files = files_to_plan(handle, newest, predicate)
+        if clustering_columns(newest) != cluster_by:
+            # The commit would say what is not so. The next run orders rows by what the table asks for then.
+            return Plan(files=files, bins=())
+        if cluster_by:
+            order_columns(handle, newest)
+            return cluster_plan(files, Cubes.of(newest.files.table, cluster_by), settings, full=full)
         if not zorder_by:
             return compaction_plan(files, settings)
         check_zorder_columns(handle, newest, zorder_by, settings)
         return zorder_plan(files)
 
     def rewrite(newest: Snapshot, planned: Plan, each: PlannedBin) -> RewrittenBin:
+        if cluster_by:
+            return clustered(handle, newest, planned, each, settings)
         if zorder_by:
             return zordered(handle, newest, planned, each, zorder_by, settings)
         return compacted(handle, newest, planned, each, target=settings.max_file_bytes)
@@ -66,9 +89,11 @@ def optimize_work(
     )
 
 
-def optimize_frame(handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = ()) -> DataFrame:
+def optimize_frame(
+    handle: TableHandle, *, predicate: str | None = None, zorder_by: Sequence[str] = (), full: bool = False
+) -> DataFrame:
     """As `optimize`. The result is Delta's: one row with `path` and `metrics`."""
-    done = optimize(handle, predicate=predicate, zorder_by=zorder_by)
+    done = optimize(handle, predicate=predicate, zorder_by=zorder_by, full=full)
     return result_frame(handle, metrics_of(handle.latest(), done, zorder=bool(zorder_by)))
 
 
@@ -83,6 +108,9 @@ def metrics_of(snapshot: Snapshot, done: Rearranged, *, zorder: bool = False) ->
         "filesRemoved": size_metrics(done.removes),
         "partitionsOptimized": done.num_partitions,
         "zOrderStats": zorder_metrics(done.removes, num_partitions=done.num_partitions) if zorder else None,
+        "clusteringStats": None
+        if done.cubes is None
+        else clustering_metrics(done.cubes, done.removes, num_bins=done.num_bins),
         "numBins": done.num_bins,
         "numBatches": len(done.versions) or 1,
         "totalConsideredFiles": done.num_considered_files,
@@ -106,17 +134,26 @@ def files_to_plan(handle: TableHandle, snapshot: Snapshot, predicate: str | None
     return FilesToPlan.of(snapshot, considered=considered, partitions=partitions_of(handle, snapshot))
 
 
-def _check_clustering(
-    handle: TableHandle, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str]
+def _parameters(
+    *, predicate: str | None, zorder_by: Sequence[str], cluster_by: Sequence[str], full: bool, auto: bool
+) -> dict[str, object]:
+    """As the log tells of the operation."""
+    return {
+        "predicate": [] if predicate is None else [predicate],
+        "zOrderBy": list(zorder_by),
+        "clusterBy": list(cluster_by),
+        "auto": auto,
+        **({"isFull": full} if cluster_by else {}),
+    }
+
+
+def _check_clauses(
+    handle: TableHandle, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str], full: bool
 ) -> None:
-    if not supported(snapshot.protocol, "clustering"):
-        return
-    if predicate is not None:
-        raise ClusteredTableError(table=handle.label, clause="WHERE", given=predicate)
-    if zorder_by:
-        raise ClusteredTableError(table=handle.label, clause="ZORDER BY", given=", ".join(zorder_by))
-    if columns := clustering_columns(snapshot):
-        raise UnsupportedOperationError(
-            operation=f"OPTIMIZE of {handle.label}, which is clustered by {', '.join(columns)},",
-            instead="CLUSTER BY NONE leaves the table one that OPTIMIZE compacts.",
-        )
+    if supported(snapshot.protocol, "clustering"):
+        if predicate is not None:
+            raise ClusteredTableError(table=handle.label, clause="WHERE", given=predicate)
+        if zorder_by:
+            raise ClusteredTableZOrderError(table=handle.label, given=", ".join(zorder_by))
+    if full and not clustering_columns(snapshot):
+        raise FullNeedsClusteringError(table=handle.label)

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
+from anabranch.commands.optimize_plan import FilesInCubes
 from anabranch.commands.rewritten_bins import RewrittenBin
 from anabranch.commands.table_access import TableHandle
 from anabranch.protocol.actions import AddFile, RemoveFile
@@ -114,6 +115,17 @@ def zorder_metrics(removes: Sequence[RemoveFile], *, num_partitions: int) -> dic
         "inputNumCubes": 0,
         "mergedFiles": files,
         "numOutputCubes": num_partitions,
+    }
+
+
+def clustering_metrics(found: FilesInCubes, removes: Sequence[RemoveFile], *, num_bins: int) -> dict[str, Any]:
+    """Each bin becomes a cube."""
+    return {
+        "inputZCubeFiles": {"numFiles": found.num_files_in_cubes, "size": found.bytes_in_cubes},
+        "inputOtherFiles": {"numFiles": found.num_other_files, "size": found.bytes_of_others},
+        "inputNumZCubes": found.num_cubes,
+        "mergedFiles": {"numFiles": len(removes), "size": sum(remove.size or 0 for remove in removes)},
+        "numOutputZCubes": num_bins,
     }
 
 

@@ -51,12 +51,25 @@ class FilesToPlan:
         return None if (counts < 0).any() else [int(count) for count in counts]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilesInCubes:
+    """What clustering found: files that it has put together before, and others."""
+
+    num_cubes: int
+    num_files_in_cubes: int
+    bytes_in_cubes: int
+    num_other_files: int
+    bytes_of_others: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
     """What one round does."""
 
     files: FilesToPlan
     bins: tuple[PlannedBin, ...]
+    cubes: FilesInCubes | None = None
+    """Of a plan that clusters."""
 
 
 def compaction_plan(files: FilesToPlan, settings: OptimizeSettings) -> Plan:
@@ -67,10 +80,13 @@ def compaction_plan(files: FilesToPlan, settings: OptimizeSettings) -> Plan:
     return _packed(files, chosen, bin_bytes_max=settings.max_file_bytes, keep_single=False)
 
 
-def purge_plan(files: FilesToPlan, settings: OptimizeSettings, *, outdated: FileMask) -> Plan:
-    """Files that hide rows, and the `outdated` ones, which hold what is no part of the table any more."""
+def purge_plan(files: FilesToPlan, settings: OptimizeSettings, *, outdated: FileMask, apart: bool = False) -> Plan:
+    """Files that hide rows, and the `outdated` ones, which hold what is no part of the table any more.
+
+    `apart`: each by itself, so that rows that clustering put together stay so.
+    """
     chosen = files.considered & ((files.hidden > 0) | outdated)
-    return _packed(files, chosen, bin_bytes_max=settings.max_file_bytes, keep_single=True)
+    return _packed(files, chosen, bin_bytes_max=0 if apart else settings.max_file_bytes, keep_single=True)
 
 
 def zorder_plan(files: FilesToPlan) -> Plan:

@@ -13,6 +13,9 @@ PREFIX: Final = "spark.databricks.delta.optimize."
 CHECK_STATISTICS_SETTING: Final = f"{PREFIX}zorder.checkStatsCollection.enabled"
 RANGES_SETTING: Final = "spark.databricks.io.skipping.mdc.rangeId.max"
 FILE_BYTES_DEFAULT: Final = 1 << 30
+_CUBES: Final = "clustering.mergeStrategy.minCubeSize."
+_STABLE_CUBE_BYTES_DEFAULT: Final = 100 * FILE_BYTES_DEFAULT
+_CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +33,18 @@ class OptimizeSettings:
     """How much one commit may rewrite; None for no limit."""
     check_statistics: bool
     ranges_max: int
-    """Into how many ranges ZORDER BY divides the values of a column."""
+    """Into how many ranges ZORDER BY and clustering divide the values of a column."""
+    stable_cube_bytes: int
+    """Files that were clustered together, and are this large together, are left as they are."""
+    cube_bytes_max: int
+    """Files are clustered together up to this size."""
 
     @classmethod
     def of(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
         """The table's wish for the size of files goes before the session's. Raises `InvalidOptionError`."""
         wanted = properties.target_file_size_bytes
         smallest = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
+        stable = _whole(session, f"{_CUBES}threshold", _STABLE_CUBE_BYTES_DEFAULT)
         return cls(
             min_file_bytes=smallest if wanted is None else min(smallest, wanted),
             max_file_bytes=wanted if wanted is not None else _whole(session, "maxFileSize", FILE_BYTES_DEFAULT),
@@ -45,6 +53,8 @@ class OptimizeSettings:
             batch_bytes_max=_whole(session, "batchSize", 0) or None,
             check_statistics=(session.setting(CHECK_STATISTICS_SETTING, "true") or "").lower() != "false",
             ranges_max=max(2, _number(session, RANGES_SETTING, 1000)),
+            stable_cube_bytes=stable,
+            cube_bytes_max=max(stable, _whole(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),
         )
 
 

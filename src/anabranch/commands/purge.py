@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from anabranch.commands.clustering import clustering_columns
 from anabranch.commands.dropped_columns import files_with_dropped_columns
 from anabranch.commands.optimize import files_to_plan, metrics_of
 from anabranch.commands.optimize_metrics import result_frame
@@ -33,7 +34,7 @@ def purge_work(handle: TableHandle, *, predicate: str | None = None) -> Rearrang
     def plan(newest: Snapshot) -> Plan:
         files = files_to_plan(handle, newest, predicate)
         outdated = files_with_dropped_columns(handle, newest, files.considered)
-        return purge_plan(files, settings, outdated=outdated)
+        return purge_plan(files, settings, outdated=outdated, apart=bool(clustering_columns(newest)))
 
     return Rearrangement(
         operation=Operation(name="REORG", parameters=parameters),

@@ -7,15 +7,16 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
+from anabranch.commands.read_changes import changes_asked, read_changes
 from anabranch.commands.table_access import TableHandle, is_delta_name, table_at, table_identified
+from anabranch.commands.timestamps import to_milliseconds
 from anabranch.deletion_vectors.reading import load_vector
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.schema.names import check_own_names
@@ -24,10 +25,10 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.engine import FileMask, ScanRequest
 from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.storage.elsewhere import allowed_places
 
 _VERSION_SUFFIX = re.compile(r"^(.*)@[vV](\d+)$", re.DOTALL)
 _TIMESTAMP_SUFFIX = re.compile(r"^(.*)@(\d{17})$", re.DOTALL)
-_CHANGE_FEED = ("readchangefeed", "readchangedata")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,18 @@ NEWEST = TimeTravel()
 def read_path(
     session: DeltaSession, path: str, options: Mapping[str, str], *, declared: StructType | str | None = None
 ) -> DataFrame:
-    """The table at `path`, which may end in `@v3`, in a timestamp, or in `/column=value` folders."""
-    given = _lower(options)
-    _refuse_change_feed(given)
-    travel = _time_travel(given)
+    """The table at `path`, which may end in `@v3`, in a timestamp, or in `/column=value` folders.
+
+    Where the options ask for the changes of the table at `path`, these.
+    """
     handle = table_at(session, path, options)
+    changes = changes_asked(options, table=handle.label)
+    if changes is not None and declared is not None:
+        problem = "changes have the columns of their table, and those that tell of the change; leave the schema out"
+        raise InvalidOptionError(option="schema", value=str(declared), problem=problem)
+    if changes is not None:
+        return read_changes(handle, changes)
+    travel = _time_travel(_lower(options))
     partitions: dict[str, str] = {}
     if handle.table.snapshots.latest_or_none() is None:
         plain, suffix = split_time_travel(path)
@@ -72,7 +80,11 @@ def read_path(
 
 def read_name(session: DeltaSession, name: str, options: Mapping[str, str]) -> DataFrame:
     """The table that `name` stands for in the catalog, or by path in delta.`/path`."""
-    identifier, travel = parse_identifier(name), _time_travel(_lower(options))
+    identifier = parse_identifier(name)
+    changes = changes_asked(options, table=str(identifier))
+    if changes is not None:
+        return read_changes(table_identified(session, identifier), changes)
+    travel = _time_travel(_lower(options))
     if isinstance(identifier, NameIdentifier) and travel.is_newest:
         identifier, travel = strip_name_suffix(session, identifier)
     return read_identified(session, identifier, travel, options=options)
@@ -90,7 +102,6 @@ def read_identified(
     session: DeltaSession, identifier: TableIdentifier, travel: TimeTravel, *, options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The table meant, at the version meant."""
-    _refuse_change_feed(_lower(options or {}))
     if isinstance(identifier, PathIdentifier):
         handle = table_at(session, identifier.path, options)
         if handle.table.snapshots.latest_or_none() is None:
@@ -151,6 +162,7 @@ def scan_request(
         load_vector=load,
         prune=prune,
         with_positions=with_positions,
+        allowed_prefixes=allowed_places(store),
         options=handle.storage,
     )
 
@@ -166,20 +178,6 @@ def split_time_travel(path: str) -> tuple[str, TimeTravel]:
     return path, NEWEST
 
 
-def to_milliseconds(session: DeltaSession, timestamp: str | datetime) -> int:
-    """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
-    if isinstance(timestamp, datetime):
-        zone = ZoneInfo(session.setting("spark.sql.session.timeZone", "UTC") or "UTC")
-        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=zone)
-        return int(aware.timestamp() * 1000)
-    query = "SELECT unix_millis(try_cast(:written AS TIMESTAMP)) AS at"
-    row = session.spark.sql(query, args={"written": timestamp}).first()
-    if row is None or row[0] is None:
-        problem = "Spark cannot read it as a timestamp; write it as 2024-01-31 or 2024-01-31 09:30:00"
-        raise InvalidOptionError(option="timestampAsOf", value=timestamp, problem=problem)
-    return int(row[0])
-
-
 def _time_travel(given: Mapping[str, str]) -> TimeTravel:
     version, timestamp = given.get("versionasof"), given.get("timestampasof")
     if version is not None and timestamp is not None:
@@ -193,12 +191,6 @@ def parse_version(text: str) -> int:
     if not re.fullmatch(r"\d{1,19}", text.strip()):
         raise InvalidOptionError(option="versionAsOf", value=text, problem="a version is a whole number, 0 or more")
     return int(text)
-
-
-def _refuse_change_feed(given: Mapping[str, str]) -> None:
-    for key in _CHANGE_FEED:
-        if given.get(key, "false").lower() == "true":
-            raise UnsupportedOperationError(operation="Reading the change data feed (readChangeFeed)")
 
 
 def _check_declared(handle: TableHandle, snapshot: Snapshot, declared: StructType | str) -> None:

@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from anabranch.commands.bin_packing import PlannedBin, batches
 from anabranch.commands.optimize_metrics import commit_metrics
-from anabranch.commands.optimize_plan import Plan
+from anabranch.commands.optimize_plan import FilesInCubes, Plan
 from anabranch.commands.optimize_settings import OptimizeSettings
-from anabranch.commands.rewritten_bins import RewriteBin, RewrittenBin, rewrite_bins
+from anabranch.commands.rewritten_bins import RewriteBin, RewrittenBin, rewrite_bins, rows_kept_tags
 from anabranch.commands.table_access import TableHandle
-from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.conflicts import DeltaConcurrentModificationException
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.protocol.features import active, check_writable
+from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.parallelism import default_parallelism
 from anabranch.transaction.operation import Operation
@@ -55,6 +54,8 @@ class Rearranged:
     num_bins: int = 0
     num_partitions: int = 0
     num_considered_files: int = 0
+    cubes: FilesInCubes | None = None
+    """What it found, if it clustered."""
     num_bins_left: int = 0
     """Given up, because other writers came first each time."""
     parallelism: int = 0
@@ -79,6 +80,7 @@ def rearrange(handle: TableHandle, work: Rearrangement) -> Rearranged:
     start_ms, progress = clock.now_ms(), _Progress()
     parallelism = default_parallelism(handle.session.spark)
     considered, left = 0, 0
+    cubes: FilesInCubes | None = None
     wanted: set[PartitionKey] | None = None
     for number in range(ROUNDS_MAX):
         snapshot = handle.latest()
@@ -87,7 +89,7 @@ def rearrange(handle: TableHandle, work: Rearrangement) -> Rearranged:
             break
         bins = [each for each in plan.bins if wanted is None or _partition(snapshot, each) in wanted]
         if not number:
-            considered = int(plan.files.considered.sum())
+            considered, cubes = int(plan.files.considered.sum()), plan.cubes
         LOGGER.info("%s: %s: %d bins in round %d", handle.label, work.operation.name, len(bins), number + 1)
         dropped = _round(handle, work, snapshot, plan, bins, progress, parallelism=parallelism)
         left = len(dropped)
@@ -104,6 +106,7 @@ def rearrange(handle: TableHandle, work: Rearrangement) -> Rearranged:
         num_bins=progress.num_bins,
         num_partitions=len(progress.partitions),
         num_considered_files=considered,
+        cubes=cubes,
         num_bins_left=left,
         parallelism=parallelism,
         start_ms=start_ms,
@@ -114,11 +117,6 @@ def rearrange(handle: TableHandle, work: Rearrangement) -> Rearranged:
 def _plan(handle: TableHandle, work: Rearrangement, snapshot: Snapshot, *, again: bool) -> Plan | None:
     """None where somebody has changed the table meanwhile so that it cannot be done any more."""
     check_writable(snapshot.protocol, table=handle.label)
-    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
-        # Rows would get new ids, and whoever follows them by these would see others in their place.
-        raise UnsupportedOperationError(
-            operation=f"{work.operation.name} of {handle.label}, a table with row tracking,"
-        )
     try:
         return work.plan(snapshot)
     except DeltaAnalysisError:
@@ -167,7 +165,9 @@ def _committed(
     transaction = handle.begin_at(work.operation, snapshot=snapshot)
     metrics: Mapping[str, int | str] = commit_metrics(written)
     try:
-        committed = transaction.commit_bins(actions, [each.part for each in written], metrics=metrics)
+        committed = transaction.commit_bins(
+            actions, [each.part for each in written], metrics=metrics, tags=rows_kept_tags(handle, snapshot)
+        )
     except DeltaConcurrentModificationException as lost:
         # The table itself was changed. What was written is of no use, and what is to be done must be looked at anew.
         LOGGER.info("%s: %s begins again: %s", handle.label, work.operation.name, lost)

@@ -14,6 +14,7 @@ from anabranch.commands.row_changes import RowChanges, take_out
 from anabranch.commands.statement import uses_vectors
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.commands.told_changes import with_deletes_told
 from anabranch.commands.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.predicates.expressions import (
@@ -64,7 +65,7 @@ def _replaced_where(
     handle: TableHandle, snapshot: Snapshot, transaction: Transaction, options: WriteOptions
 ) -> RowChanges:
     """The rows that satisfy the condition, found and taken out as DELETE does."""
-    condition, alias = options.replace_where, None
+    condition, alias = options.replace_where, options.target_alias
     if options.replaced is not None:
         condition, alias = options.replaced.condition, options.replaced.alias
     assert condition is not None
@@ -80,18 +81,16 @@ def _replaced_where(
     rows = rows_asked_for(target, asking)
     if options.data_change:
         record(transaction, target, asking, rows)
-        return take_out(target, rows, by_vectors=_may_hide(handle, snapshot, rows))
+        changes = take_out(target, rows, by_vectors=_may_hide(handle, snapshot, rows))
+        return with_deletes_told(target, rows, changes)
     # The user's word that no row changes is about these files, written anew: others must leave them alone.
     transaction.record_scan(asked.predicate, files=asking.candidates)
     return dataclasses.replace(take_out(target, rows, by_vectors=False), deleted_rows={})
 
 
 def _may_hide(handle: TableHandle, snapshot: Snapshot, rows: Sequence[RowsOfFile]) -> bool:
-    """Whether vectors say which rows went.
-
-    With a change feed files are written anew: readers of the feed then see which rows went by comparing files.
-    """
-    if uses_vectors(snapshot) and not active(snapshot.protocol, "changeDataFeed", properties=snapshot.properties):
+    """Whether vectors say which rows went."""
+    if uses_vectors(snapshot):
         return True
     copies = any(each.positions is not None for each in rows)
     if copies and active(snapshot.protocol, "rowTracking", properties=snapshot.properties):

@@ -15,14 +15,18 @@ from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 
 from anabranch.commands.bin_packing import PlannedBin
+from anabranch.commands.cluster_cubes import in_cube_of
 from anabranch.commands.optimize_plan import Plan
 from anabranch.commands.read import scan_request
 from anabranch.commands.table_access import TableHandle
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import adds_of_table
 from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.schema.row_tracking import RowTrackingColumns, row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import RewriteRequest, ScanRequest
+from anabranch.spark.engine import RewriteRequest
+from anabranch.spark.row_tracking import with_tracking
+from anabranch.transaction.commit_draft import ROWS_KEPT_TAG
 from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.row_moves import Run, moved_to_tags, runs_of
@@ -96,16 +100,10 @@ def _with_job_group(
 def compacted(handle: TableHandle, snapshot: Snapshot, plan: Plan, planned: PlannedBin, *, target: int) -> RewrittenBin:
     """The rows of a bin as one file, with word of where each file's rows went."""
     adds = sources(snapshot, planned)
-    counts = plan.files.row_counts(planned.files)
-    result = handle.session.engine.rewrite(
-        RewriteRequest(
-            scan=scan_of(handle, snapshot, planned),
-            row_counts=counts,
-            properties=snapshot.properties,
-            options=handle.storage,
-        )
-    )
-    outputs = tuple(as_output(add, target=target) for add in result.written.adds)
+    request = rewrite_request(handle, snapshot, plan, planned)
+    counts = request.row_counts
+    result = handle.session.engine.rewrite(request)
+    outputs = tuple(in_cube_of(adds, as_output(add, target=target)) for add in result.written.adds)
     runs: dict[int, list[Run]] = {}
     if counts is not None:
         shown = [counts[i] - hidden_rows(adds[i]) for i in result.order]
@@ -132,11 +130,29 @@ def rewritten_bin(planned: PlannedBin, adds: tuple[AddFile, ...], removes: tuple
     return RewrittenBin(planned=planned, adds=adds, removes=removes, part=part)
 
 
-def scan_of(handle: TableHandle, snapshot: Snapshot, planned: PlannedBin) -> ScanRequest:
-    """To read the rows of the bin's files."""
+def rewrite_request(handle: TableHandle, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
+    """To write the rows of the bin's files into others, where they keep the ids that row tracking gave them."""
     everything = np.ones(len(planned.files), dtype=np.bool_)
     files = snapshot.files.table.take(pa.array(planned.files, pa.int64()))
-    return dataclasses.replace(scan_request(handle, snapshot), files=files, prune=lambda _: everything)
+    tracking = tracking_of(handle, snapshot)
+    scan = dataclasses.replace(scan_request(handle, snapshot), files=files, prune=lambda _: everything)
+    return RewriteRequest(
+        scan=with_tracking(scan, tracking),
+        row_counts=plan.files.row_counts(planned.files),
+        properties=snapshot.properties,
+        row_tracking=tracking,
+        options=handle.storage,
+    )
+
+
+def tracking_of(handle: TableHandle, snapshot: Snapshot) -> RowTrackingColumns | None:
+    """Where the rows of the table keep their ids; None where they have none. Raises `RowTrackingColumnsError`."""
+    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=handle.label)
+
+
+def rows_kept_tags(handle: TableHandle, snapshot: Snapshot) -> dict[str, str]:
+    """Whether the rows kept their ids, for the commit to say so. See "Writer Requirements for Row Tracking"."""
+    return {} if tracking_of(handle, snapshot) is None else {ROWS_KEPT_TAG: "true"}
 
 
 def sources(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:
@@ -146,7 +162,7 @@ def sources(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:
 
 def as_output(add: AddFile, *, target: int) -> AddFile:
     """A new file as one that brings no new row."""
-    return msgspec.structs.replace(add, data_change=False, tags={TARGET_SIZE_TAG: str(target)})
+    return msgspec.structs.replace(add, data_change=False, tags={**(add.tags or {}), TARGET_SIZE_TAG: str(target)})
 
 
 def hidden_rows(add: AddFile) -> int:

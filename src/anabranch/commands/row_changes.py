@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.commands.target_rows import TargetRows, with_row_counts
-from anabranch.protocol.actions import Action, AddFile, RemoveFile
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 from anabranch.schema.void import without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.row_checks import typed_violations
@@ -31,10 +31,12 @@ class RowChanges:
     num_rows: int | None
     """Rows taken out; None where a file does not say how many it had."""
     copied: WrittenFiles | None = None
+    change_files: tuple[AddCDCFile, ...] = ()
+    """For the change data feed: all rows that the statement changes, or none where the files above tell them."""
 
     def actions(self, written: WrittenFiles | None = None) -> list[Action]:
         """All of them, with the files of new rows."""
-        return [*self.removes, *self.adds, *(written.adds if written is not None else ())]
+        return [*self.removes, *self.adds, *(written.adds if written is not None else ()), *self.change_files]
 
     def metrics(self, written: WrittenFiles | None = None) -> dict[str, int]:
         """By Delta's names; `written` are the files of new rows."""
@@ -51,7 +53,7 @@ class RowChanges:
             "numDeletionVectorsAdded": len(kept),
             "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in self.removes),
             "numDeletionVectorsUpdated": updated,
-            "numAddedChangeFiles": 0,
+            "numAddedChangeFiles": len(self.change_files),
         }
 
 

@@ -169,11 +169,10 @@ def check_may_change_rows(handle: TableHandle, snapshot: Snapshot, operation: st
         raise AppendOnlyTableError(table=handle.label, operation=operation)
 
 
-def check_keeps_no_history_of_rows(handle: TableHandle, snapshot: Snapshot, operation: str) -> None:
-    """Raises `UnsupportedOperationError` where the commit would have to say more of each row than its new values."""
-    for feature, what in (("changeDataFeed", "a change data feed"), ("rowTracking", "row tracking")):
-        if active(snapshot.protocol, feature, properties=snapshot.properties, schema=snapshot.schema):
-            raise UnsupportedOperationError(operation=f"{operation} on {handle.label}, a table with {what}")
+def check_tracks_no_rows(handle: TableHandle, snapshot: Snapshot, operation: str) -> None:
+    """Raises `UnsupportedOperationError` where changed rows would have to keep their row ids."""
+    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
+        raise UnsupportedOperationError(operation=f"{operation} on {handle.label}, a table with row tracking")
 
 
 def uses_vectors(snapshot: Snapshot) -> bool:

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from anabranch.commands.table_access import TableHandle
 from anabranch.protocol.data_paths import decode_path
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, physical_name
+from anabranch.storage.elsewhere import allowed_places
 
 _FOOTERS_AT_ONCE = 16
 _PARQUET_ID = b"PARQUET:field_id"
@@ -39,9 +40,10 @@ _WIDE: dict[type[DataType], pa.DataType] = {
 def read_schemas(handle: TableHandle, paths: Sequence[str]) -> list[pa.Schema]:
     """The Parquet schema of each of these files, named as in the log. Raises `StorageError`."""
     store = handle.table.store
+    elsewhere = allowed_places(store)
 
     def read(path: str) -> pa.Schema:
-        with store.open(decode_path(path, table_root=handle.path)) as file:
+        with store.open(decode_path(path, table_root=handle.path, allowed_prefixes=elsewhere)) as file:
             return pq.read_schema(file)
 
     with concurrent.futures.ThreadPoolExecutor(_FOOTERS_AT_ONCE, "anabranch-footers") as pool:

@@ -13,8 +13,10 @@ from pyspark.sql.types import StructType
 from anabranch.commands.table_shape import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, TableShape, table_shape
 from anabranch.errors.constraints import ConstraintExistsError
 from anabranch.protocol.actions import PARQUET, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.iceberg_compat import with_requirements
 from anabranch.protocol.properties import (
     CONSTRAINT_PREFIX,
+    TableProperties,
     stored_properties,
     with_session_defaults,
 )
@@ -25,8 +27,10 @@ from anabranch.protocol.protocol_evolution import (
     requested_protocol,
     upgrade_protocol,
 )
+from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.transaction.checkpoint_protection import PROTECTED_BEFORE
+from anabranch.uniform.library import check_installed
 
 _VECTORS = "delta.enableDeletionVectors"
 _INTERNAL = frozenset({MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, PROTECTED_BEFORE})
@@ -104,6 +108,8 @@ def define_table(
         created_time=now_ms,
     )
     protocol = protocol_for_new_table(shape.schema, shape.properties, requested)
+    check_iceberg_table(metadata, protocol, table=label)
+    check_installed(shape.properties, table=label)
     return DefinedTable(metadata=metadata, protocol=_with_clustering(protocol, shape), domains=shape.domains)
 
 
@@ -139,6 +145,8 @@ def redefine_table(
         created_time=now_ms,
     )
     upgraded = protocol_for_existing_table(protocol, shape.schema, shape.properties, requested)
+    check_iceberg_table(changed, upgraded, old=metadata, table=label)
+    check_installed(shape.properties, table=label)
     return DefinedTable(metadata=changed, protocol=_with_clustering(upgraded, shape), domains=shape.domains)
 
 
@@ -169,14 +177,16 @@ def with_schema(
         partition_columns=list(shape.partition_columns),
         configuration=dict(shape.configuration),
     )
-    return DefinedTable(
-        metadata=changed, protocol=protocol_for_existing_table(protocol, shape.schema, shape.properties)
-    )
+    upgraded = protocol_for_existing_table(protocol, shape.schema, shape.properties)
+    check_iceberg_table(changed, upgraded, old=metadata, table=label)
+    return DefinedTable(metadata=changed, protocol=upgraded)
 
 
 def _with_vectors(asked: Mapping[str, str], requested: ProtocolRequest) -> dict[str, str]:
-    stored = stored_properties(asked)
-    if _VECTORS not in stored and (requested.min_writer_version or 7) >= 7:
+    stored = with_requirements(stored_properties(asked))
+    # Who reads a manifest knows nothing of vectors.
+    without = TableProperties(stored).symlink_manifests_enabled
+    if _VECTORS not in stored and not without and (requested.min_writer_version or 7) >= 7:
         stored[_VECTORS] = "true"
     return stored
 

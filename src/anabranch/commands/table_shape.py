@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.types import StructType
 
 from anabranch.commands.clustering import clustering_domain, column_named
+from anabranch.commands.generate_rules import check_manifests
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.protocol.actions import DomainMetadata
+from anabranch.protocol.iceberg_compat import numbers_nested_fields
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.char_varchar import without_char_varchar
 from anabranch.schema.column_ids import assign_ids_and_names, check_mapping, random_names, reuse_mapping
@@ -67,12 +69,19 @@ def table_shape(
         known = schema if old_schema is None else reuse_mapping(schema, old_schema)
         # Ids count up from the highest ever given: files may still use those of columns that are gone.
         highest = int(stored.get(MAX_ID, "0"))
-        schema, highest = assign_ids_and_names(known, highest, keep_names=keeps_names, new_name=random_names(source))
+        schema, highest = assign_ids_and_names(
+            known,
+            highest,
+            keep_names=keeps_names,
+            new_name=random_names(source),
+            with_nested_ids=numbers_nested_fields(TableProperties(stored)),
+        )
         stored[MAX_ID] = str(highest)
         check_mapping(schema, mode, highest, table=label)
     else:
         stored.pop(MAX_ID, None)
     properties = TableProperties(stored)
+    check_manifests(properties, mode, table=label)
     check_names(schema, mode, table=label, change_data_feed=properties.change_data_feed_enabled)
     domains = _clustering(clustering_columns, schema, properties, partitions, label)
     return TableShape(schema=schema, partition_columns=partitions, configuration=stored, domains=domains)

@@ -26,6 +26,7 @@ from anabranch.spark.conditions import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, FileMask, ScanRequest
 from anabranch.spark.marking_rows import marked_positions
 from anabranch.spark.table_identifiers import quote
+from anabranch.storage.elsewhere import allowed_places
 from anabranch.transaction.read_set import FileKey, RowsMatching, RowsOfFile
 from anabranch.transaction.row_ids import row_count
 from anabranch.transaction.vectors import Vectors
@@ -175,7 +176,9 @@ def with_row_counts(rows: Sequence[RowsOfFile], handle: TableHandle) -> list[Row
 
 
 def _counted(file: AddFile, handle: TableHandle) -> AddFile:
-    with handle.table.store.open(decode_path(file.path, table_root=handle.path)) as source:
+    store = handle.table.store
+    path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
+    with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
     told = msgspec.json.decode(file.stats) if file.stats else {}
     return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())

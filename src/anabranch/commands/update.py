@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
@@ -15,13 +16,14 @@ from anabranch.commands.statement import (
     Outcome,
     Prepared,
     Stopwatch,
-    check_keeps_no_history_of_rows,
     check_may_change_rows,
+    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.commands.told_changes import both_images, old_names, old_values, records_changes, tell
 from anabranch.commands.write_target import store_assignment
 from anabranch.errors.arguments import AssignmentError
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
@@ -74,7 +76,7 @@ def _prepared(
 ) -> Prepared:
     watch = Stopwatch(handle)
     check_may_change_rows(handle, snapshot, "UPDATE")
-    check_keeps_no_history_of_rows(handle, snapshot, "UPDATE")
+    check_tracks_no_rows(handle, snapshot, "UPDATE")
     setting = assignments(given, snapshot.schema, table=handle.label, alias=alias)
     for name in identity_columns(snapshot.schema, handle.label):
         if setting.sets(name):
@@ -105,6 +107,9 @@ def _prepared(
         with watch.measured("rewriteTimeMs"):
             written = write_new_rows(target, changed) if rows else None
             changes = take_out(target, rows, by_vectors=uses_vectors(snapshot))
+            if rows and records_changes(snapshot):
+                told = tell(handle, snapshot, both_images(changed, snapshot.schema))
+                changes = dataclasses.replace(changes, change_files=told)
     except BaseException:
         changed.unpersist()
         raise
@@ -129,9 +134,11 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
     # A generated column that is not set is computed anew.
     given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
     values = [setting.value(field, F.col(quote(field.name))).alias(field.name) for field in given]
-    rows = frame.select(*values, *_POSITION)
+    tells = records_changes(snapshot)
+    keep = (*_POSITION, *(old_names(snapshot.schema) if tells else ()))
+    rows = frame.select(*values, *_POSITION, *(old_values(snapshot.schema) if tells else ()))
     plan = plan_write(
-        StructType([field for field in rows.schema if field.name not in _POSITION]),
+        StructType([field for field in rows.schema if field.name not in keep]),
         snapshot.schema,
         rules_for(
             WriteApi.CHANGED_ROWS,
@@ -144,4 +151,4 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
         constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
     )
-    return conform(rows, plan, table=handle.label, keep=_POSITION)
+    return conform(rows, plan, table=handle.label, keep=keep)

@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame
 from anabranch.commands.identity_marks import with_moved_marks
 from anabranch.commands.read import split_time_travel
 from anabranch.commands.replaced_rows import NOTHING_REPLACED, replaced_rows
+from anabranch.commands.replacing_rows import chosen_rows
 from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
+from anabranch.commands.told_changes import with_inserts_told
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget, existing_target, new_target
 from anabranch.commands.written_rows import write_metrics, write_rows
@@ -110,7 +112,8 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
         if snapshot is not None and options.mode is SaveMode.IGNORE:
             return None
         try:
-            return _write(handle, frame, options, api, snapshot)
+            with chosen_rows(handle, frame, options, api, snapshot) as (rows, chosen):
+                return _write(handle, rows, chosen, api, snapshot)
         except ProtocolChangedException as lost:
             if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
@@ -119,7 +122,8 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
             if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
                 raise
             return None
-    return _write(handle, frame, options, api, handle.latest())
+    with chosen_rows(handle, frame, options, api, handle.latest()) as (rows, chosen):
+        return _write(handle, rows, chosen, api, handle.latest())
 
 
 def _write(
@@ -165,6 +169,7 @@ def _write_once(
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
         replaced = replaced_rows(handle, snapshot, transaction, options, written.adds)
+        replaced = with_inserts_told(handle, target, written, replaced)
     metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=handle.label)
     actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
     if not options.data_change:
@@ -229,7 +234,8 @@ def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) 
         parameters = {"outputMode": _OUTPUT_MODES[options.mode], "queryId": query_id, "epochId": str(batch_id)}
         return Operation(name="STREAMING UPDATE", parameters=parameters, user_metadata=options.user_metadata)
     name = "WRITE"
-    if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE):
+    chooses = options.replace_where is not None or options.replaced is not None
+    if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE) and not chooses:
         replaces = options.mode is SaveMode.OVERWRITE
         name = "CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT"
         parameters["isManaged"] = options.path is None

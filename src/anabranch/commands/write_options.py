@@ -9,11 +9,11 @@ from typing import Protocol
 
 from pyspark.sql import Column
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.commands.replacement_options import check_replacement, columns_listed
+from anabranch.errors.arguments import InvalidOptionError
 
 _SETTINGS = "spark.databricks.delta."
 _IDENTITY = ("txnappid", "txnversion")
-_NOT_HERE = {"replaceon": "replaceOn", "replaceusing": "replaceUsing"}
 _PARQUET = ("compression", "parquet.")
 
 
@@ -84,6 +84,12 @@ class WriteOptions:
     """The condition on rows that the overwrite takes away."""
     check_replace_where: bool = True
     """Refuse rows that do not satisfy `replace_where`."""
+    replace_on: str | None = None
+    """A condition on rows of the table and those written, which says what an overwrite takes away."""
+    replace_using: str | None = None
+    """Names of columns, with commas between them: equality in all of them says it."""
+    target_alias: str | None = None
+    """What conditions of options call the table."""
     replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None
@@ -111,11 +117,8 @@ class WriteOptions:
         cluster_by: tuple[str, ...],
         settings: Settings,
     ) -> WriteOptions:
-        """From what a DataFrame writer was told. Raises `InvalidOptionError`."""
+        """From what a DataFrame writer was told. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
         given = {key.lower(): value for key, value in options.items()}
-        for key, name in _NOT_HERE.items():
-            if key in given:
-                raise UnsupportedOperationError(operation=f"The write option {name}", instead="Use replaceWhere.")
         parsed = cls(
             mode=SaveMode.parse(mode),
             partition_by=partition_by,
@@ -124,6 +127,9 @@ class WriteOptions:
             merge_schema=_flag(given, "mergeSchema", settings.setting(f"{_SETTINGS}schema.autoMerge.enabled")),
             overwrite_schema=_flag(given, "overwriteSchema"),
             replace_where=given.get("replacewhere"),
+            replace_on=given.get("replaceon"),
+            replace_using=given.get("replaceusing"),
+            target_alias=given.get("targetalias"),
             check_replace_where=_is_true(
                 "replaceWhere.constraintCheck.enabled",
                 settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
@@ -139,7 +145,19 @@ class WriteOptions:
             parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
         )
         parsed._check(given)
+        if parsed.replaces_matches:
+            check_replacement(given, overwrites=parsed.mode is SaveMode.OVERWRITE)
         return parsed
+
+    @property
+    def replaces_matches(self) -> bool:
+        """Whether rows of the table that match rows written go."""
+        return self.replace_on is not None or self.replace_using is not None
+
+    @property
+    def replace_using_columns(self) -> tuple[str, ...]:
+        """The columns that `replace_using` names, each once. Raises `InvalidOptionError`."""
+        return columns_listed(self.replace_using or "")
 
     def _check(self, given: Mapping[str, str]) -> None:
         if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:

@@ -14,6 +14,7 @@ from anabranch.commands.table_definition import (
 )
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.protocol.actions import Action, Metadata
+from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import ColumnMappingMode
@@ -92,6 +93,7 @@ def existing_target(
         overwrite_schema=options.overwrite_schema,
         policy=store_assignment(handle.session),
         widening=automatic_widening(handle.session, snapshot),
+        iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
     plan = plan_write(

@@ -21,7 +21,8 @@ def write_rows(handle: TableHandle, frame: DataFrame, target: WriteTarget, optio
     """Run the frame and write its rows as the target's files. Nothing is committed."""
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
-        rows = _checked(rows, options.replace_where, table=handle.label)
+        named = rows if options.target_alias is None else rows.alias(options.target_alias)
+        rows = _checked(named, options.replace_where, table=handle.label)
     with typed_violations():
         return handle.session.engine.write(
             WriteRequest(
@@ -49,7 +50,7 @@ def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]
     names = ["numRemovedFiles", "numRemovedBytes"] if replaced.removes else []
     if replaced.num_rows is not None:
         told["numDeletedRows"] = replaced.num_rows
-        names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows"]
+        names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows", "numAddedChangeFiles"]
     names += [name for name in told if name.startswith("numDeletionVectors") and told[name]]
     return found | {name: told[name] for name in names}
 

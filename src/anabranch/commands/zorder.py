@@ -10,10 +10,10 @@ from pyspark.sql.types import DataType, StructField, StructType
 from anabranch.commands.bin_packing import PlannedBin
 from anabranch.commands.optimize_plan import Plan
 from anabranch.commands.optimize_settings import CHECK_STATISTICS_SETTING, OptimizeSettings
-from anabranch.commands.rewritten_bins import RewrittenBin, as_output, hidden_rows, rewritten_bin, scan_of, sources
+from anabranch.commands.ordered_bins import RowOrder, ordered
+from anabranch.commands.rewritten_bins import RewrittenBin
 from anabranch.commands.table_access import TableHandle
 from anabranch.errors.optimize import (
-    RowOrderError,
     ZOrderColumnMissingError,
     ZOrderPartitionColumnError,
     ZOrderTypeError,
@@ -22,12 +22,11 @@ from anabranch.errors.optimize import (
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
-from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import WriteRequest
+from anabranch.spark.range_numbers import has_order
+from anabranch.spark.row_order import OrderColumn
 from anabranch.spark.table_identifiers import quote, split_identifier
-from anabranch.spark.zorder_keys import ZOrderColumn, has_order, zordered_frame
-from anabranch.transaction.hiding_rows import removal
+from anabranch.spark.zorder_keys import ZOrder
 
 
 def check_zorder_columns(
@@ -58,44 +57,13 @@ def zordered(
     settings: OptimizeSettings,
 ) -> RewrittenBin:
     """The rows of a bin in the order of their keys, in files of about the size wanted."""
-    adds = sources(snapshot, planned)
-    counts = plan.files.row_counts(planned.files)
-    shown = None if counts is None else sum(counts) - sum(map(hidden_rows, adds))
-    frame = handle.session.engine.scan(scan_of(handle, snapshot, planned))
-    stored = without_void(
-        StructType([field for field in snapshot.schema if field.name not in snapshot.partition_columns])
-    )
-    ordered = zordered_frame(
-        frame,
-        [_column(handle, snapshot, name) for name in names],
-        row_count=shown if shown is not None else frame.count(),
-        ranges_max=settings.ranges_max,
-        file_count=max(1, planned.size_bytes // max(1, settings.max_file_bytes)),
-    )
-    written = handle.session.engine.write(
-        WriteRequest(
-            table_root=handle.path,
-            frame=ordered.select(*(ordered[quote(field.name)] for field in stored)),
-            schema=stored,
-            partition_columns=(),
-            column_mapping=snapshot.column_mapping_mode,
-            properties=snapshot.properties,
-            max_records_per_file=0,
-            options=handle.storage,
-            partition_values=adds[0].partition_values,
-        )
-    )
-    if shown is not None and written.num_rows != shown:
-        raise RowOrderError(table=handle.label, problem=f"{written.num_rows} rows came where {shown} were due")
-    outputs = tuple(as_output(add, target=settings.max_file_bytes) for add in written.adds)
-    now_ms = handle.session.clock.now_ms()
-    removes = tuple(removal(add, removed_at_ms=now_ms, data_change=False) for add in adds)
-    return rewritten_bin(planned, outputs, removes)
+    order = RowOrder(columns=[_column(handle, snapshot, name) for name in names], curve=ZOrder())
+    return ordered(handle, snapshot, plan, planned, order, settings)
 
 
-def _column(handle: TableHandle, snapshot: Snapshot, name: str) -> ZOrderColumn:
+def _column(handle: TableHandle, snapshot: Snapshot, name: str) -> OrderColumn:
     fields = _fields_of(handle, snapshot, name)
-    return ZOrderColumn(column=F.col(".".join(quote(field.name) for field in fields)), data_type=fields[-1].dataType)
+    return OrderColumn(column=F.col(".".join(quote(field.name) for field in fields)), data_type=fields[-1].dataType)
 
 
 def _fields_of(handle: TableHandle, snapshot: Snapshot, name: str) -> list[StructField]:

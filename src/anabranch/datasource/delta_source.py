@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
 _COMMENT = "comment"
+_ROWS_THAT_GO = {name.lower(): name for name in ("replaceWhere", "replaceOn", "replaceUsing")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,10 @@ class DeltaDataSource(DataSource):
         return reader(self._options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        for option in self.options:
+            # Whoever says which rows go must not lose the others.
+            if option.lower() in _ROWS_THAT_GO:
+                raise SessionNotEnabledError(call=f"Writing with the option {_ROWS_THAT_GO[option.lower()]}")
         return DeltaWriter(self._options(), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.datasource.delta_source import DeltaDataSource, SessionFacts
 from anabranch.spark.session_identity import is_connect
+from anabranch.storage.elsewhere import PLACES_SETTING
 
 _PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 _TIME_ZONE_SETTING = "spark.sql.session.timeZone"
@@ -31,7 +32,7 @@ def register(spark: SparkSession) -> None:
     settings = dict(spark.conf.getAll)
     facts = SessionFacts(
         time_zone=settings.get(_TIME_ZONE_SETTING) or spark.conf.get(_TIME_ZONE_SETTING) or "UTC",
-        file_system={key: value for key, value in settings.items() if key.startswith(_HADOOP)},
+        file_system={key: value for key, value in settings.items() if key.startswith(_HADOOP) or key == PLACES_SETTING},
     )
     # The class travels to Python workers, and what it knows of the session with it.
     source = type(DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "__module__": __name__})

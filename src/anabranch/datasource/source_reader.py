@@ -29,6 +29,7 @@ from anabranch.spark.portable.arrow_types import row_schema
 from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles
 from anabranch.spark.portable.fitting import by_position, fit
+from anabranch.storage.elsewhere import allowed_places
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -81,7 +82,8 @@ class DeltaReader(DataSourceReader):
             names = physical_paths(snapshot.schema, snapshot.column_mapping_mode)
             mask = can_be_true(to_physical(self._predicate, names), snapshot.skipping_columns)
             files = files.filter(pa.array(mask))
-        return [FileBatch(batch) for batch in _batches(files, snapshot)]
+        places = allowed_places(self._options.store())
+        return [FileBatch(batch) for batch in _batches(files, snapshot, places)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FileBatch)
@@ -125,9 +127,9 @@ def _declared(schema: StructType, snapshot: Snapshot) -> StructType:
     return StructType(fields)
 
 
-def _batches(files: pa.Table, snapshot: Snapshot) -> Iterator[list[LiveFile]]:
+def _batches(files: pa.Table, snapshot: Snapshot, places: Sequence[str]) -> Iterator[list[LiveFile]]:
     """Files in order, cut where the bytes of a task are reached."""
-    names = absolute_names(files["path"], table_root=snapshot.table_root)
+    names = absolute_names(files["path"], table_root=snapshot.table_root, allowed_prefixes=places)
     weights = pc.add(pc.fill_null(files["size"], 0), OPEN_COST_BYTES).to_numpy()
     tasks = (np.cumsum(weights) - 1) // PARTITION_BYTES
     batch: list[LiveFile] = []

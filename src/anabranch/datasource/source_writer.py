@@ -65,7 +65,7 @@ class DeltaWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesOfTask:
         batches = (batch.select(self._order) for batch in iterator)
         written = list(self._task(batches))
-        adds = tuple(add for batch in written for add in adds_of(batch))
+        adds = tuple(add for batch in written for add in adds_of(batch, tags=self._task.tags))
         return FilesOfTask(adds, sum(sum(batch.column("num_rows").to_pylist()) for batch in written))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

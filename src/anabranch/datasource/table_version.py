@@ -11,8 +11,8 @@ from anabranch.clock import SystemClock
 from anabranch.errors.arguments import InvalidOptionError, SessionNotEnabledError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshots import Snapshots
+from anabranch.storage.elsewhere import open_reaching
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store
 
 _NOT_HERE = ("readchangefeed", "readchangedata")
 
@@ -50,7 +50,7 @@ class TableOptions:
         )
 
     def store(self) -> LogStore:
-        return open_store(self.path, self.file_system)
+        return open_reaching(self.path, self.file_system)
 
     def snapshot(self) -> Snapshot:
         """The version meant, the newest where none is. Raises `TableNotFoundError`, `VersionNotFoundError` …"""

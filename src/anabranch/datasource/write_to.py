@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from anabranch.commands.create_table import CreationMode
 from anabranch.commands.create_table_as import create_table_as
+from anabranch.commands.replacement_options import ON, USING
 from anabranch.commands.table_access import TableHandle, is_delta_name, table_at, table_named, table_to_create
 from anabranch.commands.table_definition import TableDefinition
 from anabranch.commands.write import register_if_changed, write_frame
@@ -17,6 +18,12 @@ from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.datasource.callers import frame_of, means_delta, session_of
 from anabranch.datasource.recorded_calls import noted
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.replace_on import (
+    FilterOverwriteError,
+    IncompatibleOptionsError,
+    PartitionOverwriteError,
+    TableReplacementError,
+)
 from anabranch.schema.enforcement import WriteApi
 from anabranch.spark.conditions import text_of
 from anabranch.spark.delta_session import DeltaSession
@@ -47,21 +54,22 @@ def append(original: Original, writer: Any) -> Any:
 
 def overwrite(original: Original, writer: Any, condition: Column | str) -> Any:
     """The rows come in the place of those that satisfy the condition, and must satisfy it themselves."""
-    return _write(
-        original,
-        writer,
-        lambda options: dataclasses.replace(options, mode=SaveMode.OVERWRITE, replace_where=condition),
-        condition,
-    )
+
+    def how(options: WriteOptions) -> WriteOptions:
+        _check_chooses(writer, "overwrite(…)", FilterOverwriteError)
+        return dataclasses.replace(options, mode=SaveMode.OVERWRITE, replace_where=condition)
+
+    return _write(original, writer, how, condition)
 
 
 def overwrite_partitions(original: Original, writer: Any) -> Any:
     """The rows come in the place of all rows of the partitions that they are in."""
-    return _write(
-        original,
-        writer,
-        lambda options: dataclasses.replace(options, mode=SaveMode.OVERWRITE, dynamic_partition_overwrite=True),
-    )
+
+    def how(options: WriteOptions) -> WriteOptions:
+        _check_chooses(writer, "overwritePartitions()", PartitionOverwriteError)
+        return dataclasses.replace(options, mode=SaveMode.OVERWRITE, dynamic_partition_overwrite=True)
+
+    return _write(original, writer, how)
 
 
 def _write(original: Original, writer: Any, how: Callable[[WriteOptions], WriteOptions], *arguments: Any) -> Any:
@@ -81,6 +89,7 @@ def _create(original: Original, writer: Any, mode: CreationMode) -> Any:
     known = told.format is None and is_delta_name(session, _name(writer))
     if not (known or means_delta(writer, None)):
         return original(writer)
+    _check_chooses(writer, mode.value, TableReplacementError)
     frame = frame_of(writer)
     options = _options(writer, session)
     definition = TableDefinition(
@@ -104,6 +113,14 @@ def _name(writer: Any) -> str:
     name = noted(writer).table
     assert name is not None, "writeTo takes a name"
     return name
+
+
+def _check_chooses(writer: Any, call: str, error: type[IncompatibleOptionsError]) -> None:
+    """The call says which rows go; options that say so, too, are refused."""
+    for option in noted(writer).options:
+        for known in (ON, USING):
+            if option.lower() == known.lower():
+                raise error(option=known, other=call)
 
 
 def _options(writer: Any, session: DeltaSession) -> WriteOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Collection
 
 from anabranch.deletion_vectors import z85
 from anabranch.errors.vectors import DeletionVectorDescriptorError
@@ -21,13 +22,15 @@ _ENCODED_UUID_CHARACTERS = 20
 _ID_CHARACTERS_SHOWN = 80
 
 
-def vector_path(descriptor: DeletionVectorDescriptor, *, table_root: str) -> str:
-    """The plain path of the vector's file, relative to the table.
+def vector_path(
+    descriptor: DeletionVectorDescriptor, *, table_root: str, allowed_prefixes: Collection[str] = ()
+) -> str:
+    """The plain path of the vector's file, relative to the table, or absolute below an allowed prefix.
 
     Raises `DeletionVectorDescriptorError`, and what `decode_path` raises for a path outside the table.
     """
     if descriptor.storage_type == "p":
-        return decode_path(descriptor.path_or_inline_dv, table_root=table_root)
+        return decode_path(descriptor.path_or_inline_dv, table_root=table_root, allowed_prefixes=allowed_prefixes)
     text = descriptor.path_or_inline_dv
     prefix, encoded = text[:-_ENCODED_UUID_CHARACTERS], text[-_ENCODED_UUID_CHARACTERS:]
     try:

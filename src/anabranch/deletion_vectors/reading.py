@@ -28,6 +28,7 @@ from anabranch.errors.vectors import (
     DeletionVectorSizeError,
 )
 from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.storage.elsewhere import allowed_places
 from anabranch.storage.log_store import LogStore
 
 GAP_BYTES_MAX = 1 << 20
@@ -62,6 +63,7 @@ def load_vectors(
     """As `load_vector`, for many at once, in their order: vectors of one file are read together."""
     table = table_root or store.root
     bounds = num_rows if num_rows is not None else [None] * len(descriptors)
+    elsewhere = allowed_places(store) if any(each.storage_type == "p" for each in descriptors) else ()
     stored: dict[int, bytes] = {}
     places: dict[str, list[tuple[int, DeletionVectorDescriptor]]] = {}
     for index, descriptor in enumerate(descriptors):
@@ -71,7 +73,8 @@ def load_vectors(
         if descriptor.storage_type == "i":
             stored[index] = _inline_bytes(descriptor, table)
         else:
-            places.setdefault(vector_path(descriptor, table_root=table), []).append((index, descriptor))
+            path = vector_path(descriptor, table_root=table, allowed_prefixes=elsewhere)
+            places.setdefault(path, []).append((index, descriptor))
     reads = [read for path, members in places.items() for read in _plan_reads(path, members)]
     for loaded in _in_parallel(store, reads, table):
         stored.update(loaded)

@@ -135,3 +135,43 @@ class ClusteredTableError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"{self.table} is clustered, and OPTIMIZE takes no {self.clause} there; leave {self.given} out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteredTableZOrderError(ClusteredTableError):
+    """ZORDER BY on a table whose rows are ordered by its clustering columns."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_ZORDER_BY"
+    sqlstate: ClassVar[str] = "42613"
+    clause: str = "ZORDER BY"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FullNeedsClusteringError(DeltaAnalysisError, ValueError):
+    """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
+
+    condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave "
+            "FULL out, or name columns by ALTER TABLE … CLUSTER BY."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowTrackingColumnsError(DeltaError):
+    """The rows of a table keep their ids, and its metadata does not say in which columns of the files."""
+
+    condition: ClassVar[str] = "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING"
+    sqlstate: ClassVar[str] = "22000"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
+            "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other "
+            "files. Whoever enabled row tracking has to set both."
+        )

@@ -139,7 +139,8 @@ class UnsafePathError(DeltaError, ValueError):
     def explain(self) -> str:
         return (
             f"The log of {self.table} names the file {self.path!r}, which is refused: {self.reason}. "
-            "Nothing was read or deleted there. If the log is trusted, allow the directory by its prefix."
+            "Nothing was read or deleted there. If it is a shallow clone whose log you trust, add the folder to the "
+            "setting spark.anabranch.allowedPathPrefixes."
         )
 
 

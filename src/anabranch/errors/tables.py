@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -145,4 +145,23 @@ class DefaultsNotEnabledError(DeltaAnalysisError):
         return (
             f"Column {self.column} of {self.table} cannot have a default: the table does not support column defaults. "
             "Set the table property 'delta.feature.allowColumnDefaults' = 'supported' first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DropIncompleteError(DeltaError):
+    """The name of a table is gone, and some of its files could not be deleted."""
+
+    condition: ClassVar[str] = "DELTA_DROP_INCOMPLETE"
+    sqlstate: ClassVar[str] = "58030"
+    table: str
+    folder: str
+    path: str
+    """The first that could not be deleted."""
+    cause: str
+
+    def explain(self) -> str:
+        return (
+            f"DROP TABLE took the name {self.table} away, and could not delete all files in {self.folder}, first "
+            f"{self.path}: {self.cause.rstrip('.')}. Allow files to be deleted there, and delete the folder."
         )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
-from anabranch.errors.log import CorruptCheckpointError
+from anabranch.errors.log import CorruptCheckpointError, TimestampEarlierThanFirstCommitError
 from anabranch.log.checkpoint_reading import read_checkpoint
-from anabranch.log.listing import CheckpointFiles, CommitFile, list_log
-from anabranch.log.time_travel import monotonic_times
-from anabranch.protocol.log_paths import LOG_DIRECTORY, LogFileKind, LogPath, parse_log_path
-from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.log.listing import CheckpointFiles, LogListing, NamedFile, consecutive, list_named, sorted_listing
+from anabranch.log.sidecars import delete_unnamed_sidecars
+from anabranch.log.time_travel import TimestampSearch
+from anabranch.protocol.log_paths import LogFileKind
+from anabranch.protocol.properties import TableProperties
+from anabranch.storage.log_store import LogStore
 
+LOGGER = logging.getLogger(__name__)
 MINUTE_MS = 60 * 1000
 DAY_MS = 24 * 60 * MINUTE_MS
+BATCH_FILES = 1000
+NO_PROPERTIES = TableProperties()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,11 @@ class CleanupPlan:
     """It stands in for all that goes."""
     paths: tuple[str, ...]
     """Oldest version first, and of one version the commit last: cut short at any point, the log stays readable."""
+    num_commits: int = 0
+    """So many of the first of `paths` are gone for sure before another is touched; 0 where that is of no matter."""
+    takes_checkpoints: bool = False
+    remaining: tuple[CheckpointFiles, ...] = ()
+    """The checkpoints that stay, those among them that are newer than what was looked at."""
 
     @property
     def kept_checkpoint(self) -> int:
@@ -36,15 +47,47 @@ def cutoff_ms(*, now_ms: int, retention_ms: int, granularity_ms: int = DAY_MS) -
     return past - past % granularity_ms
 
 
-def plan_cleanup(store: LogStore, *, upto: int, cutoff_ms: int, protected_before: int = 0) -> CleanupPlan | None:
+def clean_up_log(store: LogStore, *, upto: int, now_ms: int, properties: TableProperties) -> None:
+    """Remove what `delta.logRetentionDuration` does not keep any more, as of version `upto`. Lists the log once.
+
+    Raises as `plan_cleanup` and `delete_expired`.
+    """
+    cutoff = cutoff_ms(now_ms=now_ms, retention_ms=properties.log_retention_ms)
+    plan = plan_cleanup(
+        store,
+        upto=upto,
+        cutoff_ms=cutoff,
+        protected_before=properties.checkpoint_protection_version,
+        properties=properties,
+    )
+    if plan is None:
+        return
+    LOGGER.info("%s: removing %d log files before version %d", store.root, len(plan.paths), plan.kept_checkpoint)
+    delete_expired(store, plan)
+    if plan.takes_checkpoints:
+        before_ms = cutoff_ms(now_ms=now_ms, retention_ms=DAY_MS)
+        delete_unnamed_sidecars(store, plan.remaining, before_ms=before_ms)
+
+
+def plan_cleanup(
+    store: LogStore,
+    *,
+    upto: int,
+    cutoff_ms: int,
+    protected_before: int = 0,
+    properties: TableProperties = NO_PROPERTIES,
+) -> CleanupPlan | None:
     """The log files that no version from `cutoff_ms` on needs, or None where there are none.
 
-    `upto` is a version known to be there; nothing newer is looked at. The times of commits are those of
-    their files, made to ascend. Versions before `protected_before` go all at once or not at all: see
-    `delta.requireCheckpointProtectionBeforeVersion`.
+    `upto` is a version known to be there; nothing newer is looked at. The times of commits are those that
+    `properties`, which are of that version, say they have in them, else those of their files, made to ascend. Versions
+    before `protected_before` go all at once or not at all: see `delta.requireCheckpointProtectionBeforeVersion`.
+
+    Raises `MissingInCommitTimestampError`, `StorageError`.
     """
-    listing = list_log(store, first=0, upto=upto)
-    cutoff_version = _newest_before(listing.commits, cutoff_ms)
+    named = list(list_named(store, first=0, upto=None))
+    listing = sorted_listing(named, upto=upto)
+    cutoff_version = _newest_before(store, listing, cutoff_ms, upto=upto, properties=properties)
     if cutoff_version is None:
         return None
     kept = _newest_checkpoint(listing.checkpoints, cutoff_version)
@@ -53,12 +96,19 @@ def plan_cleanup(store: LogStore, *, upto: int, cutoff_ms: int, protected_before
         return None
     if kept.version < protected_before:
         return None
-    expired = _expired(store, kept.version)
+    expired = [entry for entry in named if _is_expired(entry, kept.version)]
     if not expired:
         return None
     protects = any(name.version < protected_before for name, _ in expired)
     ordered = sorted(expired, key=_checkpoints_last if protects else _order)
-    return CleanupPlan(checkpoint=kept, paths=tuple(file.path for _, file in ordered))
+    checkpoints = sum(name.kind.is_checkpoint for name, _ in ordered)
+    return CleanupPlan(
+        checkpoint=kept,
+        paths=tuple(file.path for _, file in ordered),
+        num_commits=len(ordered) - checkpoints if protects else 0,
+        takes_checkpoints=checkpoints > 0,
+        remaining=tuple(one for one in sorted_listing(named, upto=None).checkpoints if one.version >= kept.version),
+    )
 
 
 def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
@@ -75,38 +125,49 @@ def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
         path = plan.checkpoint.files[0].path
         reason = "it lacks the protocol or the metadata"
         raise CorruptCheckpointError(table=store.root, version=plan.kept_checkpoint, path=path, reason=reason)
-    for expired in plan.paths:
-        store.delete(expired)
+    for part in (plan.paths[: plan.num_commits], plan.paths[plan.num_commits :]):
+        # What a service removes by one request goes in no known order, so commits and what hides them never share one.
+        for start in range(0, len(part), BATCH_FILES):
+            deletion = store.delete_many(part[start : start + BATCH_FILES])
+            if deletion.failures:
+                raise deletion.failures[0]
 
 
-def _newest_before(commits: tuple[CommitFile, ...], cutoff_ms: int) -> int | None:
+def _newest_before(
+    store: LogStore, listing: LogListing, cutoff_ms: int, *, upto: int, properties: TableProperties
+) -> int | None:
     """The newest commit that is not newer than the cut-off: what was current then must stay readable."""
-    times = monotonic_times(commits)
-    return max((time.version for time in times if time.timestamp_ms <= cutoff_ms), default=None)
+    commits = consecutive(listing.commits)
+    if not commits:
+        return None
+    search = TimestampSearch.among(
+        store,
+        commits,
+        latest_version=upto,
+        # Not looked up for its own sake: if the latest is that old, the search among all commits finds it.
+        latest_timestamp_ms=cutoff_ms + 1,
+        properties=properties,
+    )
+    try:
+        return search.version_at(cutoff_ms, can_return_last=True).version
+    except TimestampEarlierThanFirstCommitError:
+        return None
 
 
 def _newest_checkpoint(checkpoints: tuple[CheckpointFiles, ...], version: int) -> CheckpointFiles | None:
     return next((one for one in reversed(checkpoints) if one.version <= version), None)
 
 
-def _expired(store: LogStore, kept: int) -> list[tuple[LogPath, StoredFile]]:
-    found = []
-    for file in store.list_from(LOG_DIRECTORY):
-        name = parse_log_path(file.path.rpartition("/")[2])
-        if name is None:
-            continue
-        if name.version > kept:
-            break
-        if name.version < kept or name.kind is LogFileKind.COMPACTED:
-            found.append((name, file))
-    return found
+def _is_expired(entry: NamedFile, kept: int) -> bool:
+    name, _ = entry
+    return name.version < kept or (name.version == kept and name.kind is LogFileKind.COMPACTED)
 
 
-def _checkpoints_last(entry: tuple[LogPath, StoredFile]) -> tuple[bool, int, bool, str]:
+def _checkpoints_last(entry: NamedFile) -> tuple[bool, int, bool, str]:
     """Commits that a reader may not understand are never there without the checkpoints that hide them."""
     return entry[0].kind.is_checkpoint, *_order(entry)
 
 
-def _order(entry: tuple[LogPath, StoredFile]) -> tuple[int, bool, str]:
+def _order(entry: NamedFile) -> tuple[int, bool, str]:
     name, file = entry
     return name.version, name.kind is LogFileKind.COMMIT, file.path

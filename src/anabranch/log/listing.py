@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 
 from anabranch.protocol.log_paths import LOG_DIRECTORY, LogFileKind, LogPath, parse_log_path, version_prefix
 from anabranch.storage.log_store import LogStore, StoredFile
 
 CHECKPOINT_PARTS_MAX = 10_000
 """A checkpoint that claims more parts is ignored as incomplete."""
+
+NamedFile = tuple[LogPath, StoredFile]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +72,28 @@ class LogListing:
 
 def list_log(store: LogStore, *, first: int, upto: int | None) -> LogListing:
     """The log files of versions `first` to `upto`; a compaction counts where all it covers is within."""
-    commits: list[CommitFile] = []
-    compactions: list[CompactedFile] = []
-    candidates: list[tuple[LogPath, StoredFile]] = []
+    return sorted_listing(list_named(store, first=first, upto=upto), upto=upto)
+
+
+def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[NamedFile]:
+    """The files whose names begin with a version from `first` to `upto`, by name."""
     for file in store.list_from(LOG_DIRECTORY, start_after=version_prefix(first)):
         name = parse_log_path(file.path.rpartition("/")[2])
         if name is None:
             continue
         if upto is not None and name.version > upto:
-            break
+            return
+        yield name, file
+
+
+def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListing:
+    """What was listed of the log, sorted by what the files are; with `upto`, as it was at that version."""
+    commits: list[CommitFile] = []
+    compactions: list[CompactedFile] = []
+    candidates: list[NamedFile] = []
+    for name, file in named:
+        if upto is not None and name.version > upto:
+            continue
         if name.kind is LogFileKind.COMMIT:
             commits.append(CommitFile(version=name.version, file=file))
         elif name.kind.is_checkpoint and file.size_bytes > 0:
@@ -91,9 +107,17 @@ def list_log(store: LogStore, *, first: int, upto: int | None) -> LogListing:
     )
 
 
-def _complete_checkpoints(candidates: list[tuple[LogPath, StoredFile]]) -> list[CheckpointFiles]:
+def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
+    """The last run without a gap: before it, a clean-up of the log was stopped half-way."""
+    first = max(len(commits) - 1, 0)
+    while first > 0 and commits[first - 1].version + 1 == commits[first].version:
+        first -= 1
+    return commits[first:]
+
+
+def _complete_checkpoints(candidates: list[NamedFile]) -> list[CheckpointFiles]:
     """See "Multi-part checkpoint": one with missing parts is ignored."""
-    groups: dict[tuple[int, int, str], list[tuple[LogPath, StoredFile]]] = {}
+    groups: dict[tuple[int, int, str], list[NamedFile]] = {}
     for name, file in candidates:
         group = (name.version, -(name.parts or 0), name.unique_id or "")
         groups.setdefault(group, []).append((name, file))

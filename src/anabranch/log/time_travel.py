@@ -39,7 +39,7 @@ def monotonic_times(commits: Sequence[CommitFile]) -> list[CommitTime]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampSearch:
-    """Looks for a version by its time among the commits that can be rebuilt."""
+    """Looks for a version by its time, as a rule among the commits that can be rebuilt."""
 
     store: LogStore
     commits: tuple[CommitFile, ...]
@@ -60,6 +60,25 @@ class TimestampSearch:
         commits = tuple(commit for commit in listing.commits if commit.version >= earliest)
         if not commits:
             raise TableNotFoundError(table=store.root)
+        return cls.among(
+            store,
+            commits,
+            latest_version=latest_version,
+            latest_timestamp_ms=latest_timestamp_ms,
+            properties=properties,
+        )
+
+    @classmethod
+    def among(
+        cls,
+        store: LogStore,
+        commits: tuple[CommitFile, ...],
+        *,
+        latest_version: int,
+        latest_timestamp_ms: int,
+        properties: TableProperties,
+    ) -> TimestampSearch:
+        """Over commits that were listed before, consecutive and at least one; `properties` are of the latest."""
         in_commit_from, in_commit_from_ms = latest_version + 1, None
         if properties.in_commit_timestamps_enabled:
             in_commit_from = properties.in_commit_timestamp_enablement_version or 0

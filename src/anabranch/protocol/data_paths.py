@@ -109,6 +109,30 @@ def decode_path_column(
     return pc.replace_with_mask(text, unusual, pa.array(decoded, pa.string()))
 
 
+def relative_path(uri: str, *, table_root: str) -> str | None:
+    """The plain path, from the table's root, of the file that the log calls `uri`; None for a file elsewhere.
+
+    Raises `UnsafePathError` for what is no path of a file at all.
+    """
+    try:
+        root = _place_of_root(table_root)
+        place = _place(uri, root)
+    except ValueError as error:
+        raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
+    return "/".join(place.segments[len(root.segments) :]) if root.holds(place) else None
+
+
+def relative_path_column(uris: pa.Array | pa.ChunkedArray, *, table_root: str) -> pa.Array:
+    """`relative_path` for a column of the file table, null for files elsewhere; fast where paths are ordinary."""
+    whole = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
+    text = whole.cast(pa.string())
+    unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
+    if not pc.any(unusual).as_py():
+        return text
+    plain = [relative_path(uri, table_root=table_root) for uri in text.filter(unusual).to_pylist()]
+    return pc.replace_with_mask(text, unusual, pa.array(plain, pa.string()))
+
+
 def decode_sidecar_path(uri: str, *, table_root: str) -> str:
     """The plain path of a sidecar, relative to the table's root. See "Sidecar File Information".
 
@@ -139,6 +163,8 @@ def _locate(uri: str, table_root: str, allowed_prefixes: Collection[str]) -> Dat
         allowed = _place_of_root(prefix)
         if allowed.holds(place):
             inside = place.segments[len(allowed.segments) :]
+            if LOG_DIRECTORY in inside:
+                raise ValueError("it names a file of a log as data")
             return DataPath(relative=None, absolute=f"{prefix.rstrip('/')}/{'/'.join(inside)}")
     raise ValueError("it lies outside the table's directory")
 

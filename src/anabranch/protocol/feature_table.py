@@ -163,12 +163,8 @@ _ROWS: Final[tuple[Feature, ...]] = (
     _writer("allowColumnDefaults"),
     _writer("inCommitTimestamp", needed=_flag("delta.enableInCommitTimestamps")),
     _writer("checkpointProtection"),
-    _writer(
-        "icebergCompatV1", writable=False, needed=_flag("delta.enableIcebergCompatV1"), requires=("columnMapping",)
-    ),
-    _writer(
-        "icebergCompatV2", writable=False, needed=_flag("delta.enableIcebergCompatV2"), requires=("columnMapping",)
-    ),
+    _writer("icebergCompatV1", needed=_flag("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
+    _writer("icebergCompatV2", needed=_flag("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
     _writer(
         "icebergCompatV3",
         writable=False,

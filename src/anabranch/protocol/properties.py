@@ -195,6 +195,11 @@ class TableProperties:
         return cast("str | None", self.value("delta.parquet.compression.codec"))
 
     @property
+    def symlink_manifests_enabled(self) -> bool:
+        """Manifests for engines without Delta are kept up to date."""
+        return bool(self.value("delta.compatibility.symlinkFormatManifest.enabled"))
+
+    @property
     def constraints(self) -> dict[str, str]:
         """CHECK constraints: SQL by name."""
         return {

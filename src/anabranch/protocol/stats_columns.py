@@ -26,10 +26,12 @@ def indexed_columns(
 
     `schema` and `partition_columns` have logical names, as the properties do. Arrays and maps are leaves
     of which only nulls are counted. Identity columns always have statistics: by them the high-water mark moves.
+    The columns of row tracking, which files may hold and no table shows, have none.
     """
     mapped = properties.column_mapping_mode != "none"
     partitions = {name.lower() for name in partition_columns}
-    stored = [field for field in schema.fields if field.name.lower() not in partitions]
+    unseen = {properties.materialized_row_id_column, properties.materialized_row_commit_version_column}
+    stored = [field for field in schema.fields if field.name.lower() not in partitions and field.name not in unseen]
     leaves = [leaf for field in stored for leaf in _leaves(field, (), (), mapped)]
     if (named := properties.stats_columns) is not None:
         prefixes = {tuple(part.lower() for part in path) for path in named}

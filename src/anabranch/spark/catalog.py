@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -13,6 +14,8 @@ from anabranch.spark.table_identifiers import NameIdentifier
 
 SESSION_CATALOG = "spark_catalog"
 PROVIDER = "delta"
+MANAGED_MARK = "anabranch.managedFolder"
+"""A property, for the catalog alone, of tables whose folder it chose, and which it takes for external all the same."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class CatalogEntry:
     location: str | None
     is_managed: bool
     """The folder goes when the table is dropped."""
+    leaves_folder: bool = False
+    """The catalog would leave it there: it takes any table with a location for an external one."""
     view: StoredView | None = None
     """Of a view."""
 
@@ -67,6 +72,12 @@ class SessionCatalog(Protocol):
 
     def set_view_text(self, name: NameIdentifier, text: str) -> None:
         """Give the view of that name, as schema and view, another query. Its columns stay."""
+
+
+def managed_mark(location: str) -> str:
+    """What `MANAGED_MARK` says of a table in that folder; moved elsewhere it is no longer true."""
+    place = location.removeprefix("file:")
+    return hashlib.sha256(f"/{place.lstrip('/')}".encode()).hexdigest()[:16]
 
 
 def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.spark.catalog import PROVIDER, CatalogEntry, StoredView, qualify
+from anabranch.spark.catalog import MANAGED_MARK, PROVIDER, CatalogEntry, StoredView, managed_mark, qualify
 from anabranch.spark.table_identifiers import NameIdentifier
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
@@ -35,12 +35,16 @@ class ClassicCatalog:
         if not catalog.databaseExists(qualified.parts[0]) or not catalog.tableExists(identifier):
             return None
         table = catalog.getTableMetadata(identifier)
-        provider, location = table.provider(), table.storage().locationUri()
+        provider, uri = table.provider(), table.storage().locationUri()
+        location = self._plain_path(uri.get()) if uri.isDefined() else None
+        mark = table.properties().get(MANAGED_MARK)
+        marked = mark.isDefined() and location is not None and mark.get() == managed_mark(location)
         return CatalogEntry(
             name=qualified,
             provider=provider.get().lower() if provider.isDefined() else None,
-            location=self._plain_path(location.get()) if location.isDefined() else None,
-            is_managed=table.tableType().name() == "MANAGED",
+            location=location,
+            is_managed=table.tableType().name() == "MANAGED" or marked,
+            leaves_folder=marked,
             view=_stored_view(table) if table.tableType().name() == "VIEW" else None,
         )
 

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,7 +21,9 @@ from anabranch.spark.native.engine import NativeEngine
 from anabranch.spark.portable.engine import PortableEngine
 from anabranch.spark.public_catalog import PublicCatalog
 from anabranch.spark.session_identity import identity, is_connect
+from anabranch.storage.elsewhere import PLACES_SETTING, ReachingStore, parse_places, place_of
 from anabranch.storage.hadoop import HadoopSession
+from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening import open_store
 from anabranch.transaction.table import Table
 
@@ -48,6 +50,8 @@ class DeltaSession:
         self.catalog: SessionCatalog = PublicCatalog(spark) if self.is_connect else ClassicCatalog(spark)
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
         self._qualified: dict[str, str] = {}
+        self._cloned: dict[str, tuple[str, ...]] = {}
+        """Where clones made by this session have files of their sources, by root."""
         self._guard = threading.Lock()
 
     @classmethod
@@ -77,12 +81,26 @@ class DeltaSession:
             self._tables.move_to_end((root, extra))
             return table
 
+    def places_of(self, root: str) -> tuple[str, ...]:
+        """Where the table at `root` may have files outside its folder: what the user allows, and what was cloned."""
+        allowed = parse_places(self.setting(PLACES_SETTING))
+        with self._guard:
+            cloned = self._cloned.get(place_of(root), ())
+        return tuple(dict.fromkeys((*allowed, *cloned)))
+
+    def allow_places(self, root: str, places: Iterable[str]) -> None:
+        """Let the table at `root` have files below `places` as long as the session lives: it was cloned from there."""
+        with self._guard:
+            known = self._cloned.get(place_of(root), ())
+            self._cloned[place_of(root)] = tuple(dict.fromkeys((*known, *map(place_of, places))))
+
     def forget(self, path: str) -> None:
         """Drop what is cached of the table at `path`."""
         root = self.qualified_path(path)
         with self._guard:
             for key in [key for key in self._tables if key[0] == root]:
                 del self._tables[key]
+            self._cloned.pop(place_of(root), None)
 
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
@@ -119,13 +137,19 @@ class DeltaSession:
         return dict(self.spark.conf.getAll)
 
     def _open(self, root: str, options: dict[str, str]) -> Table:
-        if self.is_connect:
-            store = open_store(root, {**self.settings_below(_HADOOP), **options})
-        else:
-            hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
-            store = open_store(root, options, hadoop=hadoop)
+        store = ReachingStore(
+            self._store(root, options),
+            places=lambda: self.places_of(root),
+            open_place=lambda place: self._store(place, options),
+        )
         find_rows = RowFinder(self.spark, self.engine, store, root=root, storage=options)
         return Table(store, clock=self.clock, random=self.random, find_rows=find_rows)
+
+    def _store(self, root: str, options: dict[str, str]) -> LogStore:
+        if self.is_connect:
+            return open_store(root, {**self.settings_below(_HADOOP), **options})
+        hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
+        return open_store(root, options, hadoop=hadoop)
 
     def _choose_engine(self) -> Engine:
         chosen = self.setting(ENGINE_SETTING) or ""

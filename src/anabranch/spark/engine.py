@@ -21,6 +21,7 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.row_tracking import RowTrackingColumns
 
 FileMask = npt.NDArray[np.bool_]
 """One entry a file, in the order of the file table; True where the file must be read."""
@@ -47,7 +48,8 @@ class ScanRequest:
     """Logical names."""
     column_mapping: ColumnMappingMode
     files: pa.Table
-    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`."""
+    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`. One file may stand there several times, with
+    other partition values and other vectors."""
     load_vector: Callable[[DeletionVectorDescriptor], BitMap64]
     """Positions of the hidden rows; called once for each file that has a vector and survives skipping."""
     prune: Callable[[Predicate], FileMask]
@@ -59,6 +61,8 @@ class ScanRequest:
     for all scans of the same files."""
     load_vectors: Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]] | None = None
     """As `load_vector`, for many at once, in their order; used instead of it where there is one."""
+    vectors_show: bool = False
+    """Every file has a vector, and it names the rows that are read, not those that are hidden."""
     allowed_prefixes: tuple[str, ...] = ()
     """Where data files outside `table_root` may lie, as in a shallow clone."""
     options: Sequence[tuple[str, str]] = ()
@@ -82,9 +86,11 @@ class WriteRequest:
     """Further Parquet writer options, such as ("compression", "zstd"), and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
     """Opens a file of the table by its relative, plain path, for its footer; by default from disk or through Hadoop."""
+    directory: str = ""
+    """A folder of the table below which the files go; the table's own by default."""
     partition_values: Mapping[str, str | None] | None = None
-    """The one partition that all rows belong to: by physical names, in the form of the log. Then `schema` has none of
-    the partition columns, and the files hold the rows in the order in which the frame has them."""
+    """The one partition that all rows belong to: by physical names, in the form of the log. Then `schema` is that of
+    the files (`stored_fields`), and these hold the rows in the order in which the frame has them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +111,8 @@ class RewriteRequest:
     row_counts: Sequence[int] | None
     """Rows of each file, hidden ones included; None where the log does not say so of all."""
     properties: TableProperties
+    row_tracking: RowTrackingColumns | None = None
+    """Columns at the end of the scan's schema, in which rows keep their ids."""
     options: Sequence[tuple[str, str]] = ()
     """Further Parquet writer options, and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None

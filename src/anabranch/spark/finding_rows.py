@@ -1,9 +1,12 @@
-"""Rows of files that were rewritten, found in the new files by their values: two jobs, when a commit was overtaken."""
+"""Rows of files that were rewritten, found in the new files: two jobs, when a commit was overtaken.
+
+They are told by the ids that row tracking gave them, else by their values.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,10 +35,13 @@ from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.paths import walk
+from anabranch.schema.row_tracking import RowTrackingColumns, row_tracking_columns
 from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine, ScanRequest
+from anabranch.spark.row_tracking import stable, with_tracking
 from anabranch.spark.void_columns import quoted_name
+from anabranch.storage.elsewhere import allowed_places
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.finding_rows import RowPlaces
 from anabranch.transaction.read_set import RowsOfFile
@@ -67,31 +73,40 @@ class RowFinder:
     def __call__(
         self, snapshot: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]
     ) -> list[RowPlaces] | None:
-        shown = [_showing(each) for each in rows]
-        if not _can_be_compared(snapshot.schema) or any(add is None for add in shown):
-            return None
-        if not outputs:
+        shown = [add for each in rows if (add := _showing(each)) is not None]
+        if len(shown) < len(rows) or not outputs:
             return None
         try:
-            wanted = self._wanted(snapshot, [add for add in shown if add is not None])
-            candidates = self._candidates(snapshot, outputs, wanted)
+            for columns in self._told_by(snapshot):
+                wanted = self._described(snapshot, shown, columns).toArrow()
+                # Rows that look like a wanted one at first sight, and what tells them apart at the second.
+                hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
+                candidates = self._described(snapshot, outputs, columns, only=hashes).toArrow()
+                found = _matched(wanted, candidates, file_count=len(rows))
+                if found is not None:
+                    return found
         except (DeltaError, PySparkException, Py4JError):
             # The old files may be gone. Then nobody can tell, and the commit is refused as if nobody had looked.
             LOGGER.warning("Rows that another commit moved in %s could not be looked for", self._root, exc_info=True)
-            return None
-        return _matched(wanted, candidates, file_count=len(rows))
+        return None
 
-    def _wanted(self, snapshot: Snapshot, files: Sequence[AddFile]) -> pa.Table:
-        return self._described(snapshot, files).toArrow()
+    def _told_by(self, snapshot: Snapshot) -> Iterator[StructType]:
+        """By their ids, if they have some and who moved them kept these; by all their values, if these compare."""
+        tracking = self._tracking(snapshot)
+        if tracking is not None:
+            yield StructType([tracking.fields[0]])
+        if _can_be_compared(snapshot.schema):
+            yield without_void(snapshot.schema)
 
-    def _candidates(self, snapshot: Snapshot, outputs: Sequence[AddFile], wanted: pa.Table) -> pa.Table:
-        """Rows that look like a wanted one at first sight, and what tells them apart at the second."""
-        hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
-        return self._described(snapshot, outputs, only=hashes).toArrow()
+    def _tracking(self, snapshot: Snapshot) -> RowTrackingColumns | None:
+        return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=self._root)
 
-    def _described(self, snapshot: Snapshot, files: Sequence[AddFile], *, only: DataFrame | None = None) -> DataFrame:
-        frame = self._engine.scan(self._request(snapshot, files))
-        fields = without_void(snapshot.schema).fields
+    def _described(
+        self, snapshot: Snapshot, files: Sequence[AddFile], columns: StructType, *, only: DataFrame | None = None
+    ) -> DataFrame:
+        tracking, request = self._tracking(snapshot), self._request(snapshot, files)
+        frame = stable(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
+        fields = columns.fields
         values = {field.name: _value(frame, field) for field in fields}
         plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
         # A column that is only there to be hashed costs less than the text of all.
@@ -114,6 +129,7 @@ class RowFinder:
             prune=lambda _: everything,
             with_positions=True,
             tracked=True,
+            allowed_prefixes=allowed_places(self._store),
             options=self._storage,
         )
 

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.protocol.statistics import FileStatistics
+from anabranch.protocol.statistics import FileStatistics, LeafValues
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 
 LeafPath = tuple[str, ...]
@@ -69,13 +69,19 @@ class FooterReader:
 
     def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
         """What the footer tells for sure; a file with other columns than expected tells only its number of rows."""
-        leaves = {}
-        if metadata.num_columns == self._count:
-            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-            leaves = {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in self._wanted}
         return FileStatistics.of_leaves(
-            metadata.num_rows, leaves, types=self._types, string_prefix_length=self._string_prefix_length
+            metadata.num_rows,
+            self.leaves(metadata) or {},
+            types=self._types,
+            string_prefix_length=self._string_prefix_length,
         )
+
+    def leaves(self, metadata: pq.FileMetaData) -> dict[LeafPath, LeafValues] | None:
+        """What the footer tells of each column that gets statistics; None for a file with other columns."""
+        if metadata.num_columns != self._count:
+            return None
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        return {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in self._wanted}
 
 
 def _add_leaves(

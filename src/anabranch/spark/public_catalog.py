@@ -11,7 +11,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.spark.catalog import PROVIDER, SESSION_CATALOG, CatalogEntry, StoredView, qualify
+from anabranch.spark.catalog import (
+    MANAGED_MARK,
+    PROVIDER,
+    SESSION_CATALOG,
+    CatalogEntry,
+    StoredView,
+    managed_mark,
+    qualify,
+)
 from anabranch.spark.session_identity import own_sql
 from anabranch.spark.table_identifiers import NameIdentifier, quote, split_identifier
 
@@ -31,12 +39,14 @@ class PublicCatalog:
         information = self._information(qualified)
         if information is None:
             return None
-        location = information.get("Location")
+        location = unquote(information.get("Location", "")) or None
+        marked = location is not None and managed_mark(location) in information.get("Table Properties", "")
         return CatalogEntry(
             name=qualified,
             provider=information.get("Provider", "").lower() or None,
-            location=unquote(location) if location else None,
-            is_managed=information.get("Type") == "MANAGED",
+            location=location,
+            is_managed=information.get("Type") == "MANAGED" or marked,
+            leaves_folder=marked,
             view=self._stored_view(qualified) if information.get("Type") == "VIEW" else None,
         )
 
@@ -53,14 +63,15 @@ class PublicCatalog:
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
         # Spark asks the source for the columns; partition columns stand in the log. A table with a location is
-        # external to the catalog, so that DROP TABLE leaves the files.
+        # external to the catalog, so that a mark must say whose choice the folder was.
         del schema, partition_columns
         if self.find(entry.name) is not None:
             return
         assert entry.location is not None
         name = f"{SESSION_CATALOG}.{entry.name.quoted}"
         # That of an enabled session keeps users from making bare entries.
-        own_sql(self._spark, f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)}")
+        mark = f"TBLPROPERTIES ('{MANAGED_MARK}' = '{managed_mark(entry.location)}')" if entry.is_managed else ""
+        own_sql(self._spark, f"CREATE TABLE {name} USING {PROVIDER} LOCATION {_literal(entry.location)} {mark}")
 
     def set_view_text(self, name: NameIdentifier, text: str) -> None:
         del text

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from anabranch.errors.optimize import RowOrderError
 from anabranch.log.file_columns import adds_of_table
 from anabranch.spark.engine import RewriteRequest, WriteRequest, WrittenFiles
+from anabranch.spark.stored_partitions import stored_fields, stored_partitions
 
 NO_LIMIT = 0
 """As `maxRecordsPerFile`: rows of one task stand in one file, whatever the session says."""
@@ -20,8 +21,7 @@ NO_LIMIT = 0
 
 def stored_columns(request: RewriteRequest) -> StructType:
     """The columns of the table that data files hold."""
-    scan = request.scan
-    return StructType([field for field in scan.schema.fields if field.name not in scan.partition_columns])
+    return stored_fields(request.scan.schema, request.scan.partition_columns, request.properties)
 
 
 def partition_values(request: RewriteRequest) -> dict[str, str | None]:
@@ -37,7 +37,7 @@ def write_request(request: RewriteRequest, frame: DataFrame) -> WriteRequest:
         table_root=scan.table_root,
         frame=frame,
         schema=stored_columns(request),
-        partition_columns=(),
+        partition_columns=stored_partitions(scan.partition_columns, request.properties),
         column_mapping=scan.column_mapping,
         properties=request.properties,
         max_records_per_file=NO_LIMIT,

@@ -12,17 +12,19 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import BinaryType, DataType, StructType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, TimestampType
 
 from anabranch.errors.spark import WrittenFileError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.hive_paths import parse_partition_path
+from anabranch.protocol.iceberg_compat import file_tags
 from anabranch.protocol.partition_values import parse, serialize
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.footer_statistics import FooterReader, stored_leaves
+from anabranch.spark.stored_partitions import stored_fields
 
 _FILES_AT_ONCE = 16
 
@@ -84,7 +86,8 @@ class _Completion:
             physical_name(request.schema[name], request.column_mapping): request.schema[name].dataType
             for name in request.partition_columns
         }
-        stored = StructType([field for field in request.schema if field.name not in request.partition_columns])
+        stored = stored_fields(request.schema, request.partition_columns, request.properties)
+        self._tags = file_tags(request.properties)
         self._footers = FooterReader(
             leaves=stored_leaves(stored, request.column_mapping),
             types=indexed_columns(request.schema, request.properties, partition_columns=request.partition_columns),
@@ -107,6 +110,7 @@ class _Completion:
             modification_time=entry.modified_ms,
             data_change=True,
             stats=self._footers.statistics(metadata).to_json(),
+            tags=None if self._tags is None else dict(self._tags),
         )
         return add, metadata.num_rows
 

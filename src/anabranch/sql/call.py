@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.table_access import TableHandle, is_delta_identifier, table_identified
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, parse_identifier, quote
+from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, quote, split_identifier
 from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.grammar.named_queries import named_queries
 from anabranch.sql.parameters import Parameters
@@ -38,14 +39,16 @@ class Call:
 
     def identifier(self, name: TableName) -> TableIdentifier:
         """Which table the statement means. Raises `InvalidIdentifierError`."""
-        if name.is_path:
-            return PathIdentifier(name.parts[-1])
+        return PathIdentifier(name.parts[-1]) if name.is_path else identifier_of(self.name_parts(name))
+
+    def name_parts(self, name: TableName) -> tuple[str, ...]:
+        """The parts of the name, without quotes. Raises `InvalidIdentifierError`."""
         if name.expression is None:
-            return identifier_of(name.parts)
+            return name.parts
         told = self.constant(name.expression)
         if not isinstance(told, str):
             raise InvalidIdentifierError(identifier=str(told), problem=f"IDENTIFIER({name.expression}) is no string")
-        return parse_identifier(told)
+        return split_identifier(told)
 
     def table(self, name: TableName) -> TableHandle:
         """The existing table meant. Raises `NotADeltaTableError`."""
@@ -111,6 +114,15 @@ class Call:
         """The value of an expression that names no columns."""
         row = self.own_sql(f"SELECT {piece.text}", self._of(piece).args).first()
         return None if row is None else row[0]
+
+    def timestamp(self, piece: Fragment) -> str:
+        """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidArgumentError`."""
+        query = f"SELECT CAST(TRY_CAST({piece.text} AS TIMESTAMP) AS STRING)"
+        row = self.own_sql(query, self._of(piece).args).first()
+        if row is None or row[0] is None:
+            problem = "Spark cannot read it as a timestamp; write it as '2024-01-31' or '2024-01-31 09:30:00'"
+            raise InvalidArgumentError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
+        return str(row[0])
 
     def view_of(self, frame: DataFrame) -> str:
         """A name by which Spark finds the frame until the statement is over."""

@@ -17,3 +17,10 @@ def types_of(written: Sequence[Fragment]) -> list[DataType]:
     kind = StructType.fromDDL(columns)
     assert isinstance(kind, StructType)
     return [field.dataType for field in kind.fields]
+
+
+def columns_of(written: Fragment) -> StructType:
+    """The columns that a list of names and types means. Raises Spark's `ParseException`."""
+    schema = StructType.fromDDL(written.text)
+    assert isinstance(schema, StructType)
+    return schema

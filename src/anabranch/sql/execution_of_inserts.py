@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.merge_source import freeze
+from anabranch.commands.replacing_rows import ReplaceOn, ReplaceUsing, replacing
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.write import register_if_changed, write_frame
-from anabranch.commands.write_options import ReplacedRows, WriteOptions
+from anabranch.commands.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
+from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.errors.sql import InvalidColumnListError
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
@@ -24,8 +24,6 @@ from anabranch.sql.default_values import default_of
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.inserts import Insert, Inserts, Row
 from anabranch.sql.parameters import Parameters
-
-_OLD, _NEW = "__anabranch_old", "__anabranch_new"
 
 
 def insert(call: Call, statement: Insert, *before: Fragment) -> DataFrame:
@@ -64,50 +62,36 @@ def prepared(call: Call, statement: Insert, *before: Fragment) -> Callable[[], N
 def _prepared_replacing(
     call: Call, handle: TableHandle, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
 ) -> Callable[[], None]:
-    """`REPLACE ON` and `REPLACE USING`: rows go for which the condition, or equality, holds with one of the new rows.
-
-    The new rows are evaluated once: those that decide are those that are written.
-    """
-    query = call.query(*before, statement.query)
-    read = call.session.engine.versions_read(query, handle.path)
-    frozen = freeze(query)
+    """`REPLACE ON` and `REPLACE USING`, whose rows are evaluated once."""
     names = None if statement.by_name else handle.latest().schema.fieldNames()
-    named = frozen.frame if names is None else _named(frozen.frame, names, handle)
-    if statement.replace_on is not None:
-        replaced = _replaced_on(call, statement, call.view_of(frozen.frame), statement.replace_on, read)
-    else:
-        replaced = _replaced_using(handle, statement, call.view_of(named), named.columns, read)
-    options = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
+    found = replacing(
+        handle,
+        call.query(*before, statement.query),
+        _replacement(call, statement),
+        options,
+        view_of=call.view_of,
+        renamed=lambda frame: frame if names is None else _named(frame, names, handle),
+    )
 
     def write() -> None:
         try:
-            register_if_changed(handle, write_frame(handle, named, options, WriteApi.SQL_BY_NAME))
+            register_if_changed(handle, write_frame(handle, found.rows, found.options, WriteApi.SQL_BY_NAME))
         finally:
-            for frame in frozen.kept:
-                frame.unpersist()
+            found.close()
 
     return write
 
 
-def _replaced_on(call: Call, statement: Insert, rows: str, condition: Fragment, read: frozenset[int]) -> ReplacedRows:
-    source = quote(rows) if statement.query_alias is None else f"{quote(rows)} AS {quote(statement.query_alias)}"
-    exists = f"EXISTS (SELECT 1 FROM {source} WHERE {call.expression(condition)})"  # noqa: S608 - the user's own words
-    alias = call.alias(statement.table, statement.alias)
-    return ReplacedRows(condition=exists, alias=alias, told={"replaceOnCond": condition.text}, versions_read=read)
-
-
-def _replaced_using(
-    handle: TableHandle, statement: Insert, rows: str, given: Sequence[str], read: frozenset[int]
-) -> ReplacedRows:
-    known = handle.latest().schema.fieldNames()
-    for column in statement.replace_using:
-        for owner, columns in ((handle.label, known), ("The query", given)):
-            if fold(column) not in map(fold, columns):
-                raise ColumnNotFoundError(table=owner, column=column, available=tuple(columns))
-    equal = " AND ".join(f"{_NEW}.{quote(each)} = {_OLD}.{quote(each)}" for each in statement.replace_using)
-    exists = f"EXISTS (SELECT 1 FROM {quote(rows)} AS {_NEW} WHERE {equal})"  # noqa: S608 - quoted names
-    told = {"replaceUsingCols": ", ".join(statement.replace_using)}
-    return ReplacedRows(condition=exists, alias=_OLD, told=told, versions_read=read)
+def _replacement(call: Call, statement: Insert) -> ReplaceOn | ReplaceUsing:
+    condition = statement.replace_on
+    if condition is None:
+        return ReplaceUsing(columns=statement.replace_using, written=", ".join(statement.replace_using))
+    return ReplaceOn(
+        condition=call.expression(condition),
+        written=condition.text,
+        target_alias=call.alias(statement.table, statement.alias),
+        source_alias=statement.query_alias,
+    )
 
 
 def _options(call: Call, handle: TableHandle, statement: Insert) -> WriteOptions:

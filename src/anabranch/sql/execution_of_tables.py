@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.commands.clone import check_target_path, clone_frame, shallow_clone
+from anabranch.commands.clone_source import clone_source
 from anabranch.commands.create_table import CreationMode, create_table
 from anabranch.commands.create_table_as import create_table_as
 from anabranch.commands.create_table_like import definition_like
+from anabranch.commands.dropped_folder import delete_folder
+from anabranch.commands.read import TimeTravel, parse_version
 from anabranch.commands.table_access import TableHandle, table_at, table_to_create
 from anabranch.commands.table_definition import TableDefinition
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.clone import CloneTargetError, DeepCloneError
 from anabranch.schema.column_kinds import default_column, generated_column, identity_column
 from anabranch.spark.table_identifiers import PathIdentifier
 from anabranch.sql.call import Call
 from anabranch.sql.column_types import types_of
 from anabranch.sql.grammar.clauses import Properties
 from anabranch.sql.grammar.columns import Check, ColumnDefinition
-from anabranch.sql.grammar.cursor import TableName
+from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike, DropTable, TableClauses
 
 _OPTION_PATH = "path"
+_TIME_TRAVEL = re.compile(r"(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s*", re.IGNORECASE)
 
 
 def create(call: Call, statement: CreateTable) -> DataFrame:
@@ -57,11 +64,34 @@ def create_like(call: Call, statement: CreateTableLike) -> DataFrame:
     return call.nothing()
 
 
-def clone(_: Call, statement: CloneTable) -> DataFrame:
-    """Refused by name."""
-    kind = "SHALLOW" if statement.is_shallow else "DEEP"
-    instead = "Use CREATE TABLE … AS SELECT."
-    raise UnsupportedOperationError(operation=f"The SQL statement CREATE TABLE … {kind} CLONE", instead=instead)
+def clone(call: Call, statement: CloneTable) -> DataFrame:
+    """`CREATE [OR REPLACE] TABLE … SHALLOW CLONE`."""
+    target = call.identifier(statement.table)
+    if not statement.is_shallow:
+        raise DeepCloneError(target=str(target))
+    clauses = statement.clauses
+    if clauses != TableClauses(location=clauses.location, properties=clauses.properties):
+        problem = (
+            "a clone is partitioned, clustered and commented as its source; only TBLPROPERTIES and LOCATION follow"
+        )
+        raise CloneTargetError(target=str(target), problem=problem)
+    if clauses.location is not None:
+        check_target_path(clauses.location)
+    source = clone_source(call.session, call.identifier(statement.source), _travel(call, statement.time_travel))
+    handle = _handle(call, statement.table, clauses.location)
+    return clone_frame(call.session, shallow_clone(handle, source, _mode(statement), dict(clauses.properties)))
+
+
+def _travel(call: Call, piece: Fragment | None) -> TimeTravel:
+    """What `VERSION AS OF …` or `TIMESTAMP AS OF …` says."""
+    if piece is None:
+        return TimeTravel()
+    match = _TIME_TRAVEL.match(piece.text)
+    assert match is not None, "the grammar has seen to it"
+    value = Fragment(source=piece.source, start=piece.start + match.end(), end=piece.end)
+    if match[1].upper() == "TIME" or match[1].upper() == "TIMESTAMP":
+        return TimeTravel(timestamp=call.timestamp(value))
+    return TimeTravel(version=parse_version(str(call.constant(value))))
 
 
 def drop(call: Call, statement: DropTable) -> DataFrame:
@@ -72,11 +102,13 @@ def drop(call: Call, statement: DropTable) -> DataFrame:
         raise UnsupportedOperationError(operation=operation, instead="Delete its folder.")
     handle = call.table(statement.table)
     result = call.own_sql(f"DROP TABLE {identifier.quoted}")
+    if handle.entry is not None and handle.entry.leaves_folder:
+        delete_folder(handle)
     call.session.forget(handle.path)
     return result
 
 
-def _mode(statement: CreateTable) -> CreationMode:
+def _mode(statement: CreateTable | CloneTable) -> CreationMode:
     if statement.replaces:
         return CreationMode.CREATE_OR_REPLACE if statement.creates else CreationMode.REPLACE
     return CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE

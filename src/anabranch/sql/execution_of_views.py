@@ -125,6 +125,7 @@ def _needs_our_help(text: str) -> bool:
         reference.version is not None
         or reference.timestamp_sql is not None
         or reference.name_sql is not None
+        or reference.function is not None
         or (len(reference.parts) == 2 and reference.parts[0].lower() == "delta")
         for reference in table_references(text)
     )

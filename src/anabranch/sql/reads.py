@@ -15,14 +15,15 @@ from anabranch.commands.read import (
     parse_version,
     read_identified,
     strip_name_suffix,
-    to_milliseconds,
 )
+from anabranch.commands.timestamps import to_milliseconds
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.catalog import CatalogEntry, StoredView
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.session_identity import own_sql
 from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, identifier_of, quote
+from anabranch.sql.feed_functions import changes_of
 from anabranch.sql.grammar.tokens import tokenize
 from anabranch.sql.parameters import Parameters, markers
 from anabranch.sql.references import TableReference, table_references
@@ -71,6 +72,11 @@ class Reader:
         found: list[DeltaRead] = []
         others: list[tuple[TableReference, NameIdentifier]] = []
         for reference in table_references(text, is_expression=is_expression):
+            if reference.function is not None:
+                own = parameters.within(text, reference.start, reference.end)
+                named, changes = changes_of(self._session, reference, own, view)
+                found.append(DeltaRead(reference=reference, identifier=named, frame=changes))
+                continue
             identifier = self._identifier(reference, text, parameters, view)
             if identifier is None:
                 continue
@@ -96,6 +102,8 @@ class Reader:
     def touches_delta(self, text: str, parameters: Parameters, *, view: StoredView | None = None) -> bool:
         """Whether `text` reads a Delta table anywhere. Nothing is read for that."""
         for reference in table_references(text):
+            if reference.function is not None:
+                return True
             identifier = self._identifier(reference, text, parameters, view)
             if identifier is not None and self.is_delta(self._plain(identifier, reference)[0]):
                 return True

@@ -8,6 +8,7 @@ and `JOIN`, after commas between them, and after `TABLE`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ _NO_ALIAS = _FROM_ENDS | {
 _TABLE_MAY_FOLLOW = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "(", ",", "=>", ""})
 _TIME_WORDS = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
 _OPERAND_GOES_ON = frozenset({"+", "-", ".", "::", "*"})
+FEED_FUNCTIONS = frozenset({"table_changes", "table_changes_by_path"})
+"""The functions that read a table's change data feed."""
 _VERSION_SUFFIX = re.compile(r"[vV]\d+|\d{17}")
 
 
@@ -48,6 +51,10 @@ class TableReference:
     """The expression after TIMESTAMP AS OF."""
     name_sql: str | None = None
     """Of `IDENTIFIER(…)`: the expression that tells the name. There are no parts then."""
+    function: str | None = None
+    """The one of `FEED_FUNCTIONS` that is called. There are no parts then, and `end` lies behind its arguments."""
+    arguments: tuple[str, ...] = ()
+    """Of the function, as they are written."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -130,7 +137,7 @@ def _follow(scopes: list[_Scope], tokens: Sequence[Token], position: int) -> boo
 
 
 def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:
-    """The name at `position` with its time travel, and the position after it; None for a function."""
+    """The name at `position` with its time travel, and the position after it; None for a function of Spark's."""
     first, name_sql = tokens[position], None
     parts = [first.name]
     cannot_have_alias = position > 0 and tokens[position - 1].word == "TABLE"
@@ -143,6 +150,8 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         parts.append(tokens[position + 1].name)
         position += 2
     if position < len(tokens) and tokens[position].is_symbol("("):
+        if len(parts) == 1 and parts[0].lower() in FEED_FUNCTIONS:
+            return _read_function(text, tokens, position)
         return None, position
     suffix = _version_suffix(tokens, position)
     if suffix is not None and parts:
@@ -162,6 +171,26 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         name_sql=name_sql,
     )
     return reference, position
+
+
+def _read_function(text: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:
+    """The call whose arguments begin at `position`, and the position after it; None where they do not end."""
+    after = _after_parenthesis(tokens, position)
+    name, end = tokens[position - 1], tokens[after - 1].end
+    edges, depth = [position], 0
+    for at in range(position, after):
+        depth += tokens[at].is_symbol("(") - tokens[at].is_symbol(")")
+        if depth == 1 and tokens[at].is_symbol(","):
+            edges.append(at)
+    if depth:
+        return None, after
+    pairs = itertools.pairwise([*edges, after - 1])
+    pieces = [text[tokens[left].end : tokens[right].start].strip() for left, right in pairs]
+    call = TableReference(
+        parts=(), start=name.start, end=end, alias_at=end, has_alias=True, function=name.name.lower(),
+        arguments=() if pieces == [""] else tuple(pieces),
+    )  # fmt: skip
+    return call, after
 
 
 def _is_alias(tokens: Sequence[Token], position: int) -> bool:

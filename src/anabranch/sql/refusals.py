@@ -78,4 +78,5 @@ def _refuse_changes(call: Call, cursor: Cursor) -> None:
     for reference in table_references(cursor.text):
         rest = Cursor(cursor.text[reference.end :])
         if rest.sees("CHANGES", "FROM", "VERSION|TIMESTAMP") and reader.is_delta(identifier_of(reference.parts)):
-            raise UnsupportedOperationError(operation="SELECT … CHANGES of a Delta table")
+            instead = "Use table_changes('t', start, end)."
+            raise UnsupportedOperationError(operation="SELECT … CHANGES of a Delta table", instead=instead)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -22,12 +22,14 @@ from anabranch.errors.storage import (
     StorageError,
     UnsupportedStorageError,
 )
+from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
 from anabranch.storage.hadoop_listing import HadoopFile, list_directories
 from anabranch.storage.log_store import PutOutcome, StoredFile
 from anabranch.storage.paths import (
     TEMPORARY_PREFIX,
     check_directory_path,
     check_file_path,
+    check_file_paths,
     is_temporary,
     join_path,
     order_of,
@@ -41,6 +43,7 @@ ATOMIC_RENAME_SCHEMES = frozenset({"hdfs"})
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 64 * 1024 * 1024
+_DIRECTORIES_AT_ONCE = 1000
 _Answer = TypeVar("_Answer")
 
 _SURELY_NOT_MADE = {
@@ -126,6 +129,9 @@ class HadoopStore:
                     yield _stored(path, file)
             level = deeper
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        return pages_of(self._entries(enters))
+
     def head(self, path: str) -> StoredFile | None:
         try:
             status = self._ask("look at", path, lambda: self._files.getFileStatus(self._path(path)))
@@ -177,6 +183,19 @@ class HadoopStore:
     def delete(self, path: str) -> None:
         with suppress(FileMissingError):
             self._ask("delete", path, lambda: self._files.delete(self._path(path), False))
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        return delete_one_by_one(check_file_paths(paths, root=self._root), self.delete)
+
+    def remove_directory(self, path: str) -> bool:
+        target = self._path(path)
+        try:
+            # It refuses one that is not empty, under the name node's lock.
+            return bool(self._files.delete(target, False))
+        except (Py4JError, PySparkException) as error:
+            if _java_class(error) in {"FileNotFoundException", "PathIsNotEmptyDirectoryException", "IOException"}:
+                return False
+            raise self._translate(error, "delete", path) from error
 
     @functools.cached_property
     def _context(self) -> Any:
@@ -277,6 +296,17 @@ class HadoopStore:
             # One of several vanished: what is left of the others counts.
             return [entry for directory in directories for entry in self._list([directory])] if len(names) > 1 else []
         return [(self._relative(file.path), file) for file in found if file.path not in names]
+
+    def _entries(self, enters: Enters) -> Iterator[Entry]:
+        waiting = [""]
+        while waiting:
+            now, waiting = waiting[:_DIRECTORIES_AT_ONCE], waiting[_DIRECTORIES_AT_ONCE:]
+            for path, file in self._list(now):
+                if file.is_directory and enters(path):
+                    waiting.append(path)
+                    yield path, 0, file.modified_ms, True
+                elif not file.is_directory and not is_temporary(split_path(path)[1]):
+                    yield path, file.size_bytes, file.modified_ms, False
 
     def _relative(self, qualified: str) -> str:
         if not qualified.startswith(self._qualified + "/"):

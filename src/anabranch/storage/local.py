@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -19,9 +19,17 @@ from anabranch.errors.storage import (
     StorageError,
     UnsupportedStorageError,
 )
-from anabranch.storage import durable_files
+from anabranch.storage import durable_files, local_tree
+from anabranch.storage.file_tree import FAILURES_MAX, Deletion, Enters, pages_of
 from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.paths import check_directory_path, check_file_path, is_temporary, join_path, order_of
+from anabranch.storage.paths import (
+    check_directory_path,
+    check_file_path,
+    check_file_paths,
+    is_temporary,
+    join_path,
+    order_of,
+)
 
 
 class LocalStore:
@@ -78,6 +86,10 @@ class LocalStore:
                 elif not is_temporary(entry.name) and (found := self._look_at(entry.path, path)) is not None:
                     yield found
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        with self._errors("list", ""):
+            yield from pages_of(local_tree.walk(self._root, enters))
+
     def head(self, path: str) -> StoredFile | None:
         return self._look_at(self._file(path), path)
 
@@ -125,6 +137,21 @@ class LocalStore:
     def delete(self, path: str) -> None:
         with self._errors("delete", path):
             durable_files.remove(self._writable(path))
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        count, failures = 0, list[StorageError]()
+        for path, error in local_tree.delete_files(self._root, check_file_paths(paths, root=self._root)):
+            if error is None:
+                count += 1
+                continue
+            failures.append(self._failure(error, "delete", path))
+            if len(failures) >= FAILURES_MAX:
+                break
+        return Deletion(count=count, failures=tuple(failures))
+
+    def remove_directory(self, path: str) -> bool:
+        with self._errors("delete", path):
+            return local_tree.remove_directory(self._root, check_file_path(path, root=self._root))
 
     def _prepare(self, directory: str, *, anew: bool = False) -> None:
         """See that `directory` is there to stay, once for each directory."""

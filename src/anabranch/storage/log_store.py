@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
+
+from anabranch.storage.file_tree import Deletion, Enters
 
 
 class PutOutcome(enum.Enum):
@@ -54,6 +56,14 @@ class LogStore(Protocol):
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         """Every file below `directory`, in no particular order."""
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        """What lies below the root, as pages of `TREE_SCHEMA`, in no particular order: files, and directories
+        where the storage has them.
+
+        A directory that `enters` declines is not shown, nor is anything below it. Links are neither shown nor
+        followed.
+        """
+
     def head(self, path: str) -> StoredFile | None:
         """What a listing would show of `path`, or None where there is no such file."""
 
@@ -82,3 +92,15 @@ class LogStore(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove `path`; one that is not there is no error. Raises `StorageError`."""
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        """Remove files, one that is not there among them or not. Never through a link to elsewhere.
+
+        One goes after the other, but where the service takes a thousand in one request.
+        """
+
+    def remove_directory(self, path: str) -> bool:
+        """Remove a directory if it is empty, and say whether. False, too, where the storage has none.
+
+        Raises `StorageError`.
+        """

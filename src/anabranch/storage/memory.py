@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors.storage import FileMissingError, StorageError
+from anabranch.storage.file_tree import Deletion, Enters, delete_one_by_one, pages_of
 from anabranch.storage.log_store import PutOutcome, StoredFile
-from anabranch.storage.paths import check_directory_path, check_file_path, join_path, order_of, split_path
+from anabranch.storage.paths import (
+    check_directory_path,
+    check_file_path,
+    check_file_paths,
+    join_path,
+    order_of,
+    split_path,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +66,18 @@ class MemoryStore:
             ]
         return iter(found)
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        directories: dict[str, bool] = {"": True}
+
+        def shows(directory: str) -> bool:
+            if directory not in directories:
+                directories[directory] = shows(split_path(directory)[0]) and enters(directory)
+            return directories[directory]
+
+        files = self.list_tree()
+        shown = (file for file in files if shows(split_path(file.path)[0]))
+        return pages_of((file.path, file.size_bytes, file.modified_ms, False) for file in shown)
+
     def head(self, path: str) -> StoredFile | None:
         content = self._find(path)
         return None if content is None else _stored(path, content)
@@ -98,6 +118,13 @@ class MemoryStore:
         directory, name = self._place_of(path)
         with self._lock:
             self._directories.get(directory, {}).pop(name, None)
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        return delete_one_by_one(check_file_paths(paths, root=self._root), self.delete)
+
+    def remove_directory(self, path: str) -> bool:
+        check_file_path(path, root=self._root)
+        return False
 
     def _find(self, path: str) -> _Content | None:
         directory, name = self._place_of(path)

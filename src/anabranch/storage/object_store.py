@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -21,7 +21,9 @@ from anabranch.errors.storage import (
     PathOutsideTableError,
     StorageError,
 )
+from anabranch.storage import object_tree
 from anabranch.storage.conditional_put_probe import ConditionalPutProbe, Creation, ProbeResult
+from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
 from anabranch.storage.log_store import PutOutcome, StoredFile
 from anabranch.storage.object_options import ObjectStoreOptions
 from anabranch.storage.paths import (
@@ -38,8 +40,8 @@ _LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
-_PAGE_SIZE = 1000
-_AFTER_ALL_NAMES = "\U0010ffff"
+_PAGE_SIZE = object_tree.PAGE_SIZE
+_AFTER_ALL_NAMES = object_tree.AFTER_ALL_NAMES
 
 _SURELY_REFUSED_STATUS = {400, 401, 403, 404, 405, 411, 413, 501}
 """Answers to a put after which the object was surely not made."""
@@ -92,6 +94,9 @@ class ObjectStore:
                 if path and not is_temporary(split_path(path)[1]):
                     yield _stored(path, meta)
 
+    def walk(self, enters: Enters) -> Iterator[pa.Table]:
+        return pages_of(object_tree.walk(self._entries, enters, in_order=self._options.lists_in_order))
+
     def head(self, path: str) -> StoredFile | None:
         key = self._key(path)
         try:
@@ -140,6 +145,19 @@ class ObjectStore:
         key = self._key(path)
         with suppress(FileMissingError):
             self._ask("delete", path, lambda: obstore.delete(self._client, key))
+
+    def delete_many(self, paths: Sequence[str]) -> Deletion:
+        keys = [self._key(path) for path in paths]
+        try:
+            self._ask("delete", "", lambda: obstore.delete(self._client, keys))
+        except StorageError:
+            # One object that is missing, or must stay, fails the whole request with some services.
+            return delete_one_by_one(paths, self.delete)
+        return Deletion(count=len(paths))
+
+    def remove_directory(self, path: str) -> bool:
+        self._key(path)
+        return False
 
     @functools.cached_property
     def _single_attempt_client(self) -> obstore.store.ObjectStore:
@@ -250,6 +268,11 @@ class ObjectStore:
                 return
             yield page
 
+    def _entries(self, directory: str, offset: str | None) -> Iterator[list[Entry]]:
+        after = None if offset is None else join_path(self._prefix, offset)
+        for page in self._pages(directory, self._key_of_directory(directory), offset=after):
+            yield [(self._path_of(meta), meta["size"], _modified_ms(meta), False) for meta in page]
+
     def _path_of(self, meta: Any) -> str:
         path: str = meta["path"]
         return path[len(self._prefix) + 1 :] if self._prefix else path
@@ -304,5 +327,9 @@ def _status_in(error: Exception) -> int | None:
 
 
 def _stored(path: str, meta: Any) -> StoredFile:
-    modified_ms = round(meta["last_modified"].timestamp() * 1000)
-    return StoredFile(path=path, size_bytes=meta["size"], modified_ms=modified_ms)
+    return StoredFile(path=path, size_bytes=meta["size"], modified_ms=_modified_ms(meta))
+
+
+def _modified_ms(meta: Any) -> int:
+    modified_ms: int = round(meta["last_modified"].timestamp() * 1000)
+    return modified_ms

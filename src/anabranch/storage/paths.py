@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anabranch.errors.storage import PathOutsideTableError
 
 TEMPORARY_PREFIX = ".anabranch-"
@@ -14,6 +16,13 @@ def check_file_path(path: str, *, root: str) -> str:
     if reason is not None:
         raise PathOutsideTableError(root=root, path=path, reason=reason)
     return path
+
+
+def check_file_paths(paths: Sequence[str], *, root: str) -> Sequence[str]:
+    """`paths` themselves, when all of them name files below `root`. Raises `PathOutsideTableError`."""
+    for path in paths:
+        check_file_path(path, root=root)
+    return paths
 
 
 def check_directory_path(directory: str, *, root: str) -> str:

@@ -18,6 +18,8 @@ _NUMBERED = "a stream numbers its batches itself, by the id of its query"
 _WHOLE = "a stream adds rows, or replaces them all; to replace some, use foreachBatch and df.write"
 _NOT_FOR_STREAMS = {
     "replaceWhere": _WHOLE,
+    "replaceOn": _WHOLE,
+    "replaceUsing": _WHOLE,
     "partitionOverwriteMode": _WHOLE,
     "txnAppId": _NUMBERED,
     "txnVersion": _NUMBERED,

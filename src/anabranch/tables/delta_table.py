@@ -9,17 +9,23 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.commands.alter_features import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
+from anabranch.commands.convert import convert_to_delta
 from anabranch.commands.create_table import CreationMode
 from anabranch.commands.delete import delete
 from anabranch.commands.describe import describe_detail, describe_history
+from anabranch.commands.generate import generate
 from anabranch.commands.merge_clauses import MergeStatement
-from anabranch.commands.read import read
+from anabranch.commands.read import TimeTravel, read
+from anabranch.commands.restore import restore_frame
 from anabranch.commands.table_access import TableHandle, table_at, table_named
 from anabranch.commands.update import update
+from anabranch.commands.vacuum import VacuumRequest, nothing, vacuum
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import split_identifier
 from anabranch.tables.builder import DeltaTableBuilder
+from anabranch.tables.cloning import check_clone_argument, clone_into
 from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
 from anabranch.tables.merge_builder import DeltaMergeBuilder
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
@@ -97,8 +103,20 @@ class DeltaTable:
     def convertToDelta(
         cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None
     ) -> DeltaTable:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.convertToDelta", "Read the Parquet files and write them with format delta.")
+        """Make a Delta table of parquet.`/folder`, or of a Parquet table of the catalog; the files stay as they are.
+
+        `partitionSchema` gives the partition columns and their types. A Delta table is left as it is. Raises
+        `NotAParquetTableError`, `NothingToConvertError`, `FileNotConvertibleError`, `PartitionFoldersMismatchError`,
+        `PartitionFolderValueError`, `ConflictingFileSchemasError`, `ProtocolChangedException`.
+        """
+        columns = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
+        if columns is not None and not isinstance(columns, StructType):
+            problem = "it must be a StructType or its DDL"
+            raise InvalidArgumentError(argument="partitionSchema", value=str(partitionSchema), problem=problem)
+        session = DeltaSession.of(sparkSession)
+        handle = convert_to_delta(session, split_identifier(identifier), partition_schema=columns)
+        handle.latest()
+        return cls(sparkSession, handle)
 
     def toDF(self) -> DataFrame:
         """The rows of the newest version."""
@@ -120,8 +138,11 @@ class DeltaTable:
         return describe_detail(self._handle)
 
     def generate(self, mode: str) -> None:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.generate")
+        """Write manifests for engines without Delta; `mode` is `symlink_format_manifest`.
+
+        Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError`, `ManifestsNeedPlainColumnsError`.
+        """
+        generate(self._handle, mode)
 
     def delete(self, condition: str | Column | None = None, *, conflictRetries: int | None = None) -> None:
         """Remove the rows for which `condition` is true; all rows where there is none.
@@ -169,8 +190,18 @@ class DeltaTable:
         return DeltaMergeBuilder(self._spark, self._handle, statement)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.vacuum")
+        """Delete files that neither the newest version needs nor any version within the retention.
+
+        `retentionHours` is by default the table's `delta.deletedFileRetentionDuration`. Gives back an empty frame.
+        Raises `RetentionTooShortError` for less than the table's, `VacuumIncompleteError` where files could not be
+        deleted.
+        """
+        if retentionHours is not None and (
+            isinstance(retentionHours, bool) or not isinstance(retentionHours, int | float)
+        ):
+            _check_type("retentionHours", retentionHours, float, "a number of hours")
+        vacuum(self._handle, VacuumRequest(retention_hours=retentionHours))
+        return nothing(self._handle)
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Let the table support the features that these versions imply; versions never get lower.
@@ -198,12 +229,21 @@ class DeltaTable:
         alter_drop_feature(self._handle, featureName, truncate_history=bool(truncateHistory))
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.restoreToVersion", "Read with versionAsOf and overwrite.")
+        """Make the table what it was at that version, as a new version. One row of sizes and numbers of files.
+
+        No row comes back where the table is at that version. Raises `VersionNotFoundError`,
+        `RestoreFilesMissingError`, `RestoreBeyondRetentionError`, and the exceptions of `anabranch.exceptions`.
+        """
+        _check_type("version", version, int, "an integer")
+        return restore_frame(self._handle, TimeTravel(version=version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.restoreToTimestamp", "Read with timestampAsOf and overwrite.")
+        """As `restoreToVersion`, to the version of that time: `2024-01-31` or `2024-01-31 09:30:00`.
+
+        Raises besides `TimestampEarlierThanFirstCommitError`, `TimestampAfterLatestCommitError`.
+        """
+        _check_type("timestamp", timestamp, str, "a string")
+        return restore_frame(self._handle, TimeTravel(timestamp=timestamp))
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Say how the files of the table are to be rewritten: `.where(…)`, then one of the `execute` methods."""
@@ -212,8 +252,13 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.clone")
+        """A new table that begins with the files of this one, where they are, and the new table.
+
+        `target` is an absolute path or a name; only `isShallow=True` is there. With `replace`, a table that is there
+        becomes the clone. `properties` go before those of this table. Raises `DeepCloneError`,
+        `TableAlreadyExistsError`, `CloneOntoItselfError`.
+        """
+        return self._clone(TimeTravel(), target, isShallow, replace, properties)
 
     def cloneAtVersion(
         self,
@@ -223,8 +268,9 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.cloneAtVersion")
+        """As `clone`, of this table as it was at that version."""
+        check_clone_argument("version", version, int)
+        return self._clone(TimeTravel(version=version), target, isShallow, replace, properties)
 
     def cloneAtTimestamp(
         self,
@@ -234,8 +280,16 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Not in this version: raises `UnsupportedOperationError`."""
-        _refuse("DeltaTable.cloneAtTimestamp")
+        """As `clone`, of this table as it was at that time."""
+        if not isinstance(timestamp, datetime):
+            check_clone_argument("timestamp", timestamp, str)
+        return self._clone(TimeTravel(timestamp=timestamp), target, isShallow, replace, properties)
+
+    def _clone(
+        self, travel: TimeTravel, target: str, is_shallow: bool, replace: bool, properties: dict[str, str] | None
+    ) -> DeltaTable:
+        handle = clone_into(self._handle, travel, target, is_shallow=is_shallow, replace=replace, properties=properties)
+        return DeltaTable(self._spark, handle)
 
 
 def _check_type(argument: str, value: object, kind: type, expected: str) -> None:

@@ -201,8 +201,9 @@ def ruled_out(race: Race) -> Conflict | None:
     for winner in race.winners:
         where = race.ours.rules_out(winner.commit)
         if where is not None:
+            described = winner.metadata is not None
             return Conflict(
-                error=DeltaConcurrentModificationException,
+                error=MetadataChangedException if described else DeltaConcurrentModificationException,
                 winner=winner,
                 reason=ConflictReason.RULED_OUT,
                 where=where,

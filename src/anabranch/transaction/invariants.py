@@ -15,6 +15,7 @@ from anabranch.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Meta
 from anabranch.protocol.features import check_writable, supported
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_table
 from anabranch.schema.serialization import parse_schema
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
@@ -23,7 +24,7 @@ from anabranch.transaction.proposed_commit import ProposedCommit
 def check_invariants(ours: ProposedCommit, head: Head) -> tuple[Protocol, Metadata]:
     """The protocol and the metadata that hold once `ours` stands right after `head`.
 
-    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`.
+    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `IcebergCompatError`.
     """
     protocol, metadata = ours.protocol or head.protocol, ours.metadata or head.metadata
     if protocol is None or metadata is None:
@@ -32,6 +33,7 @@ def check_invariants(ours: ProposedCommit, head: Head) -> tuple[Protocol, Metada
         if needed is not None:
             check_writable(needed, table=head.table)
     _check_append_only(ours, head)
+    _check_iceberg_rules(ours, head, protocol, metadata)
     violation = next(_violations(ours, head, protocol, metadata), None)
     if violation is not None:
         raise _invalid(head, violation)
@@ -116,6 +118,12 @@ def _check_append_only(ours: ProposedCommit, head: Head) -> None:
         return
     if any(remove.data_change for remove in ours.removes):
         raise AppendOnlyTableError(table=head.table, operation=ours.operation.name)
+
+
+def _check_iceberg_rules(ours: ProposedCommit, head: Head, protocol: Protocol, metadata: Metadata) -> None:
+    if ours.metadata is not None or ours.protocol is not None:
+        check_iceberg_table(metadata, protocol, old=head.metadata, table=head.table)
+    check_iceberg_files(ours.adds, TableProperties(metadata.configuration), table=head.table)
 
 
 def _twice(values: Iterable[Hashable]) -> Iterator[Hashable]:

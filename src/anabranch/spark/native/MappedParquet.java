@@ -86,7 +86,8 @@ public final class MappedParquet extends ParquetFileFormat {
   }
 
   private Metadata metadata(Metadata of, StructField known) {
-    if (!byId) return of;
+    // What is no column of the table, such as the type of a change, has no id and is found by its name.
+    if (!byId || !known.metadata().contains("delta.columnMapping.id")) return of;
     long id = known.metadata().getLong("delta.columnMapping.id");
     return new MetadataBuilder().withMetadata(of).putLong("parquet.field.id", id).build();
   }

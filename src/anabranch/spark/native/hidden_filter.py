@@ -16,8 +16,10 @@ _WORD_BITS = 5
 _LONG_BITS = 6
 
 
-def is_live(values: JvmValues, hidden_rows: Column, row_index: Column) -> Column:
+def is_live(values: JvmValues, hidden_rows: Column, row_index: Column, *, shown: bool = False) -> Column:
     """Whether the row is not among `hidden_rows`, a column as `hidden_rows.encode` makes it; null hides nothing.
+
+    With `shown`, whether it is among them.
 
     The column is a constant of the file, so that each row costs two reads from an array that is in the cache
     already. `WritableComparator.readInt` is Hadoop's, in every Spark, and checks its bounds.
@@ -32,13 +34,24 @@ def is_live(values: JvmValues, hidden_rows: Column, row_index: Column) -> Column
     start = read_int(F.least(chunk, chunk_count) * 4 + 4)
     word = read_int(start + F.shiftright(_within_chunk(row_index), _WORD_BITS) * 4)
     bit = F.call_function("shiftright", word, row_index.bitwiseAND(31).cast("int")).bitwiseAND(1)
+    if shown:
+        # Without `coalesce` Spark infers that the column is not null, and asks that of files before it is filled in.
+        return F.coalesce(bit, F.lit(0)) == 1
     return hidden_rows.isNull() | (bit == 0)
 
 
 def without_hidden_rows(
-    spark: SparkSession, frame: DataFrame, vectors: Sequence[tuple[int, BitMap64]], file_id: Column, row_index: Column
+    spark: SparkSession,
+    frame: DataFrame,
+    vectors: Sequence[tuple[int, BitMap64]],
+    file_id: Column,
+    row_index: Column,
+    *,
+    shown: bool = False,
 ) -> DataFrame:
     """`frame` less the rows that `vectors`, by file id, hide: by a broadcast join, for scans that are not columnar.
+
+    With `shown`, those rows alone.
 
     Such a scan copies the constants of the file into every row, which must therefore be small.
     """
@@ -49,6 +62,8 @@ def without_hidden_rows(
     on = (file_id == chunk_file) & (F.shiftright(row_index, CHUNK_BITS).cast("int") == chunk)
     word = F.get(words, F.shiftright(_within_chunk(row_index), _LONG_BITS))
     bit = F.call_function("shiftright", word, row_index.bitwiseAND(63).cast("int")).bitwiseAND(F.lit(1))
+    if shown:
+        return frame.join(F.broadcast(chunks), on).where(bit == 1)
     return frame.join(F.broadcast(chunks), on, "left").where(words.isNull() | (bit == 0))
 
 

@@ -18,6 +18,10 @@ _STREAMING = f"{_SQL}.execution.streaming"
 
 PLACES: dict[str, tuple[str, ...]] = {
     "BytesReader": ("org.apache.hadoop.io.WritableComparator",),
+    "CheckpointFileManager": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+        f"{_STREAMING}.FileSystemBasedCheckpointFileManager",
+    ),
     "CollectionConverters": ("scala.jdk.javaapi.CollectionConverters",),
     "DataType": (f"{_SQL}.types.DataType",),
     "DataTypeUtils": (f"{_SQL}.catalyst.types.DataTypeUtils",),

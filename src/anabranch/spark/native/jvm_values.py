@@ -20,7 +20,7 @@ class JvmValues:
         self.gateway: Any = spark.sparkContext._gateway
         self.jvm: Any = spark._jvm
         self.classes = JvmClasses(self.jvm)
-        self._spark = spark
+        self.spark = spark
 
     def seq(self, items: Iterable[Any]) -> Any:
         """An immutable Scala `Seq`."""
@@ -59,7 +59,7 @@ class JvmValues:
 
     def frame(self, relation: Any) -> DataFrame:
         """A relation as a DataFrame of the session."""
-        return DataFrame(self.session.baseRelationToDataFrame(relation), self._spark)
+        return DataFrame(self.session.baseRelationToDataFrame(relation), self.spark)
 
     def static_call(self, owner: str, method: str, result: DataType, *arguments: Column) -> Column:
         """A call to a static method of a class that executors have, as a column; null for a null argument."""

@@ -21,6 +21,7 @@ from anabranch.spark.native.scan import NativeScan, row_index
 from anabranch.spark.native.write import NativeWrite
 from anabranch.spark.rewriting import checked, first_rows, stored_columns, write_request
 from anabranch.spark.row_checks import refuse_when, typed_violations
+from anabranch.spark.row_tracking import stable
 from anabranch.spark.void_columns import quoted_name
 
 _ONE_TASK = {
@@ -53,6 +54,7 @@ class NativeRewrite:
             return frame if request.row_counts is None else frame.where(_stands_where_due(request, order, frame))
 
         frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
+        frame = stable(frame, request.scan.files, request.row_tracking)
         stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
         with typed_violations():
             written = self._write.files(write_request(request, stored))

@@ -214,7 +214,8 @@ class NativeScan:
     def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
         """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
         if layout.hides_by_constant:
-            live = is_live(self._values, frame[HIDDEN_ROWS_COLUMN], row_index(frame))
+            hidden = frame[HIDDEN_ROWS_COLUMN]
+            live = is_live(self._values, hidden, row_index(frame), shown=request.vectors_show)
             frame = frame.where(live)
         elif layout.has_vectors:
             # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
@@ -224,7 +225,14 @@ class NativeScan:
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
             frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
-            frame = without_hidden_rows(self._spark, frame, numbered, frame[FILE_ID_COLUMN], frame[ROW_INDEX_COLUMN])
+            frame = without_hidden_rows(
+                self._spark,
+                frame,
+                numbered,
+                frame[FILE_ID_COLUMN],
+                frame[ROW_INDEX_COLUMN],
+                shown=request.vectors_show,
+            )
         if self._driver is None and request.column_mapping.maps:
             kept = [name for name in (FILE_ID_COLUMN, ROW_INDEX_COLUMN) if name in frame.columns]
             frame = renamed(frame, layout.read_schema, request.column_mapping, kept=kept)
@@ -273,7 +281,8 @@ def _identity(request: ScanRequest) -> str:
     """Scans of one identity may stand in for each other, unless somebody counts on being asked."""
     if request.tracked:
         return f"\n{next(_identities)}"
-    return "\n" + request.schema.json() + request.column_mapping.value
+    shown = " shown" if request.vectors_show else ""
+    return f"\n{request.schema.json()}{request.column_mapping.value}{shown}"
 
 
 def _physical_partitions(partition_schema: StructType, request: ScanRequest) -> StructType:

@@ -17,12 +17,16 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import BinaryType, StructType
 
 from anabranch.protocol.hive_paths import partition_path
+from anabranch.schema.column_mapping import nested_ids, physical_name
+from anabranch.schema.paths import walk
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.file_listing import file_root
 from anabranch.spark.file_schema import stored_schema
 from anabranch.spark.native.driver_classes import DriverClasses, object_array
 from anabranch.spark.native.jvm_values import JvmValues
+from anabranch.spark.portable.write import write_files
+from anabranch.spark.stored_partitions import stored_fields, stored_partitions, without_empty_text
 from anabranch.spark.void_columns import dropped_void, quoted_name
 from anabranch.spark.written_files import OpenFile, completed, manifest_entries
 from anabranch.storage.hadoop import HadoopSession, HadoopStore
@@ -41,6 +45,7 @@ _WRITER_SETTINGS = {
 _READ_BY_EXECUTORS = ("spark.sql.parquet.datetimeRebaseModeInWrite",)
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 _BATCH = 0
+_DIRECTORY = "__anabranch_directory_"
 
 
 class NativeWrite:
@@ -52,6 +57,9 @@ class NativeWrite:
 
     def files(self, request: WriteRequest) -> WrittenFiles:
         """Run the frame and write its rows; see `Engine.write`."""
+        if _numbers_nested_fields(request):
+            # Spark's Parquet writer gives no ids to elements, keys and values.
+            return write_files(self._values.spark, request)
         check_writable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
         scratch = Path(tempfile.mkdtemp(prefix="anabranch-write-"))
@@ -77,10 +85,13 @@ class NativeWrite:
         writer_session = values.session.cloneSession()
         for key, value in _WRITER_SETTINGS.items():
             writer_session.conf().set(key, value)
+        # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
+        manager = classes.java_class("CheckpointFileManager").getName()
+        writer_session.conf().set("spark.sql.streaming.checkpointFileManagerClass", manager)
         execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
         columns = self._output(plan, request, schema)
-        partitions = [columns[schema.names.index(name)] for name in request.partition_columns]
+        partitions = self._directories(plan, request, schema, columns)
         root = _output_root(request)
         sink_log = classes.FileStreamSinkLog(1, writer_session, f"{scratch.as_uri()}/log", values.none())
         committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
@@ -91,7 +102,7 @@ class NativeWrite:
             plan,
             classes.ParquetFileFormat(),
             committer,
-            classes.OutputSpec(root, values.string_map({}), values.seq(columns)),
+            classes.OutputSpec(root, values.string_map({}), values.seq(_each_once(columns, partitions))),
             writer_session.sessionState().newHadoopConfWithOptions(options),
             values.seq(partitions),
             values.none(),
@@ -105,15 +116,27 @@ class NativeWrite:
     def _output(self, plan: Any, request: WriteRequest, schema: StructType) -> list[Any]:
         """The columns of the plan under the names, types and ids that the files get. Nothing is computed anew."""
         output = plan.output()
-        stored = stored_schema(schema, request.column_mapping)
+        listed = _listed(request, schema)
+        stored = stored_schema(listed, request.column_mapping)
         columns = []
         for i, field in enumerate(stored):
             attribute = output.apply(i).withName(field.name).withNullability(True)
-            if not _is_hex(request, schema.names[i], schema):
+            if _stores_partitions(request) or not _is_hex(request, listed.names[i], schema):
                 attribute = attribute.withDataType(self._values.type(field.dataType))
             metadata = self._values.type(StructType([field])).apply(0).metadata()
             columns.append(attribute.withMetadata(metadata))
         return columns
+
+    def _directories(self, plan: Any, request: WriteRequest, schema: StructType, columns: list[Any]) -> list[Any]:
+        """Those of the output by whose values files are put into directories."""
+        names = request.partition_columns
+        if not _stores_partitions(request):
+            return [columns[schema.names.index(name)] for name in names]
+        if request.partition_values is not None:
+            return []
+        output, start = plan.output(), len(schema)
+        found = [physical_name(schema[name], request.column_mapping) for name in names]
+        return [output.apply(start + i).withName(name).withNullability(True) for i, name in enumerate(found)]
 
     def _execute(self, execution: Any, arguments: tuple[Any, ...]) -> None:
         values, classes = self._values, self._values.classes
@@ -142,6 +165,8 @@ def _later_arguments(writer: Any) -> tuple[Any, ...]:
 
 def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
     """The frame as it is written: without void, and with binary partition values as digits, which paths can hold."""
+    if _stores_partitions(request):
+        return _with_directories(request, schema)
     if schema == request.schema and not any(_is_hex(request, name, schema) for name in request.partition_columns):
         return request.frame
     columns = []
@@ -153,12 +178,49 @@ def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
     return request.frame.select(*columns)
 
 
+def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
+    """Columns in the order of the files, and behind them, once more, the values that directories are named by."""
+    listed = _listed(request, schema)
+    frame = without_empty_text(request.frame, request.schema, request.partition_columns)
+    stored = [frame[quoted_name(name)] for name in listed.names]
+    if request.partition_values is not None:
+        return frame.select(*stored)
+    directories = [
+        (F.hex(frame[quoted_name(name)]) if _is_hex(request, name, schema) else frame[quoted_name(name)]).alias(
+            f"{_DIRECTORY}{i}"
+        )
+        for i, name in enumerate(request.partition_columns)
+    ]
+    return frame.select(*stored, *directories)
+
+
+def _listed(request: WriteRequest, schema: StructType) -> StructType:
+    """The columns in the order in which the writer is given them."""
+    if not _stores_partitions(request):
+        return schema
+    return stored_fields(schema, request.partition_columns, request.properties)
+
+
+def _stores_partitions(request: WriteRequest) -> bool:
+    return bool(stored_partitions(request.partition_columns, request.properties))
+
+
+def _numbers_nested_fields(request: WriteRequest) -> bool:
+    return request.column_mapping.maps and any(nested_ids(field) for _, field in walk(request.schema))
+
+
+def _each_once(columns: list[Any], partitions: list[Any]) -> list[Any]:
+    """All attributes of the output: those that only name directories stand last."""
+    known = {column.exprId().id() for column in columns}
+    return [*columns, *(each for each in partitions if each.exprId().id() not in known)]
+
+
 def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:
     return name in request.partition_columns and isinstance(schema[name].dataType, BinaryType)
 
 
 def _output_root(request: WriteRequest) -> str:
-    root = file_root(request.table_root)
+    root = "/".join(filter(None, (file_root(request.table_root), request.directory)))
     if not request.properties.randomize_file_prefixes:
         directory = partition_path(request.partition_values or {})
         return f"{root}/{directory}" if directory else root

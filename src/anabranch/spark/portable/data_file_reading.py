@@ -54,8 +54,12 @@ class RowReader:
         """Of the batches that `read` gives."""
         return row_schema(self.schema)
 
-    def read(self, file: DataFile, hidden: BitMap64 | None) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    def read(
+        self, file: DataFile, hidden: BitMap64 | None, *, shown: bool = False
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Live rows in the order of the file, each batch with the positions of its rows.
+
+        With `shown` the rows in `hidden`, and no others.
 
         Raises `DataFileMismatchError`, `StorageError`.
         """
@@ -64,7 +68,7 @@ class RowReader:
             self.data_files.open(file.name) as source,
             pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True) as parquet,
         ):
-            live = _live_rows(hidden, parquet.metadata.num_rows)
+            live = _live_rows(hidden, parquet.metadata.num_rows, shown=shown)
             start = 0
             for batch in self._stored_batches(parquet):
                 positions = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
@@ -151,9 +155,9 @@ def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.nulls(length)], names=["nothing"])
 
 
-def _live_rows(hidden: BitMap64 | None, num_rows: int) -> npt.NDArray[np.bool_] | None:
+def _live_rows(hidden: BitMap64 | None, num_rows: int, *, shown: bool) -> npt.NDArray[np.bool_] | None:
     """Which rows of the file are not hidden; None where all are live. A vector longer than the file is an error."""
-    if not hidden:
+    if not hidden and not shown:
         return None
-    words = to_words(hidden, num_rows=num_rows)
-    return np.asarray(np.unpackbits(words.view(np.uint8), bitorder="little")[:num_rows] == 0)
+    words = to_words(hidden or BitMap64(), num_rows=num_rows)
+    return np.asarray(np.unpackbits(words.view(np.uint8), bitorder="little")[:num_rows] == int(shown))

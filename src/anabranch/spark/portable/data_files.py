@@ -7,16 +7,21 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from anabranch.storage.elsewhere import open_reaching
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store
 
 _HADOOP = "spark.hadoop."
 
 
-def storage_options(spark: SparkSession, table_root: str, options: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """How Python reaches the table's storage: the session's Hadoop settings, and before them those of the call."""
+def storage_options(
+    spark: SparkSession, table_root: str, options: Sequence[tuple[str, str]], *, elsewhere: Sequence[str] = ()
+) -> dict[str, str]:
+    """How Python reaches the table's storage: the session's Hadoop settings, and before them those of the call.
+
+    `elsewhere` are places outside the table where it may have files.
+    """
     given = {key: value for key, value in options if "." in key}
-    if "://" not in table_root:
+    if not any("://" in root for root in (table_root, *elsewhere)):
         return given
     settings = dict(spark.conf.getAll)
     return {**{key: value for key, value in settings.items() if key.startswith(_HADOOP)}, **given}
@@ -40,7 +45,7 @@ class DataFiles:
         root = root or self.table_root
         found = self._stores.get(root)
         if found is None:
-            found = self._stores[root] = open_store(root, self.storage_options)
+            found = self._stores[root] = open_reaching(root, self.storage_options)
         return found
 
     def _place(self, name: str) -> tuple[str, str]:

@@ -88,7 +88,8 @@ def _renamed(struct: StructType, stored: Sequence[pa.Field]) -> StructType:
     for field in struct.fields:
         number = field_id(field)
         found = by_id.get(str(number).encode()) if number is not None else None
-        name = found.name if found is not None else f"{_MISSING}{physical_name(field, ColumnMappingMode.ID)}"
+        missing = "" if number is None else _MISSING
+        name = found.name if found is not None else f"{missing}{physical_name(field, ColumnMappingMode.ID)}"
         inner = _renamed_type(field.dataType, found.type if found is not None else None)
         fields.append(StructField(name, inner))
     return StructType(fields)

@@ -46,7 +46,8 @@ def numbered(
     A row whose file is not among `file_ids` fails the query: the join must neither lose it nor invent its values.
     """
     names = listing.names.take(pa.array(file_ids))
-    length = tail_length(names)
+    # A file that stands in the list several times gives its rows as often: the join makes them so.
+    length = tail_length(pc.unique(names))
     if not are_simple(tails(names, length)):
         names = pa.array(spelled_by_spark(names.to_pylist(), frame.inputFiles(), table=table), pa.string())
     columns: dict[str, pa.Array] = {NAME: tails(names, length), NUMBER: pa.array(file_ids, pa.int32())}
@@ -64,16 +65,22 @@ def numbered(
     return joined.withColumn(NUMBER, number).drop(NAME)
 
 
-def without_hidden_rows(spark: SparkSession, frame: DataFrame, vectors: Mapping[int, BitMap64]) -> DataFrame:
-    """`frame`, which `numbered` made, less the rows that the vectors hide, by number of their file."""
+def without_hidden_rows(
+    spark: SparkSession, frame: DataFrame, vectors: Mapping[int, BitMap64], *, shown: bool = False
+) -> DataFrame:
+    """`frame`, which `numbered` made, less the rows that the vectors hide, by number of their file.
+
+    With `shown`, those rows alone.
+    """
     row_index = F.col(ROW_INDEX)
     chunks = spark.createDataFrame(_packed(chunk_table(list(vectors.items()))))
     chunk = F.shiftleft(F.col(NUMBER).cast("long"), 32) + F.shiftright(row_index, CHUNK_BITS)
     within = row_index.bitwiseAND(F.lit(CHUNK_ROWS - 1))
     word = F.get(F.col(_WORDS), F.shiftright(within, _WORD_BITS).cast("int"))
     bit = F.call_function("shiftright", word, within.bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1))
-    joined = frame.withColumn(_CHUNK, chunk).join(F.broadcast(chunks), _CHUNK, "left")
-    return joined.where(F.col(_WORDS).isNull() | (bit == 0)).drop(_CHUNK, _WORDS)
+    joined = frame.withColumn(_CHUNK, chunk).join(F.broadcast(chunks), _CHUNK, "inner" if shown else "left")
+    found = joined.where(bit == 1 if shown else F.col(_WORDS).isNull() | (bit == 0))
+    return found.drop(_CHUNK, _WORDS)
 
 
 def _packed(chunks: pa.Table) -> pa.Table:

@@ -56,6 +56,7 @@ def python_frame(
         files=files,
         hidden={number: vector.serialize() for number, vector in vectors.items()},
         with_positions=request.with_positions,
+        vectors_show=request.vectors_show,
     )
     numbers = spark.createDataFrame(pa.table({_FILE_NUMBER: pa.array(sorted(files), pa.int32())}))
     rows = _with_positions(request) if request.with_positions else request.schema
@@ -74,6 +75,7 @@ class _ReadFiles:
     hidden: Mapping[int, bytes]
     """Vectors by number of the file, as roaring bitmaps."""
     with_positions: bool
+    vectors_show: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -83,7 +85,7 @@ class _ReadFiles:
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
         packed = self.hidden.get(number)
         hidden = None if packed is None else BitMap64.deserialize(packed)
-        for rows, positions in self.reader.read(self.files[number], hidden):
+        for rows, positions in self.reader.read(self.files[number], hidden, shown=self.vectors_show):
             if not self.with_positions:
                 yield rows
                 continue

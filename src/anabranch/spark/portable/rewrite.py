@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from anabranch.schema.comparison import as_nullable
+from anabranch.schema.row_tracking import RowTrackingColumns
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import RewriteRequest, RewrittenFile, WrittenFiles
 from anabranch.spark.file_listing import absolute_names
@@ -20,14 +21,22 @@ from anabranch.spark.portable.data_files import DataFiles, storage_options
 from anabranch.spark.portable.write import ADD_COLUMNS, adds_of, session_codec, write_task
 from anabranch.spark.portable.write_task import WriteTask
 from anabranch.spark.rewriting import checked, partition_values, stored_columns
+from anabranch.spark.row_tracking import RowIdsOfFile, row_ids_of_files, stable_values
+from anabranch.spark.stored_partitions import stored_partitions
 
 
 def rewrite_file(spark: SparkSession, request: RewriteRequest) -> RewrittenFile:
     """See `Engine.rewrite`."""
-    task = _RewriteTask(reader=_reader(spark, request), files=_files(request), write=_write(spark, request))
+    task = _RewriteTask(
+        reader=_reader(spark, request),
+        files=_files(request),
+        row_tracking=request.row_tracking,
+        row_ids=row_ids_of_files(request.scan.files),
+        write=_write(spark, request),
+    )
     # One row of one partition sets one worker to work.
     written = spark.range(0, 1, 1, 1).mapInArrow(task, ADD_COLUMNS).toArrow()
-    adds = adds_of(written)
+    adds = adds_of(written, tags=task.write.tags)
     found = WrittenFiles(
         adds=tuple(adds), num_rows=sum(written["num_rows"].to_pylist()), size_bytes=sum(add.size for add in adds)
     )
@@ -41,6 +50,9 @@ class _RewriteTask:
     reader: RowReader
     files: Sequence[tuple[DataFile, bytes | None]]
     """In the order of their rows, each with the rows it hides as a roaring bitmap."""
+    row_tracking: RowTrackingColumns | None
+    row_ids: Sequence[RowIdsOfFile]
+    """Of each file."""
     write: WriteTask
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,18 +60,20 @@ class _RewriteTask:
             yield from self.write(self._rows())
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        for file, packed in self.files:
+        for (file, packed), ids in zip(self.files, self.row_ids, strict=True):
             hidden = None if packed is None else BitMap64.deserialize(packed)
-            for rows, _ in self.reader.read(file, hidden):
-                yield rows
+            for rows, positions in self.reader.read(file, hidden):
+                tracking = self.row_tracking
+                yield rows if tracking is None else stable_values(rows, positions, ids, tracking)
 
 
 def _reader(spark: SparkSession, request: RewriteRequest) -> RowReader:
     scan = request.scan
+    reached = storage_options(spark, scan.table_root, scan.options, elsewhere=scan.allowed_prefixes)
     return RowReader(
-        data_files=DataFiles(scan.table_root, storage_options(spark, scan.table_root, scan.options)),
+        data_files=DataFiles(scan.table_root, reached),
         schema=as_nullable(without_void(stored_columns(request))),
-        partition_columns=(),
+        partition_columns=stored_partitions(scan.partition_columns, request.properties),
         column_mapping=scan.column_mapping,
         time_zone="UTC",
     )
@@ -73,7 +87,8 @@ def _files(request: RewriteRequest) -> list[tuple[DataFile, bytes | None]]:
     rows = np.flatnonzero(scan.files["deletion_vector"].is_valid().to_numpy())
     loaded = load_all(descriptors_at(scan.files["deletion_vector"], rows), scan.load_vector, scan.load_vectors)
     hidden = {row: vector.serialize() for row, vector in zip(rows.tolist(), loaded, strict=True)}
-    return [(DataFile(name=name, partition_values={}), hidden.get(row)) for row, name in enumerate(names)]
+    values = partition_values(request)
+    return [(DataFile(name=name, partition_values=values), hidden.get(row)) for row, name in enumerate(names)]
 
 
 def _write(spark: SparkSession, request: RewriteRequest) -> WriteTask:
@@ -83,7 +98,7 @@ def _write(spark: SparkSession, request: RewriteRequest) -> WriteTask:
     return write_task(
         table_root=scan.table_root,
         schema=without_void(schema),
-        partition_columns=(),
+        partition_columns=stored_partitions(scan.partition_columns, request.properties),
         column_mapping=scan.column_mapping,
         properties=request.properties,
         file_system=storage_options(spark, scan.table_root, options),

@@ -47,7 +47,8 @@ class PortableScan:
         self._spark = spark
         self._request = request
         self._layouts = layouts
-        self._data_files = DataFiles(request.table_root, storage_options(spark, request.table_root, request.options))
+        reached = storage_options(spark, request.table_root, request.options, elsewhere=request.allowed_prefixes)
+        self._data_files = DataFiles(request.table_root, reached)
         mode = request.column_mapping
         self._partition_fields = [request.schema[name] for name in request.partition_columns]
         self._partition_names = [physical_name(field, mode) for field in self._partition_fields]
@@ -110,7 +111,8 @@ class PortableScan:
         else:
             # Directories that happen to look like `a=1` must not turn into columns.
             options["recursiveFileLookup"] = "true"
-        paths = [spark_path(name) for name in self._listing.names.take(pa.array(group.file_ids)).to_pylist()]
+        names = dict.fromkeys(self._listing.names.take(pa.array(group.file_ids)).to_pylist())
+        paths = [spark_path(name) for name in names]
         with few_listing_tasks(self._spark, len(paths)):
             frame = self._spark.read.options(**options).schema(schema).parquet(*paths)
             frame.schema  # noqa: B018 - a Connect session lists the files when it is first asked for something
@@ -130,7 +132,10 @@ class PortableScan:
             time_zone=self._time_zone(),
             table=self._request.table_root,
         )
-        return without_hidden_rows(self._spark, joined, self._vectors(group)) if group.hides_rows else joined
+        if not group.hides_rows:
+            return joined
+        shown = self._request.vectors_show
+        return without_hidden_rows(self._spark, joined, self._vectors(group), shown=shown)
 
     def _vectors(self, group: FileGroup) -> dict[int, BitMap64]:
         if not group.hides_rows:

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.actions import AddFile
+from anabranch.protocol.iceberg_compat import file_tags
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
@@ -19,6 +20,7 @@ from anabranch.spark.portable.arrow_types import file_schema
 from anabranch.spark.portable.data_files import storage_options
 from anabranch.spark.portable.projection import column
 from anabranch.spark.portable.write_task import WriteTask
+from anabranch.spark.stored_partitions import stored_fields
 from anabranch.spark.void_columns import dropped_void
 
 ADD_COLUMNS = (
@@ -46,7 +48,7 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
     frame = _without_void(request.frame, request.schema, schema)
     # `mapInArrow` takes a dot in a name for a step into a struct; the task goes by position.
     frame = frame.toDF(*map(_plain_name, range(len(schema))))
-    if request.partition_columns:
+    if request.partition_columns and request.partition_values is None:
         # One file is open at a time, so that memory does not grow with the number of partitions.
         frame = frame.sortWithinPartitions(
             *(_plain_name(schema.names.index(name)) for name in request.partition_columns)
@@ -62,9 +64,10 @@ def write_files(spark: SparkSession, request: WriteRequest) -> WrittenFiles:
         codec=session_codec(spark),
         max_records_per_file=request.max_records_per_file,
         partition_values=request.partition_values,
+        directory=request.directory,
     )
     written = frame.mapInArrow(task, ADD_COLUMNS).toArrow()
-    adds = sorted(adds_of(written), key=lambda add: add.path)
+    adds = sorted(adds_of(written, tags=task.tags), key=lambda add: add.path)
     return WrittenFiles(
         adds=tuple(adds),
         num_rows=sum(written["num_rows"].to_pylist()),
@@ -85,22 +88,24 @@ def write_task(
     max_records_per_file: int | None = None,
     open_files_max: int = 1,
     partition_values: Mapping[str, str | None] | None = None,
+    directory: str = "",
 ) -> WriteTask:
     """Writes rows of `schema`, the table's without void. `codec` is used where neither options nor table name one.
 
-    With `partition_values`, all rows belong to that partition, and `schema` is without partition columns.
+    With `partition_values`, all rows belong to that partition, and `schema` is that of the files.
 
     Raises `InvalidOptionError`.
     """
-    stored = [(i, field) for i, field in enumerate(schema.fields) if field.name not in partition_columns]
+    stored = stored_fields(schema, partition_columns, properties)
     return WriteTask(
         table_root=table_root,
         storage_options=file_system,
-        file_schema=file_schema(StructType([field for _, field in stored]), column_mapping),
-        data_columns=[i for i, _ in stored],
+        file_schema=file_schema(stored, column_mapping),
+        data_columns=[schema.names.index(name) for name in stored.names],
         partition_columns={
             physical_name(schema[name], column_mapping): (schema.names.index(name), schema[name].dataType)
             for name in partition_columns
+            if partition_values is None
         },
         stats_types=indexed_columns(schema, properties, partition_columns=partition_columns),
         string_prefix_length=properties.string_prefix_length,
@@ -109,6 +114,8 @@ def write_task(
         max_records_per_file=max_records_per_file or None,
         open_files_max=open_files_max,
         partition_values=partition_values,
+        directory=directory,
+        tags=file_tags(properties),
     )
 
 
@@ -117,7 +124,7 @@ def session_codec(spark: SparkSession) -> str | None:
     return spark.conf.get(_CODEC_SETTING)
 
 
-def adds_of(written: pa.Table | pa.RecordBatch) -> list[AddFile]:
+def adds_of(written: pa.Table | pa.RecordBatch, *, tags: Mapping[str, str] | None = None) -> list[AddFile]:
     """Rows of `WRITTEN_FILES` as actions."""
     return [
         AddFile(
@@ -127,6 +134,7 @@ def adds_of(written: pa.Table | pa.RecordBatch) -> list[AddFile]:
             modification_time=row["modification_time"],
             data_change=True,
             stats=row["stats"],
+            tags=None if tags is None else dict(tags),
         )
         for row in written.to_pylist()
     ]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.types import DataType
@@ -53,7 +54,7 @@ class WriteTask:
     table_root: str
     storage_options: Mapping[str, str]
     file_schema: pa.Schema
-    """Physical, without partition columns."""
+    """Physical; with the partition columns at its end where the table has files hold them."""
     data_columns: Sequence[int]
     """Where the columns of `file_schema` stand among the columns of the rows."""
     partition_columns: Mapping[str, tuple[int, DataType]]
@@ -68,6 +69,10 @@ class WriteTask:
     """How many partitions are written at once; 1 is enough where rows come sorted by partition."""
     partition_values: Mapping[str, str | None] | None = None
     """Of all rows, where these do not say them themselves."""
+    directory: str = ""
+    """The folder of the table below which files go."""
+    tags: Mapping[str, str] | None = None
+    """What the log is to say of every file."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = _TaskWriter(self)
@@ -82,7 +87,7 @@ class WriteTask:
     def _by_partition(self, batch: pa.RecordBatch) -> Iterator[tuple[dict[str, str | None], pa.RecordBatch]]:
         """Runs of rows with the same partition values, with these as strings."""
         arrays = [
-            fit(batch.column(index), field.type, by_position)
+            fit(self._column(batch, index, field.name), field.type, by_position)
             for index, field in zip(self.data_columns, self.file_schema, strict=True)
         ]
         stored = pa.RecordBatch.from_arrays(arrays, schema=self.file_schema)
@@ -95,6 +100,13 @@ class WriteTask:
                 name: _text(batch.column(index)[start], kind) for name, (index, kind) in self.partition_columns.items()
             }
             yield values, stored.slice(start, end - start)
+
+    def _column(self, batch: pa.RecordBatch, index: int, name: str) -> pa.Array:
+        """The values for a column of the file; in a partition column that it holds, an empty string is null."""
+        column = batch.column(index)
+        if name not in self.partition_columns or not pa.types.is_string(column.type):
+            return column
+        return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
 
 
 class _TaskWriter:
@@ -153,8 +165,10 @@ class _TaskWriter:
     def _directory(self, values: dict[str, str | None]) -> str:
         length = self._task.random_prefix_length
         if length is None:
-            return partition_path(values)
-        return "".join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))
+            below = partition_path(values)
+        else:
+            below = "".join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))
+        return "/".join(filter(None, (self._task.directory, below)))
 
 
 class _OpenFile:

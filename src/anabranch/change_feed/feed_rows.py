@@ -1,0 +1,105 @@
+"""The rows of a change data feed: a scan for each way in which files hold changes, however many versions there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
+from anabranch.change_feed.feed_files import FeedFiles
+from anabranch.log.file_columns import table_of_adds
+from anabranch.predicates.expressions import Predicate
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.schema.column_mapping import physical_name, to_physical
+from anabranch.snapshot.scan_plan import can_be_true
+from anabranch.snapshot.skipping_columns import SkippingColumns
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import Engine, FileMask, ScanRequest
+
+LoadVector = Callable[[DeletionVectorDescriptor], BitMap64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeedSource:
+    """Where the rows are read, and as what."""
+
+    snapshot: Snapshot
+    """Whose columns the result has."""
+    table_root: str
+    """As Spark's file system calls it."""
+    table: str
+    """What messages call it."""
+    load_vector: LoadVector
+    allowed_prefixes: tuple[str, ...] = ()
+    """Where data files outside the table may lie."""
+    options: Sequence[tuple[str, str]] = ()
+
+
+def feed_rows(engine: Engine, source: FeedSource, files: FeedFiles) -> DataFrame:
+    """The rows of these files, with `_change_type`, `_commit_version` and `_commit_timestamp` behind their columns.
+
+    Raises `ReservedColumnsError`.
+    """
+    requests = [
+        _request(source, files.told, constants=(COMMIT_VERSION, COMMIT_TIMESTAMP)),
+        _request(source, files.whole),
+        _request(source, files.partial, differences=files),
+    ]
+    wanted = [request for request in requests if len(request.files)] or requests[:1]
+    return functools.reduce(DataFrame.union, map(engine.scan, wanted))
+
+
+def _request(
+    source: FeedSource,
+    adds: Sequence[AddFile],
+    *,
+    constants: tuple[str, ...] = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP),
+    differences: FeedFiles | None = None,
+) -> ScanRequest:
+    """What is the same for all rows of a file is told as a partition value is."""
+    snapshot = source.snapshot
+    mode = snapshot.column_mapping_mode
+    schema = feed_schema(snapshot.schema, mode, table=source.table)
+    partition_columns = (*snapshot.partition_columns, *constants)
+    table = table_of_adds(adds)
+    return ScanRequest(
+        table_root=source.table_root,
+        version=None,
+        schema=schema,
+        partition_columns=partition_columns,
+        column_mapping=mode,
+        files=table,
+        load_vector=source.load_vector if differences is None else _differing(source.load_vector, differences),
+        prune=_pruning(
+            table,
+            SkippingColumns(
+                table,
+                physical_schema=to_physical(schema, mode),
+                partition_columns=[physical_name(schema[name], mode) for name in partition_columns],
+            ),
+        ),
+        vectors_show=differences is not None,
+        allowed_prefixes=source.allowed_prefixes,
+        options=source.options,
+    )
+
+
+def _pruning(table: pa.Table, columns: SkippingColumns) -> Callable[[Predicate], FileMask]:
+    assert columns.count == len(table)
+    return lambda predicate: can_be_true(predicate, columns)
+
+
+def _differing(load_vector: LoadVector, files: FeedFiles) -> LoadVector:
+    """Loads the rows that one vector hides and another does not."""
+
+    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
+        difference = files.differences[descriptor.path_or_inline_dv]
+        hidden = load_vector(difference.hidden)
+        return hidden if difference.shown is None else hidden - load_vector(difference.shown)
+
+    return load

@@ -1,0 +1,125 @@
+"""The Parquet files of a folder and their footers, which are read on threads: Spark runs no job for a file."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anabranch.errors.convert import FileNotConvertibleError
+from anabranch.errors.storage import FileMissingError
+from anabranch.storage.log_store import LogStore, StoredFile
+
+FILES_AT_ONCE = 32
+COLUMN_CHUNKS_KEPT_MAX = 200_000
+"""Footers are kept until statistics are read from them, as long as they describe no more than this; others are read
+again. A description takes more than a kilobyte."""
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+
+T = TypeVar("T")
+R = TypeVar("R")
+SchemaKey = tuple[bytes | None, str]
+"""The schema that Spark left in a file, and the file's own: files that have both in common have the same columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ParquetFile:
+    """A file that has a footer."""
+
+    stored: StoredFile
+    schema_key: SchemaKey
+    num_rows: int
+    created_by: str
+    footer: pq.FileMetaData | None
+    """None where it is to be read again."""
+
+    @property
+    def path(self) -> str:
+        return self.stored.path
+
+    @property
+    def folder(self) -> str:
+        return self.stored.path.rpartition("/")[0]
+
+
+class FooterFiles:
+    """Reads the footers of files of one folder."""
+
+    def __init__(self, store: LogStore, *, table: str, ignores_corrupt_files: bool) -> None:
+        self._store = store
+        self._table = table
+        self._ignores_corrupt_files = ignores_corrupt_files
+
+    def read(self, files: Sequence[StoredFile]) -> list[ParquetFile]:
+        """The files with their footers, in the same order; those that are not Parquet are left out where that is asked.
+
+        Raises `FileNotConvertibleError`.
+        """
+        kept = 0
+        kinds: dict[SchemaKey, SchemaKey] = {}
+        found = []
+        for stored, footer in zip(files, _on_threads(self._footer_or_none, files), strict=True):
+            if footer is None:
+                continue
+            kept += footer.num_columns * footer.num_row_groups
+            # The first line of it tells where the object lies in memory.
+            key = (footer.metadata or {}).get(_SPARK_SCHEMA), str(footer.schema).partition("\n")[2]
+            found.append(
+                ParquetFile(
+                    stored=stored,
+                    schema_key=kinds.setdefault(key, key),
+                    num_rows=footer.num_rows,
+                    created_by=footer.created_by or "",
+                    footer=footer if kept <= COLUMN_CHUNKS_KEPT_MAX else None,
+                )
+            )
+        return found
+
+    def each(self, files: Sequence[ParquetFile], look_at: Callable[[ParquetFile, pq.FileMetaData], str]) -> list[str]:
+        """What `look_at` makes of each file and its footer."""
+        # Threads only help where there is something to wait for.
+        each = map if all(file.footer for file in files) else _on_threads
+        return list(each(lambda file: look_at(file, file.footer or self._footer(file.stored)), files))
+
+    def _footer_or_none(self, stored: StoredFile) -> pq.FileMetaData | None:
+        try:
+            return self._footer(stored)
+        except FileNotConvertibleError as error:
+            if error.corrupt and self._ignores_corrupt_files:
+                return None
+            raise
+
+    def _footer(self, stored: StoredFile) -> pq.FileMetaData:
+        try:
+            with self._store.open(stored.path) as file:
+                if file.size() != stored.size_bytes:
+                    raise self._refused(stored, f"has {file.size()} bytes and had {stored.size_bytes} a moment ago")
+                return pq.read_metadata(file)
+        except FileMissingError as error:
+            raise self._refused(stored, "was there a moment ago and is gone") from error
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise self._refused(stored, f"is not a Parquet file ({_first_line(error)})", corrupt=True) from error
+        except OSError as error:
+            # Arrow's word for a footer that is no footer; any other says that storage failed.
+            corrupt = "thrift" in str(error)
+            raise self._refused(stored, f"cannot be read ({_first_line(error)})", corrupt=corrupt) from error
+
+    def _refused(self, stored: StoredFile, problem: str, *, corrupt: bool = False) -> FileNotConvertibleError:
+        return FileNotConvertibleError(table=self._table, file=stored.path, problem=problem, corrupt=corrupt)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n")[0]
+
+
+def _on_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
+    """What `work` gives for each, in order; the first error ends it."""
+    pool = concurrent.futures.ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="convert")
+    try:
+        yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)

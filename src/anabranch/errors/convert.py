@@ -1,0 +1,217 @@
+"""Errors about CONVERT TO DELTA."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotAParquetTableError(DeltaAnalysisError, ValueError):
+    """What is to be converted is in another format than Parquet."""
+
+    condition: ClassVar[str] = "DELTA_CONVERT_NON_PARQUET_TABLE"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    found: str
+
+    def explain(self) -> str:
+        return (
+            f"CONVERT TO DELTA takes Parquet tables, and {self.table} is {self.found}. Copy it by CREATE TABLE … USING "
+            "delta AS SELECT."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConvertSourceMissingError(DeltaAnalysisError, ValueError):
+    """The name of what is to be converted names nothing."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_PROVIDER_FOR_CONVERT"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"CONVERT TO DELTA found no table {self.table}. Name a table of the catalog, or a folder of Parquet files "
+            "by its absolute path: parquet.`/path/to/folder`."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NothingToConvertError(DeltaAnalysisError, FileNotFoundError):
+    """A folder that is to be converted holds no file."""
+
+    condition: ClassVar[str] = "DELTA_EMPTY_DIRECTORY"
+    sqlstate: ClassVar[str] = "42K03"
+    directory: str
+    partitions: bool = False
+    """The catalog says which folders belong to the table."""
+
+    def explain(self) -> str:
+        where = " that the catalog knows as a partition; MSCK REPAIR TABLE finds them" if self.partitions else ""
+        return (
+            f"CONVERT TO DELTA found no file in {self.directory}{where}. Files and folders whose names begin with _ or "
+            ". do not count. Check the path; a new table is made by CREATE TABLE."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FileNotConvertibleError(DeltaError):
+    """A file of the folder is no complete Parquet file. Nothing was written."""
+
+    condition: ClassVar[str] = "DELTA_CONVERT_FILE_NOT_READABLE"
+    sqlstate: ClassVar[str] = "KD001"
+    table: str
+    file: str
+    problem: str
+    corrupt: bool = False
+    """Its content is no Parquet, whoever reads it."""
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be converted: {self.file} {self.problem}. Remove the file, wait for its writer, or "
+            "set spark.sql.files.ignoreCorruptFiles to true to leave out files that are not Parquet."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionFoldersMismatchError(DeltaAnalysisError, ValueError):
+    """The folders of a file are not those that the partition columns ask for."""
+
+    condition: ClassVar[str] = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
+    sqlstate: ClassVar[str] = "KD009"
+    table: str
+    file: str
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+    suggestion: str
+    """The clause that fits the folders; empty where none fits them all."""
+
+    def explain(self) -> str:
+        expected = ", ".join(self.expected) or "no partition column"
+        found = ", ".join(self.found) or "none"
+        way_out = (
+            f"Write {self.suggestion}."
+            if self.suggestion
+            else "The folders of its files differ; move files that belong to another table out of the way."
+        )
+        said = f"{self.table} was to be partitioned by {expected}"
+        return f"{said}, but the folders of {self.file} name {found}. {way_out}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnexpectedPartitionFolderError(PartitionFoldersMismatchError):
+    """A folder of a file names another partition column than the one that should stand there."""
+
+    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionFolderValueError(DeltaAnalysisError, ValueError):
+    """The value that a folder has for a partition column is none of the column's type."""
+
+    condition: ClassVar[str] = "DELTA_FAILED_CAST_PARTITION_VALUE"
+    sqlstate: ClassVar[str] = "22018"
+    table: str
+    file: str
+    column: str
+    value: str
+    data_type: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be converted: the folder of {self.file} says {self.column} = {self.value!r}, "
+            f"which is no {self.data_type}. Give the column another type in PARTITIONED BY, or set "
+            "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to take such values for null."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConflictingFileSchemasError(DeltaAnalysisError):
+    """Two files have one column with types that no table can hold both."""
+
+    condition: ClassVar[str] = "DELTA_FAILED_MERGE_SCHEMA_FILE"
+    sqlstate: ClassVar[str] = "42KDA"
+    table: str
+    column: str
+    file: str
+    data_type: str
+    other_file: str
+    other_type: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be converted: {self.column} is {self.data_type} in {self.file} and {self.other_type} "
+            f"in {self.other_file}. Rewrite the files of one kind with the type of the other."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CatalogPartitioningError(DeltaAnalysisError, ValueError):
+    """PARTITIONED BY says something else than the catalog."""
+
+    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER"
+    sqlstate: ClassVar[str] = "KD009"
+    table: str
+    given: str
+    known: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} is partitioned by {self.known or 'nothing'}, as the catalog has it, and not by "
+            f"{self.given}. Leave PARTITIONED BY out."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConvertPropertiesMismatchError(DeltaAnalysisError):
+    """The folder of a Parquet table is a Delta table already, with other properties than the catalog's."""
+
+    condition: ClassVar[str] = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    properties: tuple[str, ...]
+    """Those of the catalog that the Delta table lacks, or has with another value."""
+
+    def explain(self) -> str:
+        return (
+            f"The folder of {self.table} is a Delta table already, and {', '.join(self.properties)} of the catalog's "
+            "properties are not its own. Set them on the Delta table, or set "
+            "spark.databricks.delta.convert.metadataCheck.enabled to false to take over the catalog's."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConvertPropertyError(DeltaAnalysisError, ValueError):
+    """A property that a converted table would have means nothing for files that are there already."""
+
+    condition: ClassVar[str] = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    property: str
+    value: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be converted with {self.property} = {self.value}. Unset it for the conversion, and "
+            "set it by ALTER TABLE afterwards."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnconvertibleNamesError(DeltaAnalysisError, ValueError):
+    """Columns of the files have names that a table without column mapping cannot have."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
+    sqlstate: ClassVar[str] = "42K05"
+    table: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be converted: {', '.join(self.columns)} has a space or one of ,;{{}}()=, a tab or a "
+            "line break in its name. Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS "
+            "SELECT, or rename the columns in the files."
+        )

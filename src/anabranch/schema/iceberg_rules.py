@@ -1,0 +1,201 @@
+"""What a table must keep to so that Iceberg can read its files.
+
+Implements "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2" of PROTOCOL.md, as
+far as the log tells; how files are written is the business of the engines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from anabranch.errors.protocol import InvalidStatisticsError
+from anabranch.errors.uniform import (
+    IcebergCompatColumnMappingError,
+    IcebergCompatError,
+    IcebergCompatFileVectorError,
+    IcebergCompatPartitioningError,
+    IcebergCompatStatisticsError,
+    IcebergCompatTypeChangeError,
+    IcebergCompatTypeError,
+    IcebergCompatVectorsError,
+    IcebergCompatVersionsError,
+    UniFormFormatError,
+    UniFormNeedsCompatError,
+)
+from anabranch.protocol.actions import AddFile, Metadata, Protocol
+from anabranch.protocol.features import supported
+from anabranch.protocol.iceberg_compat import ICEBERG, compat_versions, universal_formats
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.statistics import FileStatistics
+from anabranch.schema.column_mapping import field_id
+from anabranch.schema.paths import quoted, walk
+from anabranch.schema.serialization import parse_schema
+from anabranch.schema.widening import all_type_changes, is_iceberg_change, is_supported_change
+
+_PRIMITIVE: tuple[type[DataType], ...] = (
+    ByteType,
+    ShortType,
+    IntegerType,
+    LongType,
+    FloatType,
+    DoubleType,
+    DecimalType,
+    StringType,
+    CharType,
+    VarcharType,
+    BinaryType,
+    BooleanType,
+    TimestampType,
+    TimestampNTZType,
+    DateType,
+)
+_NESTED = (ArrayType, MapType, StructType)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergTable:
+    """What the rules look at of a table."""
+
+    properties: TableProperties
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    supports_vectors: bool
+
+
+def check_iceberg_table(metadata: Metadata, protocol: Protocol, *, old: Metadata | None = None, table: str) -> None:
+    """Raises an `IcebergCompatError`, or a `UniFormNeedsCompatError`, for a table that breaks a rule.
+
+    `old` is what it was before, where it was there.
+    """
+    properties = TableProperties(metadata.configuration)
+    check_formats(properties, table=table)
+    if not compat_versions(properties):
+        return
+    described = IcebergTable(
+        properties=properties,
+        schema=parse_schema(metadata.schema_string, table),
+        partition_columns=tuple(metadata.partition_columns),
+        supports_vectors=supported(protocol, "deletionVectors"),
+    )
+    before = () if old is None else _partition_columns_before(old, described, table)
+    for error in broken_rules(described, old_partition_columns=before, table=table):
+        raise error
+
+
+def check_formats(properties: TableProperties, *, table: str) -> None:
+    """Whether the formats of UniForm are such as anabranch writes, and can be written."""
+    for name in universal_formats(properties):
+        if name != ICEBERG:
+            raise UniFormFormatError(table=table, format=name)
+        if not compat_versions(properties):
+            raise UniFormNeedsCompatError(table=table)
+
+
+def broken_rules(
+    described: IcebergTable, *, old_partition_columns: tuple[str, ...] = (), table: str
+) -> Iterator[IcebergCompatError]:
+    """Every rule that the description breaks, the most telling first."""
+    versions = compat_versions(described.properties)
+    for version in versions[:1]:
+        if len(versions) > 1:
+            yield IcebergCompatVersionsError(table=table, compat_version=versions[-1], others=versions[:-1])
+        yield from _about_properties(described, version, table)
+        yield from _about_types(described, version, table)
+        if old_partition_columns and old_partition_columns != described.partition_columns:
+            yield IcebergCompatPartitioningError(
+                table=table, compat_version=version, old=old_partition_columns, new=described.partition_columns
+            )
+
+
+def check_iceberg_files(adds: Sequence[AddFile], properties: TableProperties, *, table: str) -> None:
+    """Raises an `IcebergCompatError` for a new file that Iceberg could not read."""
+    for version in compat_versions(properties)[:1]:
+        for add in adds:
+            if add.deletion_vector is not None:
+                raise IcebergCompatFileVectorError(table=table, compat_version=version, path=add.path)
+            if not _has_num_records(add):
+                raise IcebergCompatStatisticsError(table=table, compat_version=version, path=add.path)
+
+
+def _partition_columns_before(old: Metadata, described: IcebergTable, table: str) -> tuple[str, ...]:
+    """Under the names that they have now: a column that is renamed stays the same column."""
+    known = {field.name: field_id(field) for field in parse_schema(old.schema_string, table).fields}
+    names: dict[int | None, str] = {field_id(field): field.name for field in described.schema.fields}
+    return tuple(names.get(known[name], name) if known[name] is not None else name for name in old.partition_columns)
+
+
+def _about_properties(described: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
+    mode = described.properties.column_mapping_mode
+    if mode == "none":
+        yield IcebergCompatColumnMappingError(table=table, compat_version=version, mode=mode)
+    if described.properties.deletion_vectors_enabled:
+        yield IcebergCompatVectorsError(table=table, compat_version=version)
+    elif version == 1 and described.supports_vectors:
+        yield IcebergCompatVectorsError(table=table, compat_version=version, feature_only=True)
+
+
+def _about_types(described: IcebergTable, version: int, table: str) -> Iterator[IcebergCompatError]:
+    for path, field in walk(described.schema):
+        for found in _types_at(field.dataType):
+            if not _is_allowed(found, version):
+                yield IcebergCompatTypeError(
+                    table=table, compat_version=version, column=quoted(path), data_type=found.simpleString()
+                )
+    for path, change in all_type_changes(described.schema, table):
+        if is_supported_change(change.old, change.new) and not is_iceberg_change(change.old, change.new):
+            yield IcebergCompatTypeChangeError(
+                table=table,
+                compat_version=version,
+                column=quoted(path),
+                old=change.old.simpleString(),
+                new=change.new.simpleString(),
+            )
+
+
+def _types_at(data_type: DataType) -> Iterator[DataType]:
+    """The type and those within it, down to the next fields, which are looked at on their own."""
+    yield data_type
+    if isinstance(data_type, ArrayType):
+        yield from _types_at(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from _types_at(data_type.keyType)
+        yield from _types_at(data_type.valueType)
+
+
+def _is_allowed(data_type: DataType, version: int) -> bool:
+    if version == 1:
+        return not isinstance(data_type, ArrayType | MapType | NullType) and _is_allowed(data_type, 2)
+    return isinstance(data_type, _PRIMITIVE + _NESTED)
+
+
+def _has_num_records(add: AddFile) -> bool:
+    if add.stats is None:
+        return False
+    try:
+        return FileStatistics.from_json(add.stats).num_records is not None
+    except InvalidStatisticsError:
+        return False

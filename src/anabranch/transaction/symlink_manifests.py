@@ -1,0 +1,116 @@
+"""Manifests in the symlink format: a text file a partition that lists its data files, for engines without Delta."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors.generate import ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
+from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
+from anabranch.protocol.data_paths import decode_path_column
+from anabranch.protocol.hive_paths import partition_path
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.elsewhere import allowed_places
+from anabranch.storage.log_store import LogStore
+from anabranch.transaction.committed_version import CommittedVersion
+
+MANIFEST_DIRECTORY = "_symlink_format_manifest"
+_MANIFEST = "manifest"
+_ABSOLUTE = "^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
+
+PartitionKey = tuple[str | None, ...]
+"""Values as the log has them, None for null, in the order of the partition columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteManifests:
+    """See `delta.compatibility.symlinkFormatManifest.enabled`: after each commit, the partitions that it changed."""
+
+    store: LogStore
+    name: str = "symlink manifest"
+
+    def run(self, landed: CommittedVersion) -> None:
+        snapshot = landed.snapshot
+        if not snapshot.properties.symlink_manifests_enabled:
+            return
+        write_manifests(self.store, snapshot, only=self._touched(landed))
+
+    def _touched(self, landed: CommittedVersion) -> set[PartitionKey] | None:
+        """The partitions that got or lost files; None for all, where that is not known or none has a manifest yet."""
+        if any(isinstance(action, Metadata) for action in landed.actions):
+            return None
+        if next(iter(self.store.list_tree(MANIFEST_DIRECTORY)), None) is None:
+            return None
+        columns = landed.snapshot.partition_columns
+        touched = set()
+        for action in landed.actions:
+            if isinstance(action, AddFile | RemoveFile):
+                if action.partition_values is None:
+                    return None
+                touched.add(tuple(action.partition_values.get(name) or None for name in columns))
+        return touched
+
+
+def write_manifests(store: LogStore, snapshot: Snapshot, *, only: Collection[PartitionKey] | None = None) -> None:
+    """Make the manifests say what is in the table, or in the partitions `only`; those of partitions without files go.
+
+    Raises `ManifestsHideVectorsError`, `ManifestsNeedPlainColumnsError` and `StorageError`.
+    """
+    check_listable(snapshot, table=store.root)
+    listed = _files_by_partition(snapshot, store)
+    chosen = listed if only is None else {key: listed[key] for key in only if key in listed}
+    for key, names in chosen.items():
+        store.put(_path(snapshot, key), "".join(f"{name}\n" for name in names).encode())
+    if only is None:
+        kept = {_path(snapshot, key) for key in listed}
+        stale = [file.path for file in store.list_tree(MANIFEST_DIRECTORY) if file.path not in kept]
+    else:
+        stale = [_path(snapshot, key) for key in only if key not in listed]
+    for path in stale:
+        store.delete(path)
+
+
+def check_listable(snapshot: Snapshot, *, table: str) -> None:
+    """Check that files by themselves show the table's rows.
+
+    Raises `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
+    """
+    if snapshot.column_mapping_mode.maps:
+        raise ManifestsNeedPlainColumnsError(table=table)
+    vectors = snapshot.files.columns("deletion_vector")["deletion_vector"]
+    with_vector = len(vectors) - vectors.null_count
+    if with_vector:
+        raise ManifestsHideVectorsError(table=table, num_files=with_vector)
+
+
+def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKey, list[str]]:
+    """Absolute plain names as Hadoop spells them, in order, by partition."""
+    files = snapshot.files.columns("path", "partition_values")
+    root = f"file:{store.root}" if store.root.startswith("/") else store.root
+    plain = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=allowed_places(store))
+    elsewhere = pc.if_else(pc.starts_with(plain, "/"), "file:", "")
+    before = pc.if_else(pc.match_substring_regex(plain, _ABSOLUTE), elsewhere, f"{root.rstrip('/')}/")
+    names = pc.binary_join_element_wise(before, plain, "")
+    if not snapshot.partition_columns:
+        return {(): sorted(names.to_pylist())}
+    values = files["partition_values"].cast(pa.map_(pa.string(), pa.string())).combine_chunks()
+    places = [f"p{place}" for place in range(len(snapshot.partition_columns))]
+    columns = [_values_of(values, name) for name in snapshot.partition_columns]
+    by_partition = pa.table([*columns, names], names=[*places, "name"]).group_by(places, use_threads=False)
+    told = by_partition.aggregate([("name", "list")])
+    keys = zip(*(told[place].to_pylist() for place in places), strict=True)
+    return {key: sorted(found) for key, found in zip(keys, told["name_list"].to_pylist(), strict=True)}
+
+
+def _values_of(values: pa.Array, name: str) -> pa.Array:
+    texts = pc.map_lookup(values, pa.scalar(name), "first")
+    # An empty string stands for null, whatever the type: see "Partition Value Serialization".
+    return pc.if_else(pc.equal(texts, ""), None, texts)
+
+
+def _path(snapshot: Snapshot, key: Sequence[str | None]) -> str:
+    values: Mapping[str, str | None] = dict(zip(snapshot.partition_columns, key, strict=True))
+    return "/".join(part for part in (MANIFEST_DIRECTORY, partition_path(values), _MANIFEST) if part)

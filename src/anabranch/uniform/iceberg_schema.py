@@ -1,0 +1,174 @@
+"""The table's columns and partitioning in Iceberg's terms. Ids are those of column mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import pyiceberg.types as iceberg
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import MappedField, NameMapping
+from pyiceberg.transforms import IdentityTransform
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from anabranch.errors.schema import InvalidColumnMappingError
+from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
+from anabranch.schema.paths import ELEMENT, KEY, VALUE
+
+PRIMITIVES: Final[Mapping[type[DataType], iceberg.PrimitiveType]] = {
+    BooleanType: iceberg.BooleanType(),
+    ByteType: iceberg.IntegerType(),
+    ShortType: iceberg.IntegerType(),
+    IntegerType: iceberg.IntegerType(),
+    LongType: iceberg.LongType(),
+    FloatType: iceberg.FloatType(),
+    DoubleType: iceberg.DoubleType(),
+    StringType: iceberg.StringType(),
+    CharType: iceberg.StringType(),
+    VarcharType: iceberg.StringType(),
+    BinaryType: iceberg.BinaryType(),
+    DateType: iceberg.DateType(),
+    TimestampType: iceberg.TimestamptzType(),
+    TimestampNTZType: iceberg.TimestampType(),
+}
+
+
+ROW_ID: Final = 2147483540
+ROW_VERSION: Final = 2147483539
+"""Ids that Iceberg reserves for what row tracking keeps in files."""
+
+
+def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Schema:
+    """The columns with their ids. Raises `InvalidColumnMappingError` where one has none."""
+    return Schema(*_Columns(table).fields(schema), schema_id=schema_id, identifier_field_ids=[])
+
+
+def primitive(data_type: DataType) -> iceberg.PrimitiveType | None:
+    """Iceberg's type for values of a type that holds no others; None for one that does."""
+    if isinstance(data_type, DecimalType):
+        return iceberg.DecimalType(data_type.precision, data_type.scale)
+    return next((found for kind, found in PRIMITIVES.items() if isinstance(data_type, kind)), None)
+
+
+def partition_spec(schema: StructType, partition_columns: Sequence[str], *, table: str, spec_id: int) -> PartitionSpec:
+    """One identity field for each partition column."""
+    fields = [
+        PartitionField(
+            source_id=_required_id(schema[name], table),
+            field_id=PARTITION_FIELD_ID_START + i,
+            transform=IdentityTransform(),
+            name=name,
+        )
+        for i, name in enumerate(partition_columns)
+    ]
+    return PartitionSpec(*fields, spec_id=spec_id)
+
+
+def name_mapping(
+    schema: StructType, mode: ColumnMappingMode, *, table: str, hidden: Mapping[str, int] = MappingProxyType({})
+) -> NameMapping:
+    """Which ids the columns of files have that carry none: they were written under the physical names.
+
+    `hidden` are columns of files that are none of the table's, with their ids.
+    """
+    beyond = [MappedField(**{"field-id": number}, names=[name], fields=[]) for name, number in hidden.items()]
+    return NameMapping([*(_mapped(field, mode, table) for field in schema.fields), *beyond])
+
+
+class _Columns:
+    """Fields of Iceberg for those of one table."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    def fields(self, schema: StructType) -> list[iceberg.NestedField]:
+        return [
+            iceberg.NestedField(
+                field_id=_required_id(field, self._table),
+                name=field.name,
+                field_type=self._type(field.dataType, _Below(field, self._table)),
+                required=not field.nullable,
+                doc=field.metadata.get("comment"),
+            )
+            for field in schema.fields
+        ]
+
+    def _type(self, data_type: DataType, below: _Below) -> iceberg.IcebergType:
+        if isinstance(data_type, StructType):
+            return iceberg.StructType(*self.fields(data_type))
+        if isinstance(data_type, ArrayType):
+            return iceberg.ListType(
+                element_id=below.id(ELEMENT),
+                element=self._type(data_type.elementType, below.step(ELEMENT)),
+                element_required=not data_type.containsNull,
+            )
+        if isinstance(data_type, MapType):
+            return iceberg.MapType(
+                key_id=below.id(KEY),
+                key_type=self._type(data_type.keyType, below.step(KEY)),
+                value_id=below.id(VALUE),
+                value_type=self._type(data_type.valueType, below.step(VALUE)),
+                value_required=not data_type.valueContainsNull,
+            )
+        found = primitive(data_type)
+        assert found is not None, f"the rules of IcebergCompat let {data_type.simpleString()} through"
+        return found
+
+
+class _Below:
+    """Ids of what lies between a field and the next ones. See `delta.columnMapping.nested.ids`."""
+
+    def __init__(self, field: StructField, table: str, path: str | None = None) -> None:
+        self._field = field
+        self._table = table
+        self._path = path or physical_name(field, ColumnMappingMode.NAME)
+
+    def id(self, step: str) -> int:
+        found = nested_ids(self._field).get(f"{self._path}.{step}")
+        if found is None:
+            raise InvalidColumnMappingError(
+                table=self._table, column=self._field.name, reason=f"its {step} has no id, which Iceberg needs"
+            )
+        return found
+
+    def step(self, step: str) -> _Below:
+        return _Below(self._field, self._table, f"{self._path}.{step}")
+
+
+def _required_id(field: StructField, table: str) -> int:
+    found = field_id(field)
+    if found is None:
+        raise InvalidColumnMappingError(table=table, column=field.name, reason="it has no id, which Iceberg needs")
+    return found
+
+
+def _mapped(field: StructField, mode: ColumnMappingMode, table: str) -> MappedField:
+    inner = field.dataType.fields if isinstance(field.dataType, StructType) else []
+    return MappedField(
+        **{"field-id": _required_id(field, table)},
+        names=[physical_name(field, mode)],
+        fields=[_mapped(each, mode, table) for each in inner],
+    )

@@ -1,0 +1,97 @@
+"""The change data feed in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.change_feed import (
+    ChangesBoundNullError,
+    ChangesNotRecordedError,
+    ChangesRangeError,
+    TableFunctionArgumentsError,
+)
+from anabranch.errors.tables import NotADeltaTableError
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def changed(delta: SparkSession) -> Iterator[str]:
+    """The name of a table with a feed: two rows come, one changes, one goes."""
+    name = "changed_in_sql"
+    delta.sql(f"DROP TABLE IF EXISTS {name}")
+    delta.sql(f"CREATE TABLE {name} (id INT, n INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    delta.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    delta.sql(f"UPDATE {name} SET n = 20 WHERE id = 2")
+    delta.sql(f"DELETE FROM {name} WHERE id = 1")
+    yield name
+    delta.sql(f"DROP TABLE {name}")
+
+
+def rows(delta: SparkSession, text: str, **given: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in delta.sql(text, **given).collect())
+
+
+@statement("SELECT … FROM table_changes('t', start[, end])")
+def test_table_changes(delta: SparkSession, changed: str) -> None:
+    """The rows that came, went and changed from version or time `start` to `end`, both included, with `_change_type`,
+    `_commit_version` and `_commit_timestamp`. It stands where a table may stand."""
+    assert rows(delta, f"SELECT id, n, _change_type, _commit_version FROM table_changes('{changed}', 1, 2)") == [
+        (1, 1, "insert", 1),
+        (2, 2, "insert", 1),
+        (2, 2, "update_preimage", 2),
+        (2, 20, "update_postimage", 2),
+    ]
+    named = delta.read.option("readChangeFeed", "true").option("startingVersion", 3).table(changed)
+    assert [tuple(row)[:3] for row in named.collect()] == [(1, 1, "delete")]
+    joined = (
+        f"SELECT c.id, t.n, c.`_change_type` FROM TABLE_CHANGES('{changed}', :since) AS c LEFT JOIN {changed} t "
+        f"ON c.id = t.id WHERE c._commit_version > 1 AND c.id IN (SELECT id FROM table_changes('{changed}', 3))"
+    )
+    assert rows(delta, joined, args={"since": 1}) == [(1, None, "delete")]
+    delta.sql(f"CREATE TEMP VIEW deleted AS SELECT id FROM table_changes('{changed}', 0) WHERE _change_type = 'delete'")
+    try:
+        assert rows(delta, "SELECT * FROM deleted") == [(1,)]
+    finally:
+        delta.sql("DROP VIEW deleted")
+
+
+@statement("SELECT … FROM table_changes_by_path('/folder', start[, end])")
+def test_table_changes_by_path(delta: SparkSession, changed: str) -> None:
+    """The same of a table in a folder."""
+    (detail,) = delta.sql(f"DESCRIBE DETAIL {changed}").collect()
+    history = delta.sql(f"DESCRIBE HISTORY {changed}").collect()
+    text = "SELECT id, _commit_version FROM table_changes_by_path(?, cast(? AS TIMESTAMP), ?) WHERE id > 0"
+    at = f"{history[0].timestamp:%Y-%m-%d %H:%M:%S.%f}"
+    assert rows(delta, text, args=[detail.location, at, 3]) == [(1, 3)]
+
+
+def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
+    delta.range(1).createOrReplaceTempView("not_a_delta_table")
+    for error, call in (
+        (TableFunctionArgumentsError, f"table_changes('{changed}')"),
+        (TableFunctionArgumentsError, f"table_changes('{changed}', 0, 1, 2)"),
+        (TableFunctionArgumentsError, f"table_changes('{changed}', 1.5)"),
+        (TableFunctionArgumentsError, "table_changes(7, 0)"),
+        (ChangesBoundNullError, f"table_changes('{changed}', NULL)"),
+        (ChangesRangeError, f"table_changes('{changed}', 2, 1)"),
+        (NotADeltaTableError, "table_changes('not_a_delta_table', 0)"),
+        (AnalysisException, f"table_changes('{changed}', no_such_column)"),
+    ):
+        with pytest.raises(error):
+            delta.sql(f"SELECT * FROM {call}")
+    with pytest.raises(UnsupportedOperationError, match="CHANGES"):
+        delta.sql(f"SELECT * FROM {changed} CHANGES FROM VERSION 0 TO VERSION 1")
+
+
+def test_a_table_without_a_feed(delta: SparkSession, path: str) -> None:
+    delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    with pytest.raises(ChangesNotRecordedError, match="enableChangeDataFeed"):
+        delta.sql(f"SELECT * FROM table_changes('delta.`{path}`', 0)")

@@ -1,0 +1,71 @@
+"""SHALLOW CLONE by SQL."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.errors.clone import CloneSourceError, CloneTargetError, DeepCloneError
+from anabranch.errors.log import VersionNotFoundError
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from session.documented import statement
+
+pytestmark = pytest.mark.spark
+
+RESULT = {
+    "source_table_size": 0,
+    "source_num_of_files": 1,
+    "num_removed_files": 0,
+    "num_copied_files": 0,
+    "removed_files_size": 0,
+    "copied_files_size": 0,
+}
+
+
+@statement(
+    "{CREATE TABLE [IF NOT EXISTS] | [CREATE OR] REPLACE TABLE} t SHALLOW CLONE s [{VERSION | TIMESTAMP} AS OF x] "
+    "[TBLPROPERTIES (…)] [LOCATION '…']"
+)
+def test_clone(delta: SparkSession, name: str, path: str) -> None:
+    """A table that begins with the files of another, where they are. The source may also be a parquet.`folder`."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (2)")
+    source = f"delta.`{path}`"
+    result = delta.sql(f"CREATE TABLE {name} SHALLOW CLONE {source} VERSION AS OF 1 TBLPROPERTIES ('a' = 'b')").first()
+    assert {**result.asDict(), "source_table_size": 0} == RESULT
+    assert delta.table(name).collect() == [(1,)]
+    assert delta.sql(f"SHOW TBLPROPERTIES {name} ('a')").first().value == "b"
+
+    assert delta.sql(f"CREATE TABLE IF NOT EXISTS {name} SHALLOW CLONE {source}").collect() == []
+    with pytest.raises(TableAlreadyExistsError):
+        delta.sql(f"CREATE TABLE {name} SHALLOW CLONE {source}")
+    result = delta.sql(f"CREATE OR REPLACE TABLE {name} SHALLOW CLONE {source}").first()
+    assert (result.source_num_of_files, result.num_removed_files) == (2, 0)
+    assert sorted(delta.table(name).collect()) == [(1,), (2,)]
+
+    elsewhere = f"{path} 2"
+    when = "TIMESTAMP AS OF date_add(current_date(), -1000)"
+    for statement_, error in [
+        (f"CREATE TABLE delta.`{elsewhere}` DEEP CLONE {source}", DeepCloneError),
+        (f"CREATE TABLE delta.`{elsewhere}` CLONE {source}", DeepCloneError),
+        (f"REPLACE TABLE delta.`{elsewhere}` SHALLOW CLONE {source}", NotADeltaTableError),
+        (f"CREATE TABLE delta.`{elsewhere}` SHALLOW CLONE {source} VERSION AS OF 9", VersionNotFoundError),
+        (f"CREATE TABLE {name}_2 SHALLOW CLONE {source} LOCATION 'x/y'", CloneTargetError),
+        (f"CREATE TABLE {name}_2 SHALLOW CLONE {source} COMMENT 'x'", CloneTargetError),
+        (f"CREATE TABLE {name}_2 SHALLOW CLONE csv.`{path}`", CloneSourceError),
+        (f"CREATE TABLE {name}_2 SHALLOW CLONE parquet.`{path}` {when}", CloneSourceError),
+    ]:
+        with pytest.raises(error):
+            delta.sql(statement_)
+
+
+def test_clone_of_parquet_files(delta: SparkSession, path: str) -> None:
+    delta.range(3).coalesce(1).write.parquet(f"{path}/files")
+    clone = f"delta.`{path}/clone`"
+    delta.sql(f"CREATE TABLE {clone} SHALLOW CLONE parquet.`{path}/files`")
+    delta.sql(f"DELETE FROM {clone} WHERE id = 1")
+    assert sorted(delta.sql(f"SELECT * FROM {clone}").collect()) == [(0,), (2,)]
+    assert delta.read.parquet(f"{path}/files").count() == 3
+    entry = delta.sql(f"DESCRIBE HISTORY {clone}").collect()[-1]
+    assert (entry.operation, entry.operationParameters["sourceVersion"]) == ("CLONE", "-1")

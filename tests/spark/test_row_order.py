@@ -1,0 +1,54 @@
+"""Which file a row goes to, and that Spark computes the keys that we do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from anabranch.spark.hilbert_keys import HilbertOrder
+from anabranch.spark.range_numbers import quantiles
+from anabranch.spark.row_order import stretches
+from anabranch.spark.zorder_keys import ZOrder
+
+
+@given(keys=st.lists(st.integers(0, 30), min_size=1, max_size=200), files=st.integers(2, 12))
+def test_keys_are_divided_evenly(keys: list[int], files: int) -> None:
+    """Files are in order, a key that fills several is spread over these, and none gets much more than its share."""
+    sample = np.array(keys, dtype=np.int64)
+    parts = stretches(sample, quantiles(pa.array(sample), files))
+    assert [each.start for each in parts] == sorted({each.start for each in parts})
+    assert parts[-1].file == files - 1
+    rows = np.zeros(files)
+    for key in sorted(set(keys)):
+        count = keys.count(key)
+        reached = [each for each in parts if each.start <= key]
+        here = reached[-1] if reached else None
+        if here is None or here.start != key or not here.width:
+            rows[here.file if here else 0] += count
+            continue
+        assert here.width == pytest.approx(count * files / len(keys))
+        edges = [
+            here.first,
+            *range(int(here.first) + 1, int(np.ceil(here.first + here.width))),
+            here.first + here.width,
+        ]
+        for start, end in zip(edges, edges[1:], strict=False):
+            rows[min(int(start), files - 1)] += count * (end - start) / here.width
+    assert rows.sum() == pytest.approx(len(keys))
+    assert rows.max() <= 3 * len(keys) / files + 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("curve", [HilbertOrder(), ZOrder()], ids=["Hilbert", "Z"])
+def test_spark_computes_the_same_keys(spark: SparkSession, curve: HilbertOrder | ZOrder) -> None:
+    frame = spark.range(512).selectExpr(
+        "cast(id % 8 AS int) a", "cast(id div 8 % 8 AS int) b", "cast(id div 64 AS int) c"
+    )
+    found = curve.with_key(frame, ["a", "b", "c"], 3, "key").toArrow()
+    due = curve.keys([found[name].to_numpy().astype(np.int64) for name in ("a", "b", "c")], 3)
+    assert found["key"].to_pylist() == due.tolist()
+    assert len(set(due.tolist())) == 512

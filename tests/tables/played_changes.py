@@ -1,0 +1,106 @@
+"""A table with a change data feed, to which things happen."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from anabranch.commands.delete import prepare_delete
+from anabranch.commands.table_access import TableHandle
+from anabranch.commands.update import prepare_update
+from anabranch.log.commits import read_commit
+from anabranch.protocol.actions import AddCDCFile
+from anabranch.tables import DeltaTable
+from tables.races import land
+
+
+def merge(delta: SparkSession, handle: TableHandle, ids: list[int]) -> None:
+    """Rows of these ids get `n = -1`; those that are not there join, and 3 goes."""
+    source = delta.createDataFrame([(each,) for each in ids], "id long").alias("s")
+    into = DeltaTable.forPath(delta, handle.path).alias("t").merge(source, "t.id = s.id")
+    into.whenMatchedDelete("s.id = 3").whenMatchedUpdate(set={"n": "-1"}).whenNotMatchedInsert(
+        values={"id": "s.id", "n": "0", "part": "s.id % 2"}
+    ).execute()
+
+
+def append(delta: SparkSession, path: str, ids: list[int]) -> None:
+    frame = delta.createDataFrame([(each, 0, each % 2) for each in ids], "id long, n long, part long")
+    frame.write.format("delta").mode("append").save(path)
+
+
+def change_files(handle: TableHandle) -> list[AddCDCFile]:
+    """Those of the newest commit."""
+    commit = read_commit(handle.table.store, handle.latest().version)
+    return [action for action in commit.actions if isinstance(action, AddCDCFile)]
+
+
+class Played:
+    """A table to which things happen, and what should be in it after each."""
+
+    def __init__(self, delta: SparkSession, handle: TableHandle, chance: random.Random) -> None:
+        self.delta, self.handle, self.chance = delta, handle, chance
+        self.rows = {id_: (id_, id_ % 2) for id_ in range(20)}
+        self.versions = [Counter((id_, *rest) for id_, rest in self.rows.items())]
+        self.taken: set[int] = set()
+        self.next_id = 100
+
+    def ids(self, part: int, count: int = 3) -> list[int]:
+        """Some of a partition, and none that a prepared statement is about."""
+        known = sorted(id_ for id_, row in self.rows.items() if row[1] == part and id_ not in self.taken)
+        self.taken = set(self.chance.sample(known, min(count, len(known))))
+        return sorted(self.taken)
+
+    def landed(self, rows: Mapping[int, tuple[int, int] | None]) -> None:
+        """Rows changed, or gone for None, by a commit that is in the log."""
+        for id_, row in rows.items():
+            if row is None:
+                self.rows.pop(id_, None)
+            else:
+                self.rows[id_] = row
+        self.versions.append(Counter((id_, *rest) for id_, rest in self.rows.items()))
+
+    def condition(self, part: int, ids: list[int]) -> str:
+        return f"part = {part} AND id IN ({', '.join(map(str, ids))})"
+
+    def append(self) -> None:
+        self.next_id += 2
+        append(self.delta, self.handle.path, [self.next_id, self.next_id + 1])
+        self.landed({id_: (0, id_ % 2) for id_ in (self.next_id, self.next_id + 1)})
+
+    def update(self, part: int, behind: Callable[[], None] | None = None) -> None:
+        ids = self.ids(part)
+        prepared = prepare_update(self.handle, {"n": "n + 1000"}, self.condition(part, ids))
+        if behind is not None:
+            behind()
+        land(prepared)
+        self.landed({id_: (self.rows[id_][0] + 1000, part) for id_ in ids})
+
+    def delete(self, part: int, behind: Callable[[], None] | None = None) -> None:
+        ids = self.ids(part)
+        prepared = prepare_delete(self.handle, self.condition(part, ids))
+        if behind is not None:
+            behind()
+        land(prepared)
+        self.landed(dict.fromkeys(ids))
+
+    def merge(self) -> None:
+        ids = [*self.ids(0, 2), *self.ids(1, 2), self.next_id + 50]
+        merge(self.delta, self.handle, ids)
+        kept = {id_: (-1 if id_ in self.rows else 0, id_ % 2) for id_ in ids if id_ != 3}
+        self.landed(kept | (dict.fromkeys([3]) if 3 in ids else {}))
+
+    def overwrite(self) -> None:
+        """By `replaceWhere`."""
+        gone = [id_ for id_ in self.rows if id_ >= 16]
+        frame = self.delta.createDataFrame([(16, 7, 0)], "id long, n long, part long")
+        frame.write.format("delta").mode("overwrite").option("replaceWhere", "id >= 16").save(self.handle.path)
+        self.landed(dict.fromkeys(gone) | {16: (7, 0)})
+        metrics = DeltaTable.forPath(self.delta, self.handle.path).history(1).collect()[0].operationMetrics
+        assert metrics["numAddedChangeFiles"] == str(len(change_files(self.handle)))
+
+    def optimize(self) -> None:
+        DeltaTable.forPath(self.delta, self.handle.path).optimize().executeCompaction()
+        self.landed({})

@@ -1,0 +1,74 @@
+"""VACUUM on tables that Spark has written, and `DeltaTable.vacuum`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.vacuum import RetentionTooShortError
+
+from .made_tables import make_table
+
+pytestmark = pytest.mark.spark
+
+ODD_VALUES = ["plain", "a b", "a/b", "100%", "é", ".."]
+"""Each makes a folder whose name the log spells otherwise."""
+
+
+def make_old(path: str) -> None:
+    """As if everything but the log had been written ten years ago."""
+    for directory, _, files in os.walk(path):
+        if "_delta_log" not in directory:
+            for name in files:
+                os.utime(os.path.join(directory, name), (1.4e9, 1.4e9))
+
+
+def data_files(path: str) -> set[str]:
+    found = (each.relative_to(path) for each in Path(path).rglob("*") if each.is_file())
+    return {str(each) for each in found if not str(each).startswith("_delta_log/") and not each.name.endswith(".crc")}
+
+
+@pytest.mark.parametrize("layout", ["partitions", "prefixes"])
+def test_all_rows_are_there_afterwards(delta: SparkSession, path: str, layout: str) -> None:
+    """Folders of odd names, of a partition column that begins with `_`, of random prefixes; vectors, and their files."""
+    rows = delta.createDataFrame([(n, ODD_VALUES[n % 6]) for n in range(600)], "id BIGINT, _c STRING").coalesce(1)
+    properties = {"randomizeFilePrefixes": str(layout == "prefixes").lower(), "enableDeletionVectors": "true"}
+    table = make_table(delta, path, rows, by=("_c",), **properties)
+    # Scattered rows make a vector too large for the log.
+    table.delete("hash(id) % 3 = 0")
+    table.delete("_c = 'a/b' OR id = 7")
+    before = sorted(tuple(row) for row in table.toDF().collect())
+    live = set(data_files(path))
+    Path(path, "_c=plain").mkdir(exist_ok=True)
+    Path(path, "_c=plain", "orphan").write_text("x")
+    Path(path, "_mine").write_text("x")
+    make_old(path)
+
+    table.vacuum()
+    assert data_files(path) == live | {"_mine"}, "tombstones keep their files and vectors"
+    assert table.vacuum(1000).columns == []
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        assert table.vacuum(0).collect() == []
+    finally:
+        delta.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert sorted(tuple(row) for row in table.toDF().collect()) == before
+    left = data_files(path)
+    assert "_mine" in left
+    assert left < live | {"_mine"}
+    snapshot = delta.read.format("delta").load(path)
+    assert len([name for name in left if name.endswith(".parquet")]) == len(snapshot.inputFiles())
+    with pytest.raises(Exception, match=r"(?i)not.*exist|no such file|missing|cannot be read|FAILED_READ_FILE"):
+        delta.read.format("delta").option("versionAsOf", 0).load(path).collect()
+
+
+def test_retention_hours_of_the_python_method(delta: SparkSession, path: str) -> None:
+    table = make_table(delta, path, delta.range(3))
+    with pytest.raises(RetentionTooShortError, match=r"24 hours.*168 hours"):
+        table.vacuum(24)
+    with pytest.raises(InvalidArgumentError, match="number of hours"):
+        table.vacuum("24")  # type: ignore[arg-type]

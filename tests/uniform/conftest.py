@@ -1,0 +1,108 @@
+"""Tables on disk that Iceberg's readers are asked for, written without Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from anabranch.clock import SystemClock
+from anabranch.commands.altered_table import altered_table
+from anabranch.commands.table_definition import TableDefinition, define_table
+from anabranch.protocol.actions import AddFile
+from anabranch.schema.column_mapping import strip_mapping
+from anabranch.spark.portable.arrow_types import row_schema
+from anabranch.spark.portable.write import adds_of, write_task
+from anabranch.storage.local import LocalStore
+from anabranch.transaction.hiding_rows import removal
+from anabranch.transaction.operation import Operation
+from anabranch.transaction.table import Table
+
+UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
+
+
+class UniformTable:
+    """A table of its own folder, with a writer that needs no Spark, and what pyiceberg sees of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = LocalStore(str(root))
+        self.random = random.Random(7)
+        self.table = Table(self.store, clock=SystemClock(), random=self.random)
+
+    def create(
+        self, schema: StructType, *, partitioned_by: Sequence[str] = (), properties: Mapping[str, str] = UNIFORM
+    ) -> None:
+        defined = define_table(
+            TableDefinition(schema=schema, partition_columns=tuple(partitioned_by), properties=properties),
+            label="t",
+            session_settings={},
+            now_ms=1,
+            source=self.random,
+        )
+        self.commit([defined.protocol, defined.metadata], "CREATE TABLE")
+
+    def alter(self, **facts: Any) -> None:
+        snapshot = self.snapshot
+        defined = altered_table(snapshot.metadata, snapshot.protocol, label="t", source=self.random, **facts)
+        changed = [] if defined.protocol == snapshot.protocol else [defined.protocol]
+        self.commit([*changed, defined.metadata], "ALTER TABLE")
+
+    def append(self, *rows: Mapping[str, Any]) -> list[AddFile]:
+        adds = self.written(*rows)
+        self.commit(adds, "WRITE")
+        return adds
+
+    def replace(self, removed: Sequence[AddFile], *rows: Mapping[str, Any], data_change: bool = True) -> list[AddFile]:
+        """As DELETE, UPDATE and OPTIMIZE do without deletion vectors."""
+        gone = [removal(add, removed_at_ms=1, data_change=data_change) for add in removed]
+        adds = [msgspec.structs.replace(add, data_change=data_change) for add in self.written(*rows)] if rows else []
+        self.commit([*gone, *adds], "UPDATE" if data_change else "OPTIMIZE")
+        return adds
+
+    def written(self, *rows: Mapping[str, Any]) -> list[AddFile]:
+        snapshot = self.snapshot
+        task = write_task(
+            table_root=str(self.root),
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            column_mapping=snapshot.column_mapping_mode,
+            properties=snapshot.properties,
+            file_system={},
+            open_files_max=8,
+        )
+        batch = pa.RecordBatch.from_pylist(list(rows), schema=row_schema(strip_mapping(snapshot.schema)))
+        return [add for written in task(iter([batch])) for add in adds_of(written, tags=task.tags)]
+
+    def commit(self, actions: Sequence[Any], operation: str) -> None:
+        self.table.begin(Operation(name=operation, parameters={})).commit(list(actions))
+
+    @property
+    def snapshot(self) -> Any:
+        return self.table.snapshots.latest()
+
+    @property
+    def hint(self) -> int:
+        return int((self.root / "metadata" / "version-hint.text").read_text())
+
+    def iceberg(self, version: int | None = None) -> Any:
+        """As pyiceberg opens it."""
+        from pyiceberg.table import StaticTable
+
+        number = self.hint if version is None else version
+        return StaticTable.from_metadata(f"{self.root}/metadata/v{number}.metadata.json")
+
+    def rows(self, **scan: Any) -> list[dict[str, Any]]:
+        """What pyiceberg reads."""
+        return self.iceberg().scan(**scan).to_arrow().to_pylist()
+
+
+@pytest.fixture
+def uniform(tmp_path: Path) -> UniformTable:
+    return UniformTable(tmp_path / "t")
