@@ -20,8 +20,12 @@ OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with slow tests start first, then those with many: else one process ends long after the other."""
+    if "EVERY_ENGINE" not in os.environ:
+        again = [item for item in items if item.get_closest_marker("one_engine") and "portable" in item.name]
+        config.hook.pytest_deselected(items=again)
+        items[:] = [item for item in items if item not in set(again)]
     tests = Counter(item.path for item in items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))

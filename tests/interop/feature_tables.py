@@ -161,9 +161,29 @@ TABLES: dict[str, FeatureTable] = {
         compared="id, word",
     ),
     "deletion vectors": FeatureTable(features=("deletionVectors",), statements=(_create(VECTORS), ROWS, *CHANGES)),
+    "change data feed": FeatureTable(
+        features=("changeDataFeed",),
+        statements=(_create("'delta.enableChangeDataFeed' = 'true'"), ROWS, *CHANGES),
+    ),
     "clustering": FeatureTable(
         features=("clustering", "domainMetadata"),
-        statements=(_create(clause="CLUSTER BY (word)"), ROWS),
+        statements=(_create(clause="CLUSTER BY (word)"), ROWS, "OPTIMIZE {t}"),
+    ),
+    "Iceberg compatibility V1": FeatureTable(
+        features=("icebergCompatV1", "columnMapping"),
+        statements=(_create("'delta.enableIcebergCompatV1' = 'true', 'delta.columnMapping.mode' = 'name'"), ROWS),
+    ),
+    "Iceberg compatibility V2": FeatureTable(
+        features=("icebergCompatV2", "columnMapping"),
+        statements=(
+            _create(
+                "'delta.enableIcebergCompatV2' = 'true', 'delta.columnMapping.mode' = 'name'",
+                columns="id BIGINT, word STRING, list ARRAY<INT>, map MAP<STRING, STRUCT<x: INT>>",
+            ),
+            "INSERT INTO {t} VALUES (1, 'a', array(1, 2), map('k', named_struct('x', 5))), (2, 'b', NULL, NULL)",
+        ),
+        columns="id, word, list, to_json(map) AS map",
+        compared="id, word",
     ),
     "in-commit timestamps": FeatureTable(
         features=("inCommitTimestamp",), statements=(_create("'delta.enableInCommitTimestamps' = 'true'"), ROWS)
@@ -185,7 +205,7 @@ TABLES: dict[str, FeatureTable] = {
     ),
     "row tracking": FeatureTable(
         features=("rowTracking", "domainMetadata"),
-        statements=(_create("'delta.enableRowTracking' = 'true'"), ROWS),
+        statements=(_create("'delta.enableRowTracking' = 'true'"), ROWS, "OPTIMIZE {t}"),
         change="INSERT INTO {t} (id, word) VALUES (50, 'numbered')",
     ),
 }
@@ -208,10 +228,14 @@ READS_REFUSED: dict[tuple[str, str], Refusal] = {
     ("DuckDB", "column mapping by name"): _V7,
     ("DuckDB", "column mapping by id"): _V7,
     ("DuckDB", "column mapping, upgraded"): _V7,
+    ("DuckDB", "Iceberg compatibility V1"): _V7,
+    ("DuckDB", "Iceberg compatibility V2"): _V7,
     ("DuckDB", "VARIANT"): Refusal("failed to cast column", "has no type for it"),
     ("Polars", "column mapping by name"): _MAPPING,
     ("Polars", "column mapping by id"): _MAPPING,
     ("Polars", "column mapping, upgraded"): _MAPPING,
+    ("Polars", "Iceberg compatibility V1"): _MAPPING,
+    ("Polars", "Iceberg compatibility V2"): _MAPPING,
     ("Polars", "type widening"): Refusal("typeWidening", "lacks the feature"),
     ("Polars", "VARIANT"): Refusal("LogicalType", "has no type for it"),
     ("Polars", "V2 checkpoints"): Refusal("v2Checkpoint", "lacks the feature"),
@@ -224,6 +248,8 @@ WRITES_REFUSED: dict[tuple[str, str], Refusal] = {
     ("delta-rs", "identity columns"): Refusal("IdentityColumns", "lacks the feature"),
     ("delta-rs", "type widening"): Refusal("TypeWidening", "lacks the feature"),
     ("delta-rs", "clustering"): Refusal("DomainMetadata|Clustering", "lacks the feature"),
+    ("delta-rs", "Iceberg compatibility V1"): Refusal("IcebergCompatV1", "lacks the feature"),
+    ("delta-rs", "Iceberg compatibility V2"): Refusal("IcebergCompatV2", "lacks the feature"),
     ("delta-rs", "in-commit timestamps"): Refusal("InCommitTimestamp", "lacks the feature"),
     ("delta-rs", "domain metadata"): Refusal("DomainMetadata", "lacks the feature"),
     ("delta-rs", "vacuum protocol check"): Refusal("VacuumProtocolCheck", "lacks the feature"),

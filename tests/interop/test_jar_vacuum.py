@@ -9,9 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.tables import DeltaTable
-from interop.jar import Jar
+from interop.jar import JARS, Jar
 
-pytestmark = [pytest.mark.jar, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.jar,
+    pytest.mark.spark,
+    pytest.mark.skipif(JARS not in os.environ, reason="needs the delta-spark jar: run `make test-jar`"),
+]
 
 CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.storage.local import LocalStore
@@ -28,11 +29,8 @@ def sums(native: SparkSession, path: str) -> set[tuple[int, int]]:
     """The number of rows and their sum, at every version there is."""
     last = DeltaTable.forPath(native, path).history(1).collect()[0].version
     versions = [native.read.format("delta").option("versionAsOf", version).load(path) for version in range(last + 1)]
-    found = set()
-    for version in versions:
-        row = version.agg(F.count("*"), F.sum("n")).collect()[0]
-        found.add((row[0], row[1]))
-    return found
+    totals = [version.agg(F.count("*"), F.sum("n")) for version in versions]
+    return {(row[0], row[1]) for row in functools.reduce(DataFrame.unionAll, totals).collect()}
 
 
 def test_writers_of_different_rows_beside_a_loop_of_compactions(

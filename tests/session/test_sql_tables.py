@@ -196,7 +196,6 @@ def test_dropping_by_path_is_refused(delta: SparkSession, path: str) -> None:
     [
         ("(id INT PRIMARY KEY) USING delta", "PRIMARY KEY"),
         ("(id INT) USING delta CLUSTERED BY (id) INTO 2 BUCKETS", "CLUSTERED BY"),
-        ("SHALLOW CLONE delta.`/other`", "SHALLOW CLONE"),
     ],
 )
 def test_what_delta_tables_have_not(delta: SparkSession, path: str, clause: str, name: str) -> None:

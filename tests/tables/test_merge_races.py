@@ -26,7 +26,7 @@ from anabranch.exceptions import (
 from tables.made_tables import numbered_table
 from tables.races import land, lose
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 LEVELS = ["Serializable", "WriteSerializable"]
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)

@@ -179,12 +179,9 @@ def test_tables_that_take_no_changes(delta: SparkSession, path: str, tmp_path: A
     assert rows(table) == [(1,), (2,)]
     with pytest.raises(AppendOnlyTableError):
         table.merge(source, "k = id").whenMatchedDelete().execute()
-    other = str(tmp_path / "feed")
-    fed = table_of(delta, other, "k INT", "(1)", enableChangeDataFeed="true")
-    fed.merge(source, "k = id").whenNotMatchedInsert(values={"k": "id"}).execute()
-    assert rows(fed) == [(1,), (2,)]
-    with pytest.raises(UnsupportedOperationError, match="change data feed"):
-        fed.merge(source, "k = id").whenMatchedUpdate(set={"k": "id"}).execute()
+    tracked = table_of(delta, str(tmp_path / "tracked"), "k INT", "(1)", enableRowTracking="true")
+    with pytest.raises(UnsupportedOperationError, match="row tracking"):
+        tracked.merge(source, "k = id").whenMatchedUpdate(set={"k": "id"}).execute()
 
 
 def test_a_column_that_the_table_lacks(delta: SparkSession, path: str) -> None:

@@ -28,7 +28,7 @@ from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.operation import Operation
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 OPTIONS = {"delta.enableDeletionVectors": "true"}
 

@@ -354,7 +354,7 @@ def test_a_commit_against_the_rules_does_not_land(uniform: Any) -> None:
 
 def test_without_the_library_the_property_cannot_be_set(uniform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
-    with pytest.raises(PyIcebergMissingError, match=r"pip install 'anabranch\[uniform\]'"):
+    with pytest.raises(PyIcebergMissingError, match=r"pip install 'anabranch\[iceberg\]'"):
         uniform.create(PLAIN)
     uniform.create(PLAIN, properties={"delta.enableIcebergCompatV2": "true"})
     assert uniform.append({"id": 1, "name": "a"})[0].tags == {"ICEBERG_COMPAT_VERSION": "2"}

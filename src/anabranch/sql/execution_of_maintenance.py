@@ -1,9 +1,9 @@
-"""OPTIMIZE, REORG TABLE, VACUUM and RESTORE, run; CONVERT TO DELTA and GENERATE, refused by name."""
+"""OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE, run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -89,13 +89,6 @@ def _generate(call: Call, statement: Generate) -> DataFrame:
 
 def _condition(call: Call, condition: Fragment | None) -> str | None:
     return None if condition is None else call.expression(condition)
-
-
-def _refuse(name: str, instead: str = "") -> Callable[[Call, Any], DataFrame]:
-    def refuse(_: Call, __: Any) -> NoReturn:
-        raise UnsupportedOperationError(operation=f"The SQL statement {name}", instead=instead)
-
-    return refuse
 
 
 MAINTENANCE: Mapping[type, Callable[[Call, Any], DataFrame]] = {

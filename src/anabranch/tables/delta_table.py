@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NoReturn
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -20,7 +19,7 @@ from anabranch.commands.restore import restore_frame
 from anabranch.commands.table_access import TableHandle, table_at, table_named
 from anabranch.commands.update import update
 from anabranch.commands.vacuum import VacuumRequest, nothing, vacuum
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.table_identifiers import split_identifier
@@ -296,7 +295,3 @@ def _check_type(argument: str, value: object, kind: type, expected: str) -> None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         problem = f"it must be {expected}, and is {type(value).__name__}"
         raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)
-
-
-def _refuse(operation: str, instead: str = "") -> NoReturn:
-    raise UnsupportedOperationError(operation=operation, instead=instead)
