@@ -66,8 +66,8 @@ def test_rows_keep_the_ids_that_the_jar_gave_them(jar: Jar, native: SparkSession
     asked = f"SELECT *, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{root}`"
     before = jar.rows(asked)
     table = table_at(DeltaSession.of(native), root)
-    assert purge(table).num_bins or mode == "none"
-    optimize(table, zorder_by=["part", "word"])
+    purge(table)
+    assert optimize(table, zorder_by=["part", "word"]).num_bins
     assert explain(rows_of(jar.rows(asked)), rows_of(before)) == ""
     jar.run(f"INSERT INTO delta.`{root}` {ROWS.format(100, 110)}", f"UPDATE delta.`{root}` SET part = 1 WHERE id = 104")
     before = jar.rows(asked)

@@ -33,7 +33,8 @@ TABLES = {
     ],
     "features": [
         "CREATE TABLE {t} (k BIGINT GENERATED ALWAYS AS IDENTITY, id INT, n INT) USING delta CLUSTER BY (id) "
-        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')",
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true', "
+        "'delta.enableDeletionVectors' = 'true')",
         "INSERT INTO {t} (id, n) VALUES (1, 1), (2, 2)",
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')",
         "INSERT INTO {t} (id, n) VALUES (3, 3)",
