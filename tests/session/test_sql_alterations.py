@@ -14,7 +14,7 @@ from anabranch.errors.constraints import CheckConstraintViolationError, Existing
 from anabranch.errors.tables import CreateTableMismatchError, NotADeltaTableError
 from session.documented import statement
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 @pytest.fixture

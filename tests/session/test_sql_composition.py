@@ -11,7 +11,7 @@ from anabranch.errors.sql import SqlSyntaxError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 SCHEMA = """(id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 3 INCREMENT BY 2) COMMENT 'it''s \\\\ key', `a b` CHAR(3),
   s STRUCT<`x y`: INT NOT NULL COMMENT 'c', z: ARRAY<MAP<STRING, DECIMAL(5, 2)>>>, n INT NOT NULL DEFAULT 1 + 1,

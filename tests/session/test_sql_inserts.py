@@ -14,7 +14,7 @@ from anabranch.errors.sql import InvalidColumnListError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 @pytest.fixture

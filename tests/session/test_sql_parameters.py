@@ -13,7 +13,7 @@ import anabranch
 from anabranch.errors.sql import UnboundParameterError
 from session.documented import statement
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 HOSTILE = "'); DELETE FROM t; -- \\' \" ` ${x} {y} /* \n é"
 

@@ -68,7 +68,7 @@ from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.operation import Operation
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 INT, LONG, STRING = IntegerType(), LongType(), StringType()
 MAPPED = {"delta.columnMapping.mode": "name"}

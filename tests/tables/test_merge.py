@@ -29,7 +29,7 @@ from anabranch.errors.merge import (
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 LETTERS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 CHANGES = [("a", -1), ("b", 0), ("e", -5), ("f", -6)]

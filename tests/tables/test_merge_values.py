@@ -20,7 +20,7 @@ from anabranch.errors.merge import MergeColumnNotFoundError
 from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError
 from anabranch.tables import DeltaTable, IdentityGenerator
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 def rows(table: DeltaTable) -> list[Any]:

@@ -26,7 +26,7 @@ from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.operation import Operation
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 

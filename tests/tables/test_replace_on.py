@@ -23,7 +23,7 @@ from anabranch.errors.tables import NotADeltaTableError
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 OLD = [(1, "old", 1), (2, "old", 2), (2, "old", 3), (None, "old", 4)]
 NEW = [(2, "new", 5), (2, "new", 6), (7, "new", 7), (None, "new", 8)]

@@ -24,7 +24,7 @@ from anabranch.tables import DeltaTable
 from tables.made_tables import numbered_table
 from tables.races import land, lose
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 def values(delta: SparkSession, path: str) -> dict[int, int]:

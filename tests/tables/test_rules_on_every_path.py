@@ -181,6 +181,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("path", "rule"), CELLS)
+@pytest.mark.one_engine
 def test_rows_that_break_a_rule_stop_the_write(tables: Tables, path: str, rule: str) -> None:
     """The error names the rule, the column and the row; the table stays at its version."""
     table, violation = tables.of(path), VIOLATIONS[rule]
@@ -212,6 +213,7 @@ def append_only(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.one_engine
 def test_append_only_tables_only_grow(append_only: Target, path: str) -> None:
     skip_the_same_for_both_engines(append_only, path)
     before = version(append_only)
@@ -232,6 +234,7 @@ def numbered(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.one_engine
 def test_numbers_are_the_table_s_own(numbered: Target, path: str) -> None:
     """A column that is always generated takes no values; each new row gets a number behind all before it."""
     skip_the_same_for_both_engines(numbered, path)
@@ -264,6 +267,7 @@ def widening(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", EVOLVING)
+@pytest.mark.one_engine
 def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
     """A larger value is refused or overflows; with schema evolution its column gets its type, and one scan reads the
     files of both."""
@@ -285,6 +289,7 @@ def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
     assert {row[0] for row in found.select(f"c{i}").collect()} <= {7, 5_000_000_000, None}
 
 
+@pytest.mark.one_engine
 def test_rules_of_tables_made_of_queries(delta: SparkSession, name: str) -> None:
     """CREATE and REPLACE TABLE AS SELECT keep to the constraints that they state."""
     constraint = "TBLPROPERTIES ('delta.constraints.small' = 'n < 100')"

@@ -36,7 +36,7 @@ from anabranch.spark.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.operation import Operation
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 DEFAULTS = {"delta.feature.allowColumnDefaults": "supported"}
 
