@@ -31,8 +31,21 @@ PLAIN = [
 ]
 ENABLED = [
     "../session/test_reading.py",
-    "../session/test_writing.py",
+    *(
+        f"../session/test_writing.py::{test}"
+        for test in (
+            "test_append_and_overwrite",
+            "test_merge_schema_adds_columns",
+            "test_replace_where_on_any_column_keeps_other_rows",
+            "test_dynamic_partition_overwrite",
+            "test_the_same_application_version_is_written_once",
+            "test_not_null_columns_refuse_null",
+            "test_save_as_table_insert_into_and_sql",
+            "test_column_mapping",
+        )
+    ),
     "../session/test_sql_rows.py",
+    "../session/test_sql_tables.py::test_a_managed_table_goes_with_its_files",
     "../session/test_sql_views.py::test_temporary_view",
     "../session/test_sql_views.py::test_view_in_the_catalog",
     "../session/test_write_to.py::test_rows_of_a_condition_are_overwritten",

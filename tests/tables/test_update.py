@@ -14,7 +14,7 @@ from anabranch.errors.constraints import CastOverflowError, LengthLimitError, No
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
 def rows(table: DeltaTable) -> list[tuple[Any, ...]]:
