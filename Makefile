@@ -5,17 +5,23 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SPARK ?= 4.3
 SPARK_VENV = .venv-spark-$(SPARK)
+SPARK_VERSIONS = 4.0 4.1 4.2 4.3
+SPARK_ENVIRONMENTS = $(patsubst %/.ready,%,$(wildcard $(SPARK_VERSIONS:%=.venv-spark-%/.ready)))
+NATIVE_TESTS = tests/extension tests/session tests/tables tests/streaming
+PLACES_TESTS = tests/extension/test_places.py tests/extension/test_own_statements.py
 DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
+EXAMPLES ?= https://github.com/delta-io/delta
 HISTORIES ?= 20000
 
 export PYTHONUNBUFFERED = 1
+export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove test-spark test-jar java clean
+.PHONY: help demo test check lint types docs bench prove soak-leaks test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
@@ -23,7 +29,7 @@ demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent
 test: $(VENV)/.ready java ## All tests, in TEST_WORKERS processes
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-check: $(VENV)/.ready lint types java ## Format, lint, strict types, layers, the examples of README and docs
+check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs
 
 lint: $(VENV)/.ready
@@ -42,11 +48,33 @@ bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/R
 prove: $(VENV)/.ready ## Random histories of concurrent statements against the judges: make prove HISTORIES=100000
 	PYTHONPATH=tests:tests/transaction $(BIN)/python -m concurrency.prove $(HISTORIES)
 
+soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
+	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks_at_length.py
+
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)
 
+test-native: $(SPARK_VENV)/.ready java ## Classic sessions that know Delta themselves, on one PySpark: make test-native SPARK=4.1
+	$(SPARK_VENV)/bin/python -m pytest -m spark -k "not portable" $(NATIVE_TESTS) $(PYTEST_ARGS)
+
+test-places: java ## What later Sparks may change, on each PySpark that has an environment here: a part of .ci/run
+	@for environment in $(SPARK_ENVIRONMENTS); do \
+	    echo "$$environment"; $$environment/bin/python -m pytest -q $(PLACES_TESTS) $(PYTEST_ARGS) || exit; \
+	done
+
 test-jar: $(VENV)/.ready java ## Against the delta-spark jar, fetched by Maven
 	@scripts/test_jar.sh $(PYTEST_ARGS)
+
+test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: the same rows, the same errors
+	@JAR_TESTS=tests/differential scripts/test_jar.sh $(PYTEST_ARGS)
+
+test-examples: $(VENV)/.ready java ## delta-spark's example programs, unchanged; EXAMPLES names a clone of delta-io/delta
+	@PYTHON=$(BIN)/python scripts/test_examples.sh $(PYTEST_ARGS)
+
+java-check: $(VENV)/.ready java ## Compile the Java sources for each PySpark that has an environment here
+	@$(BIN)/python scripts/check_java.py $(SPARK_VERSIONS)
+
+java-check-all: $(SPARK_VERSIONS:%=.venv-spark-%/.ready) java-check ## The same, with an environment for each
 
 java:
 	@scripts/ensure_java.sh
@@ -58,10 +86,10 @@ $(VENV)/.ready: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-$(SPARK_VENV)/.ready: pyproject.toml
-	@test -x $(SPARK_VENV)/bin/python || $(PYTHON) -m venv $(SPARK_VENV)
-	@echo "Setting up $(SPARK_VENV) (once) ..."
-	@$(SPARK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==$(SPARK).*'
+.venv-spark-%/.ready: pyproject.toml
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "Setting up $(@D) (once) ..."
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==$*.*'
 	@touch $@
 
 clean: ## Remove environments and what the demo made

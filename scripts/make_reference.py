@@ -51,12 +51,17 @@ ACTED_ON = {
     "delta.checkpointPolicy",
     "delta.columnMapping.maxColumnId",
     "delta.columnMapping.mode",
+    "delta.compatibility.symlinkFormatManifest.enabled",
     "delta.dataSkippingNumIndexedCols",
     "delta.dataSkippingStatsColumns",
     "delta.dataSkippingStringPrefixLength",
     "delta.deletedFileRetentionDuration",
     "delta.dropFeatureTruncateHistory.retentionDuration",
     "delta.enableChangeDataFeed",
+    "delta.enableDeletionVectors",
+    "delta.enableExpiredLogCleanup",
+    "delta.enableIcebergCompatV1",
+    "delta.enableIcebergCompatV2",
     "delta.enableInCommitTimestamps",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
@@ -64,6 +69,7 @@ ACTED_ON = {
     "delta.inCommitTimestampEnablementTimestamp",
     "delta.inCommitTimestampEnablementVersion",
     "delta.isolationLevel",
+    "delta.logRetentionDuration",
     "delta.minReaderVersion",
     "delta.minWriterVersion",
     "delta.parquet.compression.codec",
@@ -74,6 +80,8 @@ ACTED_ON = {
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTrackingSuspended",
     "delta.setTransactionRetentionDuration",
+    "delta.targetFileSize",
+    "delta.universalFormat.enabledFormats",
 }
 """Properties that change what anabranch does today. The others are checked and kept for engines that use them."""
 
@@ -102,9 +110,9 @@ def _opening(name: str) -> str:
 
 
 def session_functions() -> str:
-    """`anabranch.enable` and `anabranch.session`."""
+    """`anabranch.enable`, `anabranch.disable` and `anabranch.session`."""
     found = []
-    for name in ("session", "enable"):
+    for name in ("session", "enable", "disable"):
         function = getattr(sessions, name)
         found.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
     return "\n\n".join(found)

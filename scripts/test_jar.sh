@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests that need the delta-spark jar, in an environment of their own: the jar supports another Spark than ours.
-# Without Maven or a network it says so and succeeds. Arguments go to pytest.
+# Without Maven or a network it says so and succeeds. Arguments go to pytest; JAR_TESTS names the folder of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,8 @@ PYSPARK=${JAR_PYSPARK:-4.2.0}
 ARTIFACT=${JAR_ARTIFACT:-delta-spark_4.2_2.13}
 VERSION=${JAR_VERSION:-4.4.0}
 JARS=$VENV/jars-$ARTIFACT-$VERSION
+PACKAGE=$VENV/delta-spark-$VERSION
+TESTS=${JAR_TESTS:-tests/interop}
 
 not_run() {
     echo "not run: $1"
@@ -52,6 +54,15 @@ POM
     touch "$JARS/.ready"
 fi
 
+# Its Python package, beside the environment and not in it: there `import delta` is answered by us.
+if [ ! -f "$PACKAGE/.ready" ]; then
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$PACKAGE" "delta-spark==$VERSION" ||
+        not_run "delta-spark's Python package could not be installed"
+    touch "$PACKAGE/.ready"
+fi
+
+ANABRANCH_DELTA_PACKAGE="$PWD/$PACKAGE"
+export ANABRANCH_DELTA_PACKAGE
 ANABRANCH_JARS="$(ls "$PWD/$JARS"/*.jar | paste -sd,)"
 export ANABRANCH_JARS
-exec "$VENV/bin/python" -m pytest -m jar tests/interop "$@"
+exec "$VENV/bin/python" -m pytest -m jar "$TESTS" "$@"

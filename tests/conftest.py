@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,6 +19,10 @@ import anabranch
 
 OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 """Set for the run that has a Spark Connect session in the place of the classic one."""
+
+# How long an example takes says how busy the machine is, and nothing of what it shows.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
@@ -71,6 +78,14 @@ def delta(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         spark = spark.newSession()
         spark.conf.set("spark.anabranch.engine", "portable")
     yield anabranch.enable(spark)
+
+
+@pytest.fixture
+def connect_port() -> Iterator[None]:
+    """The port of a local Spark Connect server, which is one for the whole machine, while a test starts programs with one."""
+    with Path(tempfile.gettempdir(), "anabranch-tests-connect.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,14 +24,18 @@ LAYERS: list[set[str]] = [
     {"change_feed"},
     {"commands"},
     {"streaming"},
-    {"tables", "datasource", "sql"},
+    {"tables", "sql"},
+    {"callbacks", "connect"},
     {"sessions"},
+    {"auto"},
     {"cli"},
+    {"__main__"},
 ]
 """Lowest first. Packages of one layer do not import each other."""
 
 RE_EXPORTS = {"__init__", "exceptions"}
-"""Modules that only gather names for users; anything may stand in them, nothing of ours may import them."""
+"""Modules that only gather names for users; anything may stand in them. Of ours, `auto` alone may import them: it
+answers for modules of delta-spark's of the same names."""
 
 WITHOUT_SPARK = {name for layer in LAYERS[:7] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
@@ -68,7 +75,7 @@ def test_imports_point_down(module: Path) -> None:
         if parts[0] != "anabranch" or len(parts) == 1:
             continue
         target = parts[1]
-        if target == "__version__":
+        if target == "__version__" or (package == "auto" and target in RE_EXPORTS):
             continue
         assert target == package or RANK[target] < RANK[package], f"{package} imports {name}"
 
@@ -82,6 +89,16 @@ def test_layers_below_spark_hold_no_session(module: Path) -> None:
         if name.split(".")[0] == "pyspark":
             allowed = name in {"pyspark", "pyspark.sql"} or name.startswith(PYSPARK_BELOW_SPARK)
             assert allowed, f"{module} imports {name}"
+
+
+def test_other_projects_that_are_imported_are_dependencies() -> None:
+    """What others pin too, or need another release of, is not to be asked for without need."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [each for group in ("connect", "demo", "iceberg") for each in project["optional-dependencies"][group]]
+    declared = {re.split(r"\W", each.replace("-", "_"))[0] for each in [*project["dependencies"], *extras]}
+    imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
+    others = imported - set(sys.stdlib_module_names) - {"anabranch", "delta", "__future__"}
+    assert others - declared == {"py4j"}, "PySpark brings Py4J"
 
 
 @pytest.mark.parametrize("package", ["log", "snapshot", "transaction"])

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.sessions import enable, session
+    from anabranch.sessions import disable, enable, session
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "enable", "session"]
+__all__ = ["__version__", "disable", "enable", "session"]
 
 
 def __getattr__(name: str) -> Any:
     # The command line reads logs without Spark, and importing Spark's classes takes longer than that.
-    if name in {"enable", "session"}:
+    if name in {"disable", "enable", "session"}:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 
         return getattr(sessions, name)

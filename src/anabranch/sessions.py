@@ -1,4 +1,7 @@
-"""Sessions that know Delta."""
+"""Sessions that know Delta.
+
+What sessions by public API alone need is imported by these: it is much, and classic sessions use none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from anabranch.datasource.enabling import enable_readers_and_writers
-from anabranch.datasource.registration import register
-from anabranch.sql.enabling import enable_sql
+from anabranch.callbacks.enabling import disable_extension, enable_extension, leave_out
+from anabranch.spark.engine_setting import ENGINE_SETTING
+from anabranch.spark.session_identity import is_connect
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -17,12 +20,34 @@ def enable(spark: SparkSession) -> SparkSession:
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
-    nothing is added to Spark's classpath. Calling it again changes nothing.
+    nothing is added to Spark's classpath. Calling it again changes nothing. Tasks of a local session that run Python
+    run this one, unless the environment or the session names another.
     """
-    register(spark)
-    enable_readers_and_writers(spark)
-    enable_sql(spark)
+    knows_format = False
+    if not is_connect(spark):
+        _use_this_python(spark)
+        if spark.conf.get(ENGINE_SETTING, "") != "portable":
+            enable_extension(spark)
+            return spark
+        # Where other sessions have our classes, Spark knows a format of the name.
+        knows_format = leave_out(spark)
+    from anabranch.connect.enabling import enable_from_outside  # noqa: PLC0415
+
+    enable_from_outside(spark, knows_format=knows_format)
     return spark
+
+
+def disable(spark: SparkSession) -> None:
+    """Undo `enable`: the session is as it was, and so are all sessions of its application.
+
+    Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
+    where nothing was enabled.
+    """
+    if not is_connect(spark):
+        disable_extension(spark)
+    from anabranch.connect.enabling import disable_from_outside  # noqa: PLC0415
+
+    disable_from_outside(spark)
 
 
 def session(app_name: str = "anabranch", *, cores: int | None = None, **settings: str) -> SparkSession:
@@ -37,3 +62,14 @@ def session(app_name: str = "anabranch", *, cores: int | None = None, **settings
     for key, value in {**defaults, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
         builder = builder.config(key, value)
     return enable(builder.getOrCreate())
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Where tasks run on this machine, another `python3` that happens to come first lacks what they need.
+
+    On a cluster, whoever set it up knows where Python is there.
+    """
+    context = spark.sparkContext
+    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if not named and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable

@@ -109,7 +109,7 @@ def test_the_demo_from_end_to_end(run: Run, tmp_path: Path) -> None:
     assert {"UPDATE", "DELETE", "MERGE", "OPTIMIZE"} == set(kinds)
     assert sorted(filter(None, (each["version"] for each in race["landings"]))) == list(range(13, 13 + len(kinds)))
     assert any(landing["landed_after"] for landing in race["landings"])
-    assert [conflict["error"] for conflict in race["conflicts"]] == ["ConcurrentDeleteDeleteException"]
+    assert [conflict["error"] for conflict in race["conflicts"]] == ["ConcurrentAppendException"]
     assert "month = 12, day = 25" in race["conflicts"][0]["message"]
 
     assert run("fsck", earlier.path).exit_code == 0

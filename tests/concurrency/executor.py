@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 from collections.abc import Sequence
 
 import msgspec
 from pyroaring import BitMap64
 
-from anabranch.protocol.actions import Action, AddFile, RemoveFile
+from anabranch.commands.identity_marks import with_moved_marks
+from anabranch.commands.restore import PreparedRestore, planned_restore
+from anabranch.commands.restore_files import file_difference
+from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
+from anabranch.protocol.features import supported
+from anabranch.schema.identity import identity_columns
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.committed_version import CommittedVersion
@@ -17,13 +24,19 @@ from anabranch.transaction.operation import Operation
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.read_set import FileKey, FileMask, RowsOfFile
 from anabranch.transaction.transaction import Transaction
-from concurrency.conditions import EVERY, Condition
+from concurrency.conditions import EVERY, Condition, Row
+from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
+from concurrency.foreign import ForeignCommit, foreign_commit
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.rearranging import rearranged
 from concurrency.statements import (
     Effect,
+    Foreign,
     Insert,
+    InsertGenerated,
+    InsertJoin,
     InsertSelect,
+    Numbered,
     Optimize,
     Plan,
     ReplaceWhere,
@@ -32,6 +45,8 @@ from concurrency.statements import (
     Statement,
     effect_of,
 )
+
+APPLICATION = "job"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,18 +60,32 @@ class Running:
     actions: tuple[Action, ...]
     deleted_rows: dict[FileKey, BitMap64 | None] = dataclasses.field(default_factory=dict)
     bins: tuple[Bin, ...] = ()
+    foreign: ForeignCommit | None = None
+    """What another engine puts in the place of ours."""
+    restored: PreparedRestore | None = None
 
     @property
     def read_version(self) -> int:
         return self.transaction.read_version
 
-    def commit(self) -> CommittedVersion | None:
+    def commit(self) -> CommittedVersion | ForeignCommit | None:
         """None where nothing was to be written. Raises the conflicts."""
         if not self.actions:
             return None
+        if self.foreign is not None:
+            return self.foreign.put()
+        if self.restored is not None:
+            return self.restored.commit().committed
         if self.bins:
             return self.transaction.commit_bins(self.actions, self.bins)
         return self.transaction.commit(self.actions, deleted_rows=self.deleted_rows)
+
+
+def hides_rows(played: PlayedTable, read: Version) -> bool:
+    """Whether rows may be hidden, or files must be written anew."""
+    if not played.manner.vectors or not played.manner.describes:
+        return played.manner.vectors
+    return supported(read.snapshot.protocol, "deletionVectors") and not described_by(read.snapshot).says(MANIFESTS)
 
 
 def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | None = None) -> Running:
@@ -64,6 +93,15 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
     read = played.version(snapshot)
     operation = Operation(name=operation_name(statement))
     transaction = played.table.begin_at(operation, snapshot=read.snapshot, describe_rows=played.described)
+    if isinstance(statement, Alter | Replace):
+        return _begin_description(played, read, statement, transaction)
+    if isinstance(statement, Foreign):
+        return _begin_foreign(played, read, statement, transaction)
+    if isinstance(statement, Restore):
+        return _begin_restore(played, read, statement, transaction)
+    if isinstance(statement, InsertGenerated):
+        rows = tuple(map(Row, statement.keys, itertools.count(_next_value(read))))
+        statement = dataclasses.replace(statement, rows=rows)
     if isinstance(statement, Optimize):
         actions, bins = rearranged(played, read, statement)
         return Running(
@@ -79,38 +117,96 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
 
 def operation_name(statement: Statement) -> str:
     """In Delta's words."""
-    if isinstance(statement, Rewriting):
+    if isinstance(statement, Rewriting | Foreign):
         return operation_name(statement.statement)
+    if isinstance(statement, Alter | Replace):
+        return "REPLACE TABLE" if isinstance(statement, Replace) else f"ALTER TABLE {statement.words}"
     kind = type(statement).__name__.upper()
-    return "WRITE" if isinstance(statement, Insert | InsertSelect | ReplaceWhere) else kind
+    return "WRITE" if isinstance(statement, Insert | InsertSelect | InsertJoin | ReplaceWhere) else kind
+
+
+def _next_value(read: Version) -> int:
+    (identity,) = identity_columns(read.snapshot.schema).values()
+    return identity.next_value
+
+
+def _begin_restore(played: PlayedTable, read: Version, statement: Restore, transaction: Transaction) -> Running:
+    """By the code that RESTORE has: it needs no Spark."""
+    before = _before(played, read, statement)
+    statement = dataclasses.replace(statement, rows=_shown(played, before))
+    difference = file_difference(read.snapshot.files, before.snapshot.files)
+    restored = planned_restore(transaction, before.snapshot, difference, may_downgrade=False, now_ms=NOW_MS)
+    plan = statement.plan(_shown(played, read))
+    return Running(
+        statement=statement,
+        transaction=transaction,
+        plan=plan,
+        effect=effect_of(plan, _shown(played, read)),
+        actions=(*restored.description, *restored.files),
+        restored=restored,
+    )
+
+
+def _begin_foreign(played: PlayedTable, read: Version, statement: Foreign, transaction: Transaction) -> Running:
+    inner = statement.statement if statement.by_vectors else Rewriting(statement.statement)
+    running = _begin_change(played, read, inner, transaction)
+    commit = foreign_commit(played, read, statement, running.actions, operation=operation_name(statement))
+    return dataclasses.replace(running, statement=statement, foreign=commit)
+
+
+def _begin_description(
+    played: PlayedTable, read: Version, statement: Alter | Replace, transaction: Transaction
+) -> Running:
+    """A statement that is refused writes nothing."""
+    rows = _shown(played, read)
+    plan = statement.plan(rows)
+    may_run = isinstance(statement, Replace) or statement.may_run(rows, read.adds)
+    actions = changes(read.snapshot, statement) if may_run else None
+    if plan.looks:
+        transaction.record_whole_table()
+    if actions is not None and isinstance(statement, Replace):
+        actions += [removal(add, removed_at_ms=NOW_MS, data_change=True) for add in read.adds]
+        actions += [played.write(statement.rows)] if statement.rows else []
+    return Running(
+        statement=statement,
+        transaction=transaction,
+        plan=plan,
+        effect=effect_of(plan, rows),
+        actions=tuple(actions or ()),
+    )
 
 
 def _begin_change(played: PlayedTable, read: Version, statement: Statement, transaction: Transaction) -> Running:
-    places = [
-        (file, position)
-        for file, add in enumerate(read.adds)
-        for position in range(len(played.data[add.path]))
-        if position not in read.hidden[file]
-    ]
+    places = _places(played, read)
     rows = [played.data[read.adds[file].path][position] for file, position in places]
     plan = statement.plan(rows)
+    if played.manner.describes:
+        rules = described_by(read.snapshot).rules
+        if not all(keeps_rules(row, rules) for row in plan.inserts):
+            return Running(statement=statement, transaction=transaction, plan=plan, effect=Effect({}, {}), actions=())  # type: ignore[arg-type]
+    if isinstance(statement, Numbered) and transaction.has_written(app_id=APPLICATION, version=statement.number):
+        return Running(
+            statement=statement, transaction=transaction, plan=plan, effect=effect_of(plan, rows), actions=()
+        )
     deleted = by_file(places, plan.deletes)
     _record(played, read, statement, plan, places, transaction)
     named: dict[FileKey, BitMap64 | None] = {}
     actions: list[Action] = []
-    if isinstance(statement, Restore):
-        actions += _restored(played, read)
-    elif isinstance(statement, Rewriting | ReplaceWhere) or not played.manner.vectors:
+    if isinstance(statement, Rewriting | ReplaceWhere) or not hides_rows(played, read):
         actions += _rewritten(played, read, deleted)
+        if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
+            named = {add.key: None for add in read.adds}
     else:
-        chosen = [
-            RowsOfFile(file=read.adds[file], positions=_named(played, read, file, positions))
-            for file, positions in deleted.items()
-        ]
+        chosen = [_chosen(played, read, file, positions) for file, positions in deleted.items()]
         named = {each.file.key: each.positions for each in chosen}
         actions += hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)
-    if plan.inserts and not isinstance(statement, Restore):
+    if plan.inserts:
         actions.append(played.write(plan.inserts))
+    if isinstance(statement, InsertGenerated):
+        adds = [action for action in actions if isinstance(action, AddFile)]
+        actions.append(with_moved_marks(read.snapshot.metadata, adds, ["v"], table=played.store.root))
+    if isinstance(statement, Numbered):
+        actions.append(SetTransaction(app_id=APPLICATION, version=statement.number))
     return Running(
         statement=statement,
         transaction=transaction,
@@ -131,32 +227,41 @@ def _record(
 ) -> None:
     """Tell the transaction what was read."""
     manner = played.manner
-    if isinstance(statement, Restore) or (isinstance(statement, ReplaceWhere) and statement.where == EVERY):
+    if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
         transaction.record_whole_table()
         return
     by_rows = not isinstance(statement, ReplaceWhere)
+    # The query of an INSERT gives rows, and not those of the table that they were made of.
+    tells_rows = manner.told_rows and not isinstance(statement, InsertSelect | InsertJoin)
     for each in plan.looks:
         found = by_file(places, each.rows)
         rows = {read.adds[file].key: positions for file, positions in found.items()}
         transaction.record_scan(
             each.condition.predicate,
             files=_opened(played, read, each.condition),
-            rows=rows if manner.told_rows and by_rows else None,
+            rows=rows if tells_rows and by_rows else None,
             again=played.asking(each.condition) if manner.asks_again and by_rows else None,
         )
 
 
 def _opened(played: PlayedTable, read: Version, condition: Condition) -> list[FileKey] | FileMask:
     """The files that were looked into to find the rows. Where rows decide it makes no difference."""
-    if played.manner.vectors:
+    if hides_rows(played, read):
         return [add.key for add in read.adds]
     return can_be_true(condition.predicate, read.snapshot.skipping_columns)
 
 
-def _named(played: PlayedTable, read: Version, file: int, positions: BitMap64) -> BitMap64 | None:
-    """None for all rows that the file shows, where that is how it is said."""
-    everything = len(positions) + len(read.hidden[file]) == len(played.data[read.adds[file].path])
-    return None if everything and played.manner.whole_files else positions
+def _chosen(played: PlayedTable, read: Version, file: int, positions: BitMap64) -> RowsOfFile:
+    """Rows to be hidden; all that a file shows are not named, where that is how it is said.
+
+    Who names rows of a file counts those it has, also where its writer did not: see `target_rows.with_row_counts`.
+    """
+    add = read.adds[file]
+    count = len(played.data[add.path])
+    if len(positions) + len(read.hidden[file]) == count and played.manner.whole_files:
+        return RowsOfFile(file=add, positions=None)
+    counted = add if add.stats is not None else msgspec.structs.replace(add, stats=json.dumps({"numRecords": count}))
+    return RowsOfFile(file=counted, positions=positions)
 
 
 def _rewritten(played: PlayedTable, read: Version, deleted: dict[int, BitMap64]) -> list[AddFile | RemoveFile]:
@@ -171,14 +276,24 @@ def _rewritten(played: PlayedTable, read: Version, deleted: dict[int, BitMap64])
     return [*removes, *([played.write(kept)] if kept else [])]
 
 
-def _restored(played: PlayedTable, read: Version) -> list[AddFile | RemoveFile]:
-    """Files of version 0 that are gone, in the place of those that came."""
-    before = played.versions.get(0) or played.version(played.table.snapshots.at_version(0))
-    live, wanted = {add.key for add in read.adds}, {add.key for add in before.adds}
+def _before(played: PlayedTable, read: Version, statement: Restore) -> Version:
+    """The version that a RESTORE goes back to."""
+    version = 0 if statement.back is None else max(0, read.snapshot.version - statement.back)
+    return played.versions.get(version) or played.version(played.table.snapshots.at_version(version))
+
+
+def _places(played: PlayedTable, read: Version) -> list[tuple[int, int]]:
+    """Every live row: the number of its file, and its position there."""
     return [
-        *(removal(add, removed_at_ms=NOW_MS, data_change=True) for add in read.adds if add.key not in wanted),
-        *(msgspec.structs.replace(add, data_change=True) for add in before.adds if add.key not in live),
+        (file, position)
+        for file, add in enumerate(read.adds)
+        for position in range(len(played.data[add.path]))
+        if position not in read.hidden[file]
     ]
+
+
+def _shown(played: PlayedTable, read: Version) -> tuple[Row, ...]:
+    return tuple(played.data[read.adds[file].path][position] for file, position in _places(played, read))
 
 
 def by_file(places: Sequence[tuple[int, int]], numbers: frozenset[int]) -> dict[int, BitMap64]:

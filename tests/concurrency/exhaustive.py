@@ -12,6 +12,19 @@ from collections.abc import Sequence
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import EVERY, Change, Row, Where
+from concurrency.describing import (
+    MANIFESTS,
+    ROW_TRACKING,
+    Replace,
+    add_column,
+    add_constraint,
+    cluster_by,
+    drop_column,
+    drop_constraint,
+    drop_vectors,
+    rename_column,
+    set_property,
+)
 from concurrency.executor import begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import violations
@@ -19,8 +32,11 @@ from concurrency.merging import Merge
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.statements import (
     Delete,
+    Foreign,
     Insert,
+    InsertJoin,
     InsertSelect,
+    Numbered,
     Optimize,
     ReplaceWhere,
     Restore,
@@ -44,6 +60,7 @@ FEW_KINDS: tuple[Statement, ...] = (
 )
 ALL_KINDS: tuple[Statement, ...] = (
     *FEW_KINDS,
+    InsertJoin(Where("v", "=", 1), Where("v", "<", 2), Change("k", 4, True)),
     Delete(EVERY),
     Update(Where("k", "=", 2), Change("k", 0, False), unless=Where("v", "=", 2)),
     Merge((Row(0, 1),), matched="delete", inserts=False),
@@ -57,8 +74,42 @@ ALL_KINDS: tuple[Statement, ...] = (
     Rewriting(Update(Where("v", "=", 1), Change("v", 0, False))),
     ReplaceWhere(Where("k", ">=", 2), (Row(2, 2),)),
     ReplaceWhere(EVERY, (Row(1, 1), Row(5, 0))),
-    Restore(tuple(row for rows in FILES for row in rows)),
+    Restore(),
+    Restore(back=1),
+    Foreign(Insert((Row(1, 1),)), tells=False, counts=False),
+    Foreign(Delete(Where("v", "=", 1)), counts=False),
+    Foreign(Update(Where("k", "=", 0), Change("v", 1, False)), by_vectors=False, tells=False),
 )
+
+
+DESCRIPTION_KINDS: tuple[Statement, ...] = (
+    add_column("b"),
+    drop_column("a"),
+    rename_column("a", "b"),
+    cluster_by("a"),
+    cluster_by("k"),
+    set_property("delta.checkpointInterval", "5"),
+    set_property(ROW_TRACKING, "true"),
+    set_property(MANIFESTS, "true"),
+    set_property(MANIFESTS, None),
+    add_constraint(Where("v", "<", 2)),
+    drop_constraint("v"),
+    drop_vectors(),
+    Replace(("k", "v", "a")),
+    Replace(("k", "v"), (Row(0, 2),)),
+    Numbered((Row(1, 1),), number=1),
+    Numbered((Row(1, 1),), number=2),
+    Insert((Row(1, 2),)),
+    Delete(Where("v", "=", 1)),
+    Delete(EVERY),
+    Update(Where("k", "=", 0), Change("v", 2, False)),
+    InsertSelect(Where("v", "=", 1), Change("k", 4, True)),
+    Restore(back=1),
+    Optimize(),
+    Foreign(Insert((Row(1, 1),)), tells=False, counts=False),
+    Foreign(Delete(Where("v", "=", 1))),
+)
+"""Statements on what describes a table, beside some on rows."""
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -6,11 +6,15 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from anabranch.errors.conflicts import DeltaConcurrentModificationException
+from anabranch.errors.conflicts import (
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
-from concurrency.statements import Effect, Optimize, Restore, Rewriting, Statement, shown
+from concurrency.statements import Effect, Foreign, Insert, Optimize, Statement, shown
 
 LEVELS = ("Serializable", "WriteSerializable")
 
@@ -27,9 +31,7 @@ class History:
 
     def with_files(self, files: tuple[tuple[Row, ...], ...]) -> History:
         """The same statements on another table."""
-        return dataclasses.replace(
-            self, files=files, statements=tuple(_at_home(statement, files) for statement in self.statements)
-        )
+        return dataclasses.replace(self, files=files)
 
     def in_words(self) -> str:
         """As a person would write it down."""
@@ -54,7 +56,10 @@ class Commit:
 
     @property
     def is_blind(self) -> bool:
-        return type(self.statement).__name__ == "Insert"
+        """Whether it is known to have read nothing."""
+        if isinstance(self.statement, Foreign):
+            return self.statement.tells and isinstance(self.statement.statement, Insert)
+        return isinstance(self.statement, Insert)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,19 +105,13 @@ def finish(number: int, running: Running, commits: list[Commit], refusals: list[
     try:
         landed = running.commit()
     except DeltaConcurrentModificationException as error:
-        assert not isinstance(running.statement, Optimize), error
+        about_description = isinstance(error, MetadataChangedException | ProtocolChangedException)
+        assert about_description or not isinstance(running.statement, Optimize), error
         last = len(commits)
         refusals.append(Refusal(**facts, after=last, effect=running.effect, error=error))  # type: ignore[arg-type]
         return
     if landed is not None:
         commits.append(Commit(**facts, version=landed.version, effect=running.effect))  # type: ignore[arg-type]
-
-
-def _at_home(statement: Statement, files: tuple[tuple[Row, ...], ...]) -> Statement:
-    """A RESTORE brings back what this table held at first."""
-    if isinstance(statement, Rewriting):
-        return Rewriting(_at_home(statement.statement, files))
-    return Restore(tuple(row for rows in files for row in rows)) if isinstance(statement, Restore) else statement
 
 
 def replayed(rows: Counter[Row], effect: Effect) -> Counter[Row]:

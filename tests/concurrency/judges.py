@@ -5,28 +5,42 @@ C1 and C2 of the list of judges; the linter of logs, C5, is `log_linter`.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from log_linter import hidden_rows, lint, parsed
 
-from anabranch.errors.conflicts import ConcurrentDeleteDeleteException, ConflictReason
+from anabranch.errors.conflicts import (
+    ConcurrentDeleteDeleteException,
+    ConcurrentTransactionException,
+    ConflictReason,
+)
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
+from concurrency.describing import Alter, Description, Replace, described, keeps_rules
 from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
-from concurrency.statements import Insert, Optimize, ReplaceWhere, Restore
+from concurrency.statements import Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
 
 PERMUTED_MAX = 7
+MARK = "delta.identity.highWaterMark"
 
 
 def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -> list[str]:
     """What is wrong with a history, in words. `tables` are those of `table_at_every_version`, where they are known."""
     tables = tables or table_at_every_version(outcome.played)
-    found = lint(outcome.played.store)
+    foreign = {commit.version for commit in outcome.commits if isinstance(commit.statement, Foreign)}
+    found = lint(outcome.played.store, foreign=foreign)
     found += effects_tell_the_tables(outcome, tables)
     found += examples_are_rows_in_conflict(outcome)
+    found += numbered_once(outcome)
+    found += values_given_once(outcome)
+    if outcome.history.manner.describes:
+        found += descriptions_in_order(outcome, tables)
     if outcome.history.level == "Serializable":
         return found + replay_oracle(outcome, tables)
     return found + witness(outcome, tables[0], tables[-1])
@@ -68,6 +82,93 @@ def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) ->
                 f"version {commit.version}: T{commit.number} deletes {dict(commit.effect.deleted)} and inserts "
                 f"{dict(commit.effect.inserted)}; the table went from {dict(before)} to {dict(after)}"
             )
+    return found
+
+
+def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
+    """The description of each version is what its statement makes of the one before, and all rows keep its rules.
+
+    A statement that would be refused at its place is not in the log, unless the table is as it asks already: of two who
+    ask for the same, both succeed.
+    """
+    found = []
+    known = descriptions(outcome.played)
+    for commit in outcome.commits:
+        before, after, statement = known[commit.version - 1], known[commit.version], commit.statement
+        describes = isinstance(statement, Alter | Replace)
+        expected = statement.change(before) if describes else before  # type: ignore[union-attr]
+        agrees = describes and before == after == statement.change(known[commit.read_version])  # type: ignore[union-attr]
+        if isinstance(statement, Restore):
+            then = known[0 if statement.back is None else max(0, commit.read_version - statement.back)]
+            expected = dataclasses.replace(then, features=then.features | before.features)
+        if expected != after and not agrees:
+            found.append(
+                f"version {commit.version}: T{commit.number}, {statement}, makes {expected}, and it is {after}"
+            )
+    for version, (description, rows) in enumerate(zip(known, tables, strict=True)):
+        bad = [row for row in rows if not keeps_rules(row, description.rules)]
+        if bad:
+            found.append(f"version {version} holds {bad}, and its rules are {list(map(str, description.rules))}")
+        if any(name not in description.columns for name in description.clustered):
+            found.append(f"version {version} is clustered by {description.clustered}, of {description.columns}")
+    return found
+
+
+def descriptions(played: PlayedTable) -> list[Description]:
+    """Of each version, read from the log by itself."""
+    found: list[Description] = []
+    state: dict[str, Any] = {}
+    domains: dict[str, dict[str, Any]] = {}
+    while played.store.head(commit_path(len(found))) is not None:
+        for action in parsed(played.store.read(commit_path(len(found)))):
+            state |= {kind: fields for kind, fields in action.items() if kind in ("metaData", "protocol")}
+            for fields in (action["domainMetadata"],) if "domainMetadata" in action else ():
+                domains.pop(fields["domain"], None)
+                if not fields["removed"]:
+                    domains[fields["domain"]] = fields
+        found.append(described(state["metaData"], state["protocol"], domains))
+    return found
+
+
+def numbered_once(outcome: Outcome) -> list[str]:
+    """No write of an application stands twice, or behind a later one; who is told that it is written, rightly is."""
+    progress: list[int] = []
+    for version in range(len(outcome.commits) + 1):
+        actions = parsed(outcome.played.store.read(commit_path(version)))
+        told = [action["txn"]["version"] for action in actions if "txn" in action]
+        progress.append(max([*progress[-1:], *told], default=0))
+    found = [
+        f"version {commit.version}: {commit.statement}, and write {progress[commit.version - 1]} is there"
+        for commit in outcome.commits
+        if isinstance(commit.statement, Numbered) and progress[commit.version - 1] >= commit.statement.number
+    ]
+    for refusal in outcome.refusals:
+        if isinstance(refusal.statement, Numbered) and isinstance(refusal.error, ConcurrentTransactionException):
+            is_there = progress[refusal.after] >= refusal.statement.number
+            if is_there is not (refusal.error.reason is ConflictReason.ALREADY_WRITTEN):
+                found.append(f"T{refusal.number} is told {refusal.error.reason} behind write {progress[refusal.after]}")
+    return found
+
+
+def values_given_once(outcome: Outcome) -> list[str]:
+    """No value of an identity column is made twice, and each version's mark is the furthest that was made."""
+    found = []
+    given: set[int | None] = set()
+    made = {commit.version: commit for commit in outcome.commits if isinstance(commit.statement, InsertGenerated)}
+    mark: int | None = None
+    for version in range(len(outcome.commits) + 1 if made else 0):
+        for action in parsed(outcome.played.store.read(commit_path(version))):
+            if "metaData" in action:
+                fields = json.loads(action["metaData"]["schemaString"])["fields"]
+                (told,) = (field["metadata"][MARK] for field in fields if MARK in field["metadata"])
+                found += [f"version {version}: the mark falls from {mark} to {told}"] if mark and told < mark else []
+                mark = told
+        if version in made:
+            values = {row.v for row in made[version].effect.inserted}
+            found += [f"version {version}: value {value} again" for value in values & given]
+            given |= values
+            furthest = max(value for value in values if value is not None)
+            found += [] if mark == furthest else [f"version {version}: the mark is {mark}, behind {furthest}"]
     return found
 
 
@@ -142,11 +243,10 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     if not commit.read_version < append.version < commit.version:
         return False
     between = (other for other in commits if append.version < other.version < commit.version)
-    readers = (other for other in between if not other.is_blind and not isinstance(other.statement, Optimize))
+    readers = (other for other in between if not other.is_blind and not isinstance(other.statement, Optimize | Alter))
     if any(other.read_version >= append.version for other in readers):
         return False
-    assert isinstance(append.statement, Insert)
-    plan = commit.statement.plan(append.statement.rows)
+    plan = commit.statement.plan(list(append.effect.inserted.elements()))
     return any(each.rows for each in plan.looks)
 
 

@@ -27,6 +27,17 @@ from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
 
 SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
+NAMED_SCHEMA = StructType(
+    [
+        StructField(
+            name, LongType(), metadata={"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name}
+        )
+        for number, name in enumerate(("k", "v", "a"), start=1)
+    ]
+)
+"""Nobody reads or writes `a`; it is there to be dropped."""
+IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True}
+NAMES = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
 NOW_MS = 1_700_000_000_000
 
 
@@ -46,6 +57,10 @@ class Manner:
     """Whether the table gives its rows ids; it needs counts for that."""
     vectors: bool = True
     """Whether the table supports deletion vectors. Without them every change rewrites files."""
+    describes: bool = False
+    """Whether the table has names for its columns, so that statements on its description may change them."""
+    numbers_rows: bool = False
+    """Whether `v` is an identity column. For tables that are described otherwise at times, and tell bounds."""
     finds_rows: bool = False
     """Whether rows that were moved without word of where to can be found by their values."""
 
@@ -112,8 +127,8 @@ class PlayedTable:
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)
 
-    def write(self, rows: Sequence[Row], *, data_change: bool = True) -> AddFile:
-        """A new data file."""
+    def write(self, rows: Sequence[Row], *, data_change: bool = True, counted: bool = False) -> AddFile:
+        """A new data file; it says how many rows it has, if it is `counted`, in any case."""
         path = f"f{len(self.data)}.parquet"
         self.data[path] = tuple(rows)
         return AddFile(
@@ -122,7 +137,7 @@ class PlayedTable:
             size=100 * len(rows),
             modification_time=NOW_MS,
             data_change=data_change,
-            stats=None if self.manner.statistics == "nothing" else json.dumps(self._statistics(rows)),
+            stats=json.dumps(self._statistics(rows)) if self.manner.statistics != "nothing" or counted else None,
         )
 
     def _statistics(self, rows: Sequence[Row]) -> dict[str, object]:
@@ -159,6 +174,19 @@ class PlayedTable:
         return [in_words(self.data[each.file.path][position]) for each in rows for position in each.positions or ()]
 
 
+def _numbered(schema: StructType) -> StructType:
+    """The first version has values up to 9."""
+    marked = {**IDENTITY, "delta.identity.highWaterMark": 9}
+    return StructType(
+        [
+            StructField(
+                field.name, field.dataType, metadata={**field.metadata, **(marked if field.name == "v" else {})}
+            )
+            for field in schema
+        ]
+    )
+
+
 def in_words(row: Row) -> str:
     """As a conflict shows it."""
     return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in row._asdict().items())
@@ -170,6 +198,11 @@ def _description(level: str, manner: Manner) -> bytes:
     names = ["appendOnly", "invariants", "domainMetadata"]
     names += ["deletionVectors"] if manner.vectors else []
     names += ["rowTracking"] if manner.tracks_rows else []
+    names += ["columnMapping", "checkConstraints"] if manner.describes else []
+    names += ["identityColumns"] if manner.numbers_rows else []
+    schema, properties = (NAMED_SCHEMA, NAMES) if manner.describes else (SCHEMA, {})
+    if manner.numbers_rows:
+        schema = _numbered(schema)
     info = CommitInfo(
         timestamp=NOW_MS,
         operation="CREATE TABLE AS SELECT",
@@ -179,4 +212,6 @@ def _description(level: str, manner: Manner) -> bytes:
         engine_info="the played table",
         txn_id="created",
     )
-    return encode_actions([info, features(*names), with_properties(metadata(SCHEMA), isolationLevel=level)])
+    return encode_actions(
+        [info, features(*names), with_properties(metadata(schema, properties=properties), isolationLevel=level)]
+    )

@@ -7,10 +7,12 @@ with `src`, `tests` and `tests/transaction` on the path. Ends with 1 where a jud
 
 from __future__ import annotations
 
+import itertools
 import sys
 
-from concurrency.exhaustive import ALL_KINDS, explore
+from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, explore
 from concurrency.histories import LEVELS
+from concurrency.played_table import AS_USUAL, Manner
 from concurrency.random_histories import SHARES
 from concurrency.trials import first_found, trials
 from concurrency.wrong_rules import WRONG_RULES
@@ -29,9 +31,10 @@ def prove(histories: int, first_seed: int) -> bool:
             for found in came_to.found:
                 print(found)
                 sound = False
-    for level in LEVELS:
-        explored = explore(level, ALL_KINDS, statements=3)
-        print(f"every sequence of three statements of {len(ALL_KINDS)} kinds, {level}: {explored}")
+    small_scopes = [(ALL_KINDS, AS_USUAL), (DESCRIPTION_KINDS, Manner(describes=True))]
+    for level, (kinds, manner) in itertools.product(LEVELS, small_scopes):
+        explored = explore(level, kinds, statements=3, manner=manner)
+        print(f"every sequence of three statements of {len(kinds)} kinds, {level}: {explored}")
         sound = sound and not explored.problems
         print("\n".join(explored.problems[:5]))
     for wrong in WRONG_RULES:

@@ -7,13 +7,31 @@ import random
 from collections.abc import Mapping, Sequence
 
 from concurrency.conditions import EVERY, Change, Row, Where
+from concurrency.describing import (
+    MANIFESTS,
+    ROW_TRACKING,
+    Alter,
+    Replace,
+    add_column,
+    add_constraint,
+    cluster_by,
+    drop_column,
+    drop_constraint,
+    drop_vectors,
+    rename_column,
+    set_property,
+)
 from concurrency.histories import LEVELS, History
 from concurrency.merging import MATCHED, Merge
 from concurrency.played_table import Manner
 from concurrency.statements import (
     Delete,
+    Foreign,
     Insert,
+    InsertGenerated,
+    InsertJoin,
     InsertSelect,
+    Numbered,
     Optimize,
     ReplaceWhere,
     Restore,
@@ -34,6 +52,14 @@ class Mix:
     levels: Sequence[str] = LEVELS
     statements_max: int = 5
     vectors: bool = True
+    opens: Sequence[str] = ()
+    """Of these kinds one statement lands before the others begin."""
+    describes: bool = False
+    """Whether the table may be described otherwise."""
+    numbers_rows: bool = False
+    """Whether it has an identity column."""
+    told_rows: float = 0.9
+    """How often scans name the rows that satisfied them."""
 
 
 EVERYTHING = Mix(
@@ -43,6 +69,7 @@ EVERYTHING = Mix(
         "update": 24,
         "guarded": 4,
         "insert select": 6,
+        "insert join": 3,
         "merge": 16,
         "optimize": 9,
         "zorder": 3,
@@ -52,8 +79,26 @@ EVERYTHING = Mix(
         "replace where": 2,
         "truncate": 1,
         "overwrite": 1,
-        "restore": 2,
+        "restore": 4,
+        "engine": 4,
     }
+)
+RESTORES_AND_ENGINES = Mix(
+    kinds={
+        "insert": 4,
+        "delete": 16,
+        "update": 8,
+        "merge": 6,
+        "restore": 16,
+        "engine": 6,
+        "truncate": 3,
+        "optimize": 2,
+    },
+    statements_max=4,
+    opens=("delete", "engine"),
+)
+READERS_WHO_NAME_NO_ROWS = Mix(
+    kinds={"insert select": 8, "guarded": 4, "merge": 6, "delete": 12}, statements_max=3, told_rows=0.0
 )
 APPENDS_AND_READERS = Mix(
     kinds={"insert": 10, "delete": 10, "insert select": 10, "guarded": 3},
@@ -61,21 +106,85 @@ APPENDS_AND_READERS = Mix(
     statements_max=4,
 )
 CHANGES_AND_OPTIMIZE = Mix(
-    kinds={"insert": 5, "delete": 10, "update": 5, "merge": 10, "optimize": 9, "zorder": 3, "purge": 3}
+    kinds={
+        "insert": 5,
+        "delete": 10,
+        "update": 5,
+        "merge": 10,
+        "optimize": 9,
+        "zorder": 3,
+        "purge": 3,
+        "overwrite": 2,
+        "restore": 2,
+    }
 )
 APPENDS_AND_COMPACTION = Mix(kinds={"insert": 10, "delete": 10, "foreign": 10}, levels=("WriteSerializable",))
 MERGES_AND_COMPACTION = Mix(kinds={"insert": 5, "delete": 5, "update": 3, "merge": 20, "foreign": 15, "optimize": 3})
+DESCRIPTIONS = Mix(
+    kinds={
+        "alter": 24,
+        "replace": 4,
+        "numbered": 4,
+        "insert": 8,
+        "delete": 8,
+        "update": 6,
+        "merge": 2,
+        "insert select": 2,
+        "optimize": 2,
+        "foreign": 2,
+        "engine": 3,
+        "restore": 4,
+        "truncate": 1,
+    },
+    statements_max=4,
+    describes=True,
+)
+RESTORES_AND_DESCRIPTIONS = Mix(
+    kinds={"alter": 10, "replace": 2, "restore": 10, "insert": 3, "delete": 2, "engine": 2, "foreign": 1},
+    statements_max=4,
+    describes=True,
+    opens=("alter",),
+)
+NUMBERED_WRITES = Mix(kinds={"numbered": 10, "delete": 2, "optimize": 1}, statements_max=4)
+NUMBERED_ROWS = Mix(
+    kinds={"generated": 12, "delete": 3, "optimize": 1, "restore": 3, "alter": 3, "insert select": 1},
+    statements_max=4,
+    describes=True,
+    numbers_rows=True,
+)
+INSERTS_OF_OWN_ROWS = Mix(
+    kinds={
+        "insert select": 10,
+        "insert join": 10,
+        "update": 8,
+        "delete": 6,
+        "insert": 3,
+        "optimize": 3,
+        "zorder": 1,
+        "foreign": 2,
+        "restore": 2,
+        "engine": 2,
+    },
+    statements_max=4,
+)
 WITHOUT_VECTORS = Mix(
     kinds={"insert": 10, "delete": 10, "update": 12, "merge": 8, "optimize": 5, "insert select": 5, "replace where": 3},
     vectors=False,
 )
 SHARES = {
-    "everything": (EVERYTHING, 60),
+    "everything": (EVERYTHING, 20),
+    "RESTORE and other engines": (RESTORES_AND_ENGINES, 10),
     "changes and OPTIMIZE": (CHANGES_AND_OPTIMIZE, 10),
     "appends and readers": (APPENDS_AND_READERS, 5),
+    "readers who name no rows": (READERS_WHO_NAME_NO_ROWS, 5),
     "appends and compaction": (APPENDS_AND_COMPACTION, 5),
     "merges and compaction": (MERGES_AND_COMPACTION, 15),
     "without vectors": (WITHOUT_VECTORS, 5),
+    "descriptions": (DESCRIPTIONS, 12),
+    "RESTORE and descriptions": (RESTORES_AND_DESCRIPTIONS, 2),
+    "numbered writes": (NUMBERED_WRITES, 2),
+    "numbered rows": (NUMBERED_ROWS, 2),
+    "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
 }
 """Of a hundred histories, how many are of which mix."""
 
@@ -83,32 +192,40 @@ SHARES = {
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
     """Of one seed there is one."""
     count = rng.randint(2, mix.statements_max)
+    opening = [_statement_of(rng, mix, rng.choice(mix.opens))] if mix.opens else []
     history = History(
         level=rng.choice(mix.levels),
         files=(),
-        statements=tuple(random_statement(rng, mix) for _ in range(count)),
-        schedule=_schedule(rng, count),
-        manner=_manner(rng, vectors=mix.vectors),
+        statements=(*opening, *(random_statement(rng, mix) for _ in range(count))),
+        schedule=_schedule(rng, count, opening=len(opening)),
+        manner=_manner(rng, mix),
     )
     return history.with_files(
         tuple(tuple(_row(rng) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3)))
     )
 
 
-def _manner(rng: random.Random, *, vectors: bool) -> Manner:
-    statistics = rng.choice(["bounds", "bounds", "counts", "counts", "nothing"])
+def _manner(rng: random.Random, mix: Mix) -> Manner:
+    statistics = rng.choice(["bounds", "bounds", "counts", "counts", "bounds" if mix.describes else "nothing"])
+    statistics = "bounds" if mix.numbers_rows else statistics
     return Manner(
         statistics=statistics,
-        told_rows=rng.random() < 0.9,
+        told_rows=rng.random() < mix.told_rows,
         asks_again=rng.random() < 0.8,
         whole_files=rng.random() < 0.5,
         tracks_rows=rng.random() < 0.3 and statistics != "nothing",
-        vectors=vectors,
+        vectors=mix.vectors,
+        describes=mix.describes,
+        numbers_rows=mix.numbers_rows,
     )
 
 
 def random_statement(rng: random.Random, mix: Mix = EVERYTHING) -> Statement:
     (kind,) = rng.choices(list(mix.kinds), list(mix.kinds.values()))
+    return _statement_of(rng, mix, kind)
+
+
+def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
     match kind:
         case "insert":
             return Insert(tuple(_row(rng) for _ in range(rng.randint(1, 2))))
@@ -120,6 +237,10 @@ def random_statement(rng: random.Random, mix: Mix = EVERYTHING) -> Statement:
             return Update(_where(rng), _change(rng), unless=_where(rng))
         case "insert select":
             return InsertSelect(_where(rng), _change(rng))
+        case "insert join":
+            return InsertJoin(_where(rng), _where(rng), _change(rng))
+        case "generated":
+            return InsertGenerated((), tuple(rng.randrange(KEYS) for _ in range(rng.randint(1, 2))))
         case "merge":
             return _merge(rng)
         case "replace where":
@@ -131,7 +252,15 @@ def random_statement(rng: random.Random, mix: Mix = EVERYTHING) -> Statement:
         case "overwrite":
             return ReplaceWhere(EVERY, tuple(_row(rng) for _ in range(rng.randint(0, 2))))
         case "restore":
-            return Restore(())
+            return Restore(rng.choice([None, 1, 1, 2, 3]))
+        case "alter":
+            return _alter(rng)
+        case "replace":
+            return Replace(rng.choice([("k", "v", "a"), ("k", "v"), ("k", "v", "b")]), (_row(rng),))
+        case "numbered":
+            return Numbered((_row(rng),), number=rng.randint(1, 3))
+        case "engine":
+            return _foreign(rng, mix)
         case _:
             return _optimize(rng, kind)
 
@@ -146,6 +275,41 @@ def _merge(rng: random.Random) -> Merge:
         orphans=rng.choice(["delete", "update"]),
         tells_changes=rng.random() < 0.5,
     )
+
+
+def _foreign(rng: random.Random, mix: Mix) -> Foreign:
+    statements: list[Statement] = [
+        Insert((_row(rng),)),
+        Delete(_where(rng)),
+        Delete(_where(rng)),
+        Update(_where(rng), _change(rng)),
+        _merge(rng),
+    ]
+    return Foreign(
+        rng.choice(statements),
+        by_vectors=mix.vectors and rng.random() < 0.6,
+        tells=rng.random() < 0.6,
+        counts=rng.random() < 0.5,
+    )
+
+
+def _alter(rng: random.Random) -> Alter:
+    return rng.choice(
+        [
+            lambda: add_column(rng.choice("ab")),
+            lambda: drop_column(rng.choice("ab")),
+            lambda: rename_column(*rng.choice(["ab", "ba"])),
+            lambda: cluster_by(*rng.choice(["a", "b", "k", "av"])),
+            lambda: cluster_by(*rng.choice(["a", "k"])),
+            lambda: set_property("delta.checkpointInterval", rng.choice(["5", "7"])),
+            lambda: set_property("delta.enableDeletionVectors", rng.choice(["true", "false", None])),
+            lambda: set_property(ROW_TRACKING, "true"),
+            lambda: set_property(MANIFESTS, rng.choice(["true", "true", None])),
+            lambda: add_constraint(Where(rng.choice("kv"), rng.choice(["<", ">="]), rng.randrange(1, KEYS))),
+            lambda: drop_constraint(rng.choice("kv")),
+            drop_vectors,
+        ]
+    )()
 
 
 def _optimize(rng: random.Random, kind: str) -> Optimize:
@@ -173,7 +337,7 @@ def _change(rng: random.Random) -> Change:
     return Change(rng.choice("kvv"), rng.randrange(KEYS), rng.random() < 0.3)
 
 
-def _schedule(rng: random.Random, count: int) -> tuple[int, ...]:
-    order = [number for number in range(count) for _ in range(2)]
+def _schedule(rng: random.Random, count: int, *, opening: int) -> tuple[int, ...]:
+    order = [opening + number for number in range(count) for _ in range(2)]
     rng.shuffle(order)
-    return tuple(order)
+    return (*(number for number in range(opening) for _ in range(2)), *order)

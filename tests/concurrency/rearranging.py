@@ -55,7 +55,9 @@ def _bin(
         places.sort(key=lambda place: _v_and_k(shown[place[0]][place[1]]))
     size = statement.rows_per_file
     parts = [places[start : start + size] for start in range(0, len(places), size)]
-    outputs = [played.write([shown[source][row] for source, row in part], data_change=False) for part in parts]
+    outputs = [
+        played.write([shown[source][row] for source, row in part], data_change=False, counted=True) for part in parts
+    ]
     removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=False) for file in group]
     if statement.leaves_word:
         if statement.ordered:

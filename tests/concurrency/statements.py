@@ -64,6 +64,16 @@ class Insert(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class Numbered(Insert):
+    """An INSERT that an application numbers: done once, whoever runs it again."""
+
+    number: int = 1
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} as write {self.number} of the application"
+
+
+@dataclasses.dataclass(frozen=True)
 class Delete(Statement):
     where: Where
 
@@ -111,6 +121,39 @@ class InsertSelect(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class InsertJoin(Statement):
+    """An INSERT whose query joins the table with itself by `k`: one row for each pair."""
+
+    where: Where
+    other: Where
+    change: Change
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        looks = (look(self.where, rows), look(self.other, rows))
+        pairs = [
+            Row(rows[one].k, rows[two].v)
+            for one in sorted(looks[0].rows)
+            for two in sorted(looks[1].rows)
+            if rows[one].k == rows[two].k
+        ]
+        return Plan(looks=looks, inserts=tuple(map(self.change, pairs)))
+
+    def __str__(self) -> str:
+        joined = f"FROM the table a WHERE {self.where} JOIN the table b WHERE {self.other}"
+        return f"INSERT SELECT a.k, b.v with {self.change} {joined}"
+
+
+@dataclasses.dataclass(frozen=True)
+class InsertGenerated(Insert):
+    """An INSERT into a table whose `v` is an identity column. Its rows are known once the statement has begun."""
+
+    keys: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"INSERT (k) VALUES {', '.join(map(str, self.keys))}, v being generated"
+
+
+@dataclasses.dataclass(frozen=True)
 class ReplaceWhere(Statement):
     """Rows in the place of those that satisfy a condition; of every row, for an overwrite. Never tells single rows."""
 
@@ -139,17 +182,42 @@ class Rewriting(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
-class Restore(Statement):
-    """The table as it was at version 0; those were its rows."""
+class Foreign(Statement):
+    """The same statement by another engine, which writes the next version or, if that is taken, gives up."""
 
-    rows: tuple[Row, ...]
+    statement: Statement
+    by_vectors: bool = True
+    """Else it rewrites files."""
+    tells: bool = True
+    """Whether its commit has a `commitInfo`."""
+    counts: bool = True
+    """Whether its files say how many rows they have. On a table that gives rows ids they always do."""
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        return self.statement.plan(rows)
+
+    def __str__(self) -> str:
+        told = ["by vectors" if self.by_vectors else "rewriting files"]
+        told += [] if self.tells else ["without commitInfo"]
+        told += [] if self.counts else ["without numRecords"]
+        return f"{self.statement}, by another engine, {', '.join(told)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Restore(Statement):
+    """The table as it was at an older version."""
+
+    back: int | None = None
+    """How many versions before the one that it reads; None for version 0."""
+    rows: tuple[Row, ...] = ()
+    """What that version held: known once the statement has begun."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         found = look(EVERY, rows)
         return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
 
     def __str__(self) -> str:
-        return "RESTORE TO VERSION 0"
+        return "RESTORE TO VERSION 0" if self.back is None else f"RESTORE TO {self.back} VERSIONS BEFORE"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,7 +41,7 @@ def set_v(value: int) -> Change:
     ("ours", "winners", "kind", "rows"),
     [
         (Delete(key(3)), [Delete(key(3))], ConcurrentDeleteDeleteException, ["k = 3, v = 3"]),
-        (Delete(key(3)), [Update(key(3), set_v(9))], ConcurrentDeleteDeleteException, ["k = 3, v = 3"]),
+        (Delete(key(3)), [Update(key(3), set_v(9))], ConcurrentAppendException, ["k = 3, v = 9"]),
         (InsertSelect(key(3), set_v(0)), [Delete(key(3))], ConcurrentDeleteReadException, ["k = 3, v = 3"]),
         (Delete(HIGH), [Update(key(0), set_v(9))], ConcurrentAppendException, ["k = 0, v = 9"]),
         (Update(HIGH, set_v(0)), [Merge((Row(8, 8), Row(9, 9)))], ConcurrentAppendException, ["k = 8, v = 8", "k = 9, v = 9"]),
@@ -136,7 +136,7 @@ def test_no_rows_where_files_decide() -> None:
     transaction = ours.read(id_is(3), add("a"))
     transaction.describe_rows = lambda rows: pytest.fail("there is no row to describe")
     winner.rewrite(add("a"), add("b"), where=id_is(3))
-    with pytest.raises(ConcurrentDeleteReadException) as raised:
+    with pytest.raises(ConcurrentAppendException) as raised:
         transaction.commit([add("c", ids=(50, 60))])
     assert raised.value.example_keys == ()
 

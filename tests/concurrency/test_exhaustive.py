@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from concurrency.exhaustive import ALL_KINDS, FEW_KINDS, explore
+from concurrency.exhaustive import ALL_KINDS, DESCRIPTION_KINDS, FEW_KINDS, explore
 from concurrency.histories import LEVELS
 from concurrency.merging import MATCHED, Merge
 from concurrency.played_table import Manner
-from concurrency.statements import Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
+from concurrency.statements import Numbered, Optimize, ReplaceWhere, Restore, Rewriting, Statement, Update
 from concurrency.wrong_rules import WRONG_RULES
 
 Tell = Callable[[str, object], None]
@@ -39,6 +39,25 @@ def test_three_statements_of_all_kinds(level: str, record_property: Tell) -> Non
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("manner", [Manner(describes=True), Manner(describes=True, tracks_rows=True)], ids=str)
+def test_two_statements_on_rows_and_on_descriptions(level: str, manner: Manner, record_property: Tell) -> None:
+    explored = explore(level, DESCRIPTION_KINDS, statements=2, manner=manner)
+    record_property(
+        "told", f"every pair of statements of {len(DESCRIPTION_KINDS)} kinds, {level}, {manner}: {explored}"
+    )
+    assert explored.problems == []
+    assert explored.refusals > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_three_statements_on_rows_and_on_descriptions(level: str, record_property: Tell) -> None:
+    explored = explore(level, DESCRIPTION_KINDS, statements=3, manner=Manner(describes=True))
+    record_property("told", f"every sequence of three of {len(DESCRIPTION_KINDS)} kinds, {level}: {explored}")
+    assert explored.problems == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("manner", MANNERS, ids=str)
 def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: Tell) -> None:
     explored = explore(level, ALL_KINDS, statements=2, manner=manner)
@@ -48,7 +67,7 @@ def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property
 
 def test_no_kind_is_left_out() -> None:
     """Statements of every class, MERGE with every clause, OPTIMIZE of every sort."""
-    kinds = {type(kind) for kind in ALL_KINDS}
+    kinds = {type(kind) for kind in (*ALL_KINDS, *DESCRIPTION_KINDS)} - {Numbered}
     assert kinds == {*Statement.__subclasses__()}
     merges = [kind for kind in ALL_KINDS if isinstance(kind, Merge)]
     assert {merge.matched for merge in merges} == set(MATCHED)

@@ -100,7 +100,7 @@ def test_delete_of_every_row() -> None:
     error = Scene("Serializable", SIX).meets(Delete(EVERY), blind)
     assert error is not None
     for level in LEVELS:
-        assert isinstance(Scene(level, SIX).meets(Delete(EVERY), update), ConcurrentDeleteDeleteException)
+        assert isinstance(Scene(level, SIX).meets(Delete(EVERY), update), ConcurrentAppendException)
 
 
 @BOTH_LEVELS
@@ -176,7 +176,7 @@ def test_bounds_of_a_file_with_a_vector(level: str) -> None:
 
 
 def test_telling_takes_too_long() -> None:
-    """Covers race 88: a conflict with that reason, and nothing is written."""
+    """Covers race 88, fault F34: a conflict with that reason, and nothing is written."""
     scene = Scene("Serializable", SIX)
     ours = scene.begins(Delete(FIVE_OR_MORE))
     scene.lands(Update(key(0), set_v(9)))

@@ -190,7 +190,7 @@ FORGED = {
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
 def test_forged_word_of_where_rows_went(forged: str) -> None:
-    """Covers race 58: it is not believed, and what it would move counts as gone."""
+    """Covers race 58, fault F56's second part: it is not believed, and what it would move counts as gone."""
     scene = Scene("Serializable", SIX[:3], SIX[3:])
     ours = scene.begins(Delete(key(1)))
     scene.lands(Optimize())
@@ -217,7 +217,7 @@ def test_a_commit_that_claims_to_move_rows_and_changes_some() -> None:
             fields["dataChange"] = True
 
     scene.rewrites(1, mix)
-    with pytest.raises(ConcurrentDeleteDeleteException):
+    with pytest.raises(ConcurrentAppendException):
         ours.commit()
 
 

@@ -35,7 +35,7 @@ def vectors(scene: Scene) -> set[str]:
 
 @BOTH_LEVELS
 def test_vectors_of_attempts_that_lost_go(level: str) -> None:
-    """Covers race 86: what no commit names goes once it is old, and what one names stays."""
+    """Covers race 86, faults F11 and F33: what no commit names goes once it is old, and what one names stays."""
     scene = Scene(level, ROWS)
     running = scene.begins(Delete(Where("v", "<", 4)))
     assert scene.ends_late(running, *map(v_is, (9, 8, 7))) is None

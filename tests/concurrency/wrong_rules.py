@@ -5,27 +5,40 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 from unittest import mock
 
 import msgspec
 from pyroaring import BitMap64
 
+from anabranch.commands.restore import PreparedRestore
+from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction import bins, hiding_rows, invariants, row_following, row_rules
+from anabranch.transaction import bins, conflict_checks, hiding_rows, invariants, row_following, row_rules
 from anabranch.transaction.doubts import Doubt
 from anabranch.transaction.followed_files import FollowedFile
+from anabranch.transaction.head import Head
+from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_following import Followed
 from anabranch.transaction.row_moves import Moves
 from anabranch.transaction.scanning_again import FoundAgain
+from anabranch.transaction.transaction import Transaction
 from anabranch.transaction.winners import Winner
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
     CHANGES_AND_OPTIMIZE,
+    DESCRIPTIONS,
     EVERYTHING,
+    INSERTS_OF_OWN_ROWS,
     MERGES_AND_COMPACTION,
+    NUMBERED_ROWS,
+    NUMBERED_WRITES,
+    READERS_WHO_NAME_NO_ROWS,
+    RESTORES_AND_DESCRIPTIONS,
+    RESTORES_AND_ENGINES,
     Mix,
 )
 
@@ -109,6 +122,48 @@ def _unchecked(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
     return False
 
 
+def _reads_of_the_append_do_not_count(race: Race, ignored: Winner) -> bool:
+    return any(
+        winner.version > ignored.version
+        and winner.changes_data
+        and not winner.is_blind_append
+        and (winner.read_version is None or winner.read_version > ignored.version)
+        for winner in race.winners
+    )
+
+
+def _first_doubt_only(race: Race, doubts: Sequence[Doubt]) -> Conflict | None:
+    return RIGHT_FIRST_ROW_READ(race, doubts[:1])
+
+
+def _first_told(winners: Sequence[Winner], app_id: str) -> Winner:
+    return winners[0]
+
+
+def _only_where_rows_matter(file: FollowedFile) -> bool:
+    return file.matters or bool(file.new)
+
+
+def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **told: Any) -> None:
+    if self.operation.name != "WRITE" or not self.reads().scans:
+        RIGHT_RECORD_SCAN(self, predicate, **told)
+
+
+def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
+    return not self.removes and all(add.data_change for add in self.adds)
+
+
+def _no_conflict_of_descriptions(race: Race) -> None:
+    return None
+
+
+def _marks_of_the_version_read(self: Head, winner: Winner) -> Head:
+    return dataclasses.replace(RIGHT_AFTER(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
+
+
+RIGHT_RECORD_SCAN = Transaction.record_scan
+RIGHT_AFTER = Head._after
+RIGHT_FIRST_ROW_READ = row_following.first_row_read
 RIGHT_ROWS_ADDED: Callable[[Race, Followed], Conflict | tuple[Winner, ...]] = row_rules.rows_added
 RIGHT_REMOVAL = hiding_rows.removal
 RIGHT_MOVED = Moves.moved
@@ -117,7 +172,7 @@ RIGHT_MOVED_ROWS = row_following.moved_rows
 WRONG_RULES = (
     WrongRule(
         name="vectors are united because they are disjoint, and reads are not looked at",
-        patches=[(FollowedFile, "reads_among", _no_reads), (row_rules, "rows_added", _no_conflict)],
+        patches=[(FollowedFile, "only_reads_among", _no_reads), (row_rules, "rows_added", _no_conflict)],
     ),
     WrongRule(
         name="rows that an UPDATE wrote are not new",
@@ -155,5 +210,83 @@ WRONG_RULES = (
         name="rows that an OPTIMIZE moved count as old",
         patches=[(row_following, "moved_rows", _moved_rows_are_old)],
         mix=CHANGES_AND_OPTIMIZE,
+    ),
+    WrongRule(
+        name="rows that came back in a file of which ours read none are not new",
+        patches=[(row_following, "_vectors_tell_more", _only_where_rows_matter)],
+        mix=RESTORES_AND_ENGINES,
+    ),
+    WrongRule(
+        name="a file of unknown length goes with rows that came back",
+        patches=[(row_following, "_goes_with_whatever_it_holds", lambda file: False)],
+        mix=RESTORES_AND_ENGINES,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="Rule R does not count who read the very version of the append",
+        patches=[(row_rules, "closes_a_cycle", _reads_of_the_append_do_not_count)],
+        mix=APPENDS_AND_READERS,
+        histories_max=6_000,
+        verdict="no order",
+    ),
+    WrongRule(
+        name="only the first doubt is asked",
+        patches=[(row_following, "first_row_read", _first_doubt_only)],
+        mix=READERS_WHO_NAME_NO_ROWS,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="files that came since a statement looked at all files are not looked at",
+        patches=[(conflict_checks, "unfit_files", lambda race: None)],
+        mix=DESCRIPTIONS,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="domains are compared only if ours writes them",
+        patches=[(conflict_checks, "domains_read", lambda race: None), (invariants, "_description", _no_complaints)],
+        mix=DESCRIPTIONS,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="of the progress of an application only the first winner's is looked at",
+        patches=[(conflict_checks, "_furthest", _first_told)],
+        mix=NUMBERED_WRITES,
+        histories_max=6_000,
+    ),
+    WrongRule(
+        name="of an INSERT that joins its table with itself only one read is remembered",
+        patches=[(Transaction, "record_scan", _only_the_first_read_of_a_write)],
+        mix=INSERTS_OF_OWN_ROWS,
+    ),
+    WrongRule(
+        name="rows that went are not asked whether an INSERT had read them",
+        patches=[(row_following, "first_row_read", _nothing_read)],
+        mix=INSERTS_OF_OWN_ROWS,
+    ),
+    WrongRule(
+        name="an INSERT that reads its own table counts as a blind append",
+        patches=[(ProposedCommit, "is_blind_append", property(_blind_if_it_only_adds))],
+        mix=APPENDS_AND_READERS,
+        histories_max=6_000,
+        verdict="no order",
+    ),
+    WrongRule(
+        name="a mark of an identity column is no change that others must heed",
+        patches=[
+            (conflict_checks, "metadata_changed", _no_conflict_of_descriptions),
+            (conflict_checks, "identity_columns", _no_conflict_of_descriptions),
+        ],
+        mix=NUMBERED_ROWS,
+        verdict="again",
+    ),
+    WrongRule(
+        name="RESTORE does not heed who described the table meanwhile",
+        patches=[(PreparedRestore, "_in_the_way", lambda self, commit: None)],
+        mix=RESTORES_AND_DESCRIPTIONS,
+    ),
+    WrongRule(
+        name="row ids begin behind those of the version read, whatever winners gave out",
+        patches=[(Head, "_after", _marks_of_the_version_read)],
+        verdict="overlap",
     ),
 )

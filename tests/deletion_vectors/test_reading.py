@@ -195,6 +195,25 @@ def test_a_hidden_row_that_the_file_lacks(stored: tuple[CountingStore, DeletionV
         load_vector(store, descriptor, num_rows=positions.max())
 
 
+def test_a_vector_that_claims_more_than_its_file_needs_is_not_read(
+    stored: tuple[CountingStore, DeletionVectorDescriptor, BitMap64],
+) -> None:
+    store, descriptor, _ = stored
+    small = changed(descriptor, size_in_bytes=512 << 20)
+    with pytest.raises(DeletionVectorSizeError, match="too many for a file with 1000 rows"):
+        load_vector(store, small, num_rows=1000)
+    assert store.reads == 0
+
+
+@pytest.mark.parametrize("num_rows", [1, 65_536, 65_537, 200_000])
+def test_no_vector_of_all_its_rows_is_too_large(num_rows: int) -> None:
+    for hidden in (BitMap64(range(num_rows)), BitMap64(range(0, num_rows, 2)), BitMap64(range(0, num_rows, 3))):
+        written = encode_file([hidden], file_id=FILE_ID, prefix="")
+        store = MemoryStore()
+        store.put(written.path, written.data)
+        assert load_vector(store, written.descriptors[0], num_rows=num_rows) == hidden
+
+
 def test_every_flipped_bit_of_a_vector_is_noticed(
     stored: tuple[CountingStore, DeletionVectorDescriptor, BitMap64],
 ) -> None:

@@ -15,8 +15,10 @@ SOURCE = ROOT / "src" / "anabranch"
 PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 
 NOT_FOR_USERS = {
+    "spark.sql.catalog.spark_catalog",  # these two ask for the jar, and are left out for its programs
     "spark.sql.codegen.maxFields",
     "spark.sql.codegen.wholeStage",
+    "spark.sql.extensions",
     "spark.sql.files.maxPartitionBytes",
     "spark.sql.files.minPartitionNum",
     "spark.sql.parquet.datetimeRebaseModeInWrite",
@@ -31,7 +33,7 @@ NOT_FOR_USERS = {
     "spark.ui.enabled",
     "spark.ui.showConsoleProgress",
 }
-"""Settings that anabranch sets for itself, or reads to learn what Spark is going to do."""
+"""Settings that anabranch sets for itself, or reads to learn what Spark is going to do, or what a script is written for."""
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from anabranch.commands.optimize import optimize
 from anabranch.commands.table_access import table_at
 from anabranch.commands.update import prepare_update, update
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import quote
 from anabranch.tables import DeltaTable
 from interop.arrow_rows import Rows, rows_of
 
@@ -67,7 +68,8 @@ class Writer:
 
     def append(self, frame: DataFrame, *partition_by: str, mode: str = "append", **options: str) -> None:
         writer = frame.write.format("delta").mode(mode).options(**{**self.properties, **options})
-        (writer.partitionBy(*partition_by) if partition_by else writer).save(self.root)
+        # Spark reads what it is given here as the name of a column, so odd names stand in backticks.
+        (writer.partitionBy(*map(quote, partition_by)) if partition_by else writer).save(self.root)
 
 
 def all_types(writer: Writer) -> DataFrame:

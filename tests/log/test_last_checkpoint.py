@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from anabranch.log.last_checkpoint import (
     write_last_checkpoint,
 )
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH
+from anabranch.storage.local import LocalStore
 from anabranch.storage.memory import MemoryStore
 
 SAMPLE = (
@@ -70,6 +73,28 @@ def test_every_change_of_a_byte_is_noticed_or_means_nothing() -> None:
     for length in range(len(data)):
         store.put(LAST_CHECKPOINT_PATH, data[:length])
         assert read_last_checkpoint(store) is None
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        r'{"version":3,"size":1,"note":"\ud800","checksum":"x"}',
+        r'{"version":3,"size":1,"\udfff":1,"checksum":"x"}',
+        r'{"version":3,"size":1,"tags":["a",{"\ud800":"b"}],"checksum":"0123456789abcdef0123456789abcdef"}',
+    ],
+)
+def test_text_that_is_no_unicode_has_no_checksum(hint: str) -> None:
+    store = MemoryStore()
+    store.put(LAST_CHECKPOINT_PATH, hint.encode())
+    assert read_last_checkpoint(store) is None
+
+
+def test_a_hint_that_is_too_large_is_never_read(tmp_path: Path) -> None:
+    """A sparse file costs whoever made it nothing."""
+    store = LocalStore(str(tmp_path))
+    store.put(LAST_CHECKPOINT_PATH, b"{}")
+    os.truncate(tmp_path / LAST_CHECKPOINT_PATH, 1 << 40)
+    assert read_last_checkpoint(store) is None
 
 
 def test_a_hint_of_delta_spark_is_believed() -> None:

@@ -274,6 +274,25 @@ def test_a_commit_tells_its_provenance_and_time(log: LogInMemory) -> None:
     assert commit.timestamp_ms == commit.modified_ms == file.modified_ms
 
 
+def test_a_commit_without_a_line_break_is_given_up_once_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Covers fault F27: no more of it is read than a line may have, and nothing is copied twice."""
+    monkeypatch.setattr(commits, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(commits, "LINE_BYTES_MAX", 50_000)
+
+    class CountsBytes(MemoryStore):
+        read_bytes = 0
+
+        def read_range(self, path: str, offset: int, length: int) -> bytes:
+            self.read_bytes += length
+            return super().read_range(path, offset, length)
+
+    store = CountsBytes()
+    store.put(commit_path(0), b'{"commitInfo":{}}\n' + b"x" * 10_000_000)
+    with pytest.raises(CorruptCommitError, match="more than 50000 bytes"):
+        read_commit(store, 0)
+    assert store.read_bytes <= 53_000
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 10_000])
 def test_a_large_commit_is_read_by_pieces(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
     """Covers fault F27: wherever the pieces part, the actions are the same, and a torn end is noticed."""

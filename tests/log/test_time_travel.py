@@ -114,9 +114,9 @@ class WatchedStore(MemoryStore):
         for file in copied.list_tree():
             self.put(file.path, copied.read(file.path))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
         self.reads.append(path)
-        return super().read(path)
+        return super().read(path, size_max=size_max)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return super().read(path)[offset : offset + length]

@@ -11,6 +11,7 @@ from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.predicates import PredicateSyntaxError
 from anabranch.predicates.expressions import is_exact, is_opaque, references
 from anabranch.predicates.sql import parse_predicate
+from anabranch.predicates.sql_tree import parse_condition
 
 SCHEMA = T.StructType(
     [
@@ -74,6 +75,17 @@ def failure_of(text: str) -> PredicateSyntaxError | None:
         ("true", "true"),
         ("1 = 1 and id = 2", "Id = 2"),
         ("1 = 2", "false"),
+        ("(id) == 1 -- so", "Id = 1"),
+        ("id = 1 or id = 2 and b", "Id = 1 OR (Id = 2 AND b = true)"),
+        ("not id = 1 and b", "NOT (Id = 1) AND b = true"),
+        ("! ! b", "b = true"),
+        ("id between 1 and 3 and b", "Id >= 1 AND Id <= 3 AND b = true"),
+        ("id !> 3", "Id <= 3"),
+        ('s = "it\'s"', "s = 'it\\'s'"),
+        ("id = - - 3", "Id = 3"),
+        ("id = 300S;", "Id = 300"),
+        ("dec = CAST('1.5' AS DECIMAL(10, 2))", "dec = 1.5"),
+        ("to_date(ts) < DATE'2024-01-01'", "ts < TIMESTAMP(1704096000000000)"),
     ],
 )
 def test_conditions_are_understood(text: str, expected: str) -> None:
@@ -106,6 +118,24 @@ def test_conditions_are_understood(text: str, expected: str) -> None:
         "st = 1",
         "s rlike 'a.*'",
         "cast(id as string) = '5'",
+        "cast(id as array<struct<a: int>>) is null",
+        "id = 1 = b",
+        "id + 1 = 2",
+        "id = 300Y",
+        "s like 'a!%' escape '!'",
+        "s like any ('a%', 'b%')",
+        "case when id = 1 then 'x' else s end = 'x'",
+        "dt > DATE'2024-01-01' - INTERVAL 1 DAY",
+        "dt > DATE'2024-01-01' - INTERVAL '1-2' YEAR TO MONTH",
+        "extract(year from ts) = 2024",
+        "trim(both ' ' from s) = 'x'",
+        "substring(s from 1 for 2) = 'ab'",
+        "exists(array(1, 2), x -> x = id)",
+        "array(1, 2)[0] = id",
+        "(id, s) in ((1, 'a'))",
+        "s::int = 5",
+        "s = 'a' 'b'",
+        "s = :name",
     ],
 )
 def test_the_rest_is_unknown(text: str) -> None:
@@ -122,6 +152,13 @@ def test_the_rest_is_unknown(text: str) -> None:
         "exists (select 1 from t)",
         "my_function(id) = 1",
         "dt = current_date()",
+        "dt = current_date",
+        "count(distinct id) > 1",
+        "first(id) over (partition by s order by l) = 1",
+        "sum(id) filter (where b) > 1",
+        "id = (with u as (select 1) select * from u)",
+        "struct(id as a).a = 1",
+        "main.upper(s) = 'A'",
     ],
 )
 def test_what_asks_more_than_the_row_is_opaque(text: str) -> None:
@@ -133,7 +170,38 @@ def test_names_without_a_schema_stay_as_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column"), [("a = 1 and", 1, 9), ("a = 1;\ndrop table t", 2, 4), ("", 1, 1), ("a = 'x", 1, 1)]
+    ("text", "columns"),
+    [
+        ("extract(year from a) + timestampdiff(day, b, c) > 1", "abc"),
+        ("transform(a, (x, i) -> x + i + b)[0] = c.x", "abc.x"),
+        ("case a when b then 1 end = 1", "ab"),
+        ("map(1, a)[b] = 1", "ab"),
+        ("`a`.b = 1", "a.b"),
+        ("end = 1 and from = 2 and values = 3", "endfromvalues"),
+    ],
+)
+def test_what_is_not_understood_tells_its_columns(text: str, columns: str) -> None:
+    assert "".join(sorted(".".join(path) for path in references(parse_predicate(text)))) == columns
+
+
+def test_the_table_may_be_called_by_its_alias() -> None:
+    schema = T.StructType().add("x", "integer").add("t", T.StructType().add("x", "integer").add("y", "integer"))
+    said = {text: str(parse_predicate(text, schema=schema, alias="T")) for text in ("t.x = 1", "t.y = 1", "t.t.x = 1")}
+    assert said == {"t.x = 1": "x = 1", "t.y = 1": "t.y = 1", "t.t.x = 1": "t.x = 1"}
+    assert str(parse_predicate("t.x = 1", schema=schema)) == "t.x = 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("a = 1 and", 1, 9),
+        ("a = 1;\ndrop table t", 2, 1),
+        ("", 1, 1),
+        ("a = 'x", 1, 5),
+        ("a =\n = 1", 2, 2),
+        ("id in ()", 1, 8),
+        ("f(a", 1, 3),
+    ],
 )
 def test_a_syntax_error_says_where(text: str, line: int, column: int) -> None:
     with pytest.raises(PredicateSyntaxError) as caught:
@@ -180,6 +248,21 @@ _pieces = st.sampled_from(
         "dt",
     ]
 )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a) = (1)",
+        "((a or b)) and not (c)",
+        "exists (select 1) and (a[(1)] + 1) in (1)",
+        "case (a) when (1) then f((b)) end",
+    ],
+)
+def test_each_piece_stands_for_itself(text: str) -> None:
+    for piece in parse_condition(text).walk():
+        alone = text[piece.start : piece.end]
+        assert [type(each) for each in parse_condition(alone).walk()] == [type(each) for each in piece.walk()], alone
 
 
 @settings(max_examples=300, deadline=None)

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.sql import SqlSyntaxError
+from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -70,12 +71,16 @@ def test_inserts_behind_one_source(delta: SparkSession, table: str, path: str) -
     "EXPLAIN [EXTENDED | FORMATTED | COST | CODEGEN] {DELETE | UPDATE | MERGE | INSERT | CREATE TABLE | OPTIMIZE} …"
 )
 def test_explain(delta: SparkSession, table: str, path: str) -> None:
-    """Says on which version the statement would work, which files may hold its rows, and how Spark would find them. Nothing
-    is done."""
+    """Shows the statement as Spark has resolved it; on Spark Connect, also its version and which files may hold its rows.
+    Nothing is done."""
     delta.sql(f"INSERT INTO {table} VALUES (100, 'x')")
     made = delta.sql(f"EXPLAIN DELETE FROM {table} WHERE id >= :n", {"n": 50})
     assert made.columns == ["plan"]
     plan = made.first().plan
+    if is_installed(delta):
+        assert "DeleteFromTable (id" in plan
+        assert version(delta, path) == 1
+        return
     assert f"DELETE delta.`{path}` at version 1\nFiles that may hold its rows: 1 of 2, " in plan
     assert "== Physical Plan ==" in plan
     assert (
@@ -133,7 +138,18 @@ def test_variables(delta: SparkSession, table: str) -> None:
         "a: BEGIN SELECT 1; UPDATE {t} SET word = 'x'; END a",
     ],
 )
-def test_scripts_that_change_a_table_are_refused(delta: SparkSession, table: str, path: str, script: str) -> None:
+def test_scripts_that_change_a_table(delta: SparkSession, table: str, path: str, script: str) -> None:
+    if is_installed(delta):
+        delta.conf.set("spark.sql.scripting.enabled", "true")
+        text = script.replace("{t}", table).replace("{p}", path)
+        if text.startswith("a:"):
+            # Spark takes no label before a whole script.
+            with pytest.raises(PySparkException):
+                delta.sql(text)
+            return
+        delta.sql(text)
+        assert (version(delta, path), DeltaTable.isDeltaTable(delta, f"{path} 2")) in {(1, False), (0, True)}
+        return
     with pytest.raises(UnsupportedOperationError, match="BEGIN … END"):
         delta.sql(script.replace("{t}", table).replace("{p}", path))
     assert (version(delta, path), DeltaTable.isDeltaTable(delta, f"{path} 2")) == (0, False)

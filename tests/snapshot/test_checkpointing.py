@@ -7,6 +7,7 @@ import io
 import random
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import deltalake
 import duckdb
@@ -19,7 +20,9 @@ from log_in_memory import PROTOCOL, START_MS, CountedUuids, LogInMemory, StillCl
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError
+from anabranch.log import checkpoint_part
 from anabranch.log.last_checkpoint import read_last_checkpoint
+from anabranch.log.sidecars import sidecars_of
 from anabranch.protocol.actions import (
     AddFile,
     CheckpointMetadata,
@@ -313,6 +316,25 @@ def test_a_multi_part_checkpoint_is_the_sum_of_its_parts() -> None:
     assert facts(log.snapshots().latest()) == expected
 
 
+@pytest.mark.parametrize(("path", "rows"), [("f", 3_000_000), (None, 3_000_000), ("f" * 5000, 10_000)])
+def test_a_small_checkpoint_of_very_many_rows_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, path: str | None, rows: int
+) -> None:
+    """One row repeated costs a file nothing, and memory everything."""
+    monkeypatch.setattr(checkpoint_part, "DECODED_ANYWAY", 1 << 20)
+    log = LogInMemory.created()
+    log.commit(add("a"))
+    paths = pa.repeat(pa.scalar(path, pa.string()), rows)
+    adds = pa.StructArray.from_arrays([paths], names=["path"], mask=paths.is_null())
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"add": adds}), sink, compression="zstd")
+    log.store.put(checkpoint_path(1), sink.getvalue())
+    assert len(sink.getvalue()) < 100_000
+    snapshot = log.snapshots().latest()
+    assert snapshot.segment.checkpoint is None, "the commits stand in for it"
+    assert snapshot.files.count == 1
+
+
 def json_checkpoint(log: LogInMemory, *sidecars: Sidecar, files: tuple[AddFile, ...] = ()) -> None:
     about = CheckpointMetadata(version=1)
     data = encode_actions([about, PROTOCOL, metadata(), *sidecars, *files])
@@ -368,6 +390,31 @@ def test_a_sidecar_outside_of_its_directory_is_refused(path: str) -> None:
     json_checkpoint(log, Sidecar(path=path, size_in_bytes=1, modification_time=1))
     with pytest.raises(CorruptCheckpointError, match="outside _delta_log/_sidecars"):
         log.snapshots().latest()
+
+
+@pytest.mark.parametrize("spelling", ["file:{0}", "file://{0}", "{0}", "FILE:{0}"])
+def test_a_sidecar_may_be_named_by_its_url(tmp_path: Path, spelling: str) -> None:
+    """As Spark spells it, with what is odd in the table's own path encoded."""
+    root = tmp_path / "a table%"
+    store = LocalStore(str(root))
+    log = sample_log(delta__checkpointPolicy="v2")
+    expected = log.snapshots().latest().files.count
+    checkpoint_alone(log)
+    names = []
+    for file in log.store.list_tree("_delta_log"):
+        if "_sidecars" in file.path:
+            store.put(file.path, log.store.read(file.path))
+            names.append(file.path.rpartition("/")[2])
+    where = spelling.format(quote(f"{root}/_delta_log/_sidecars"))
+    sidecars = [Sidecar(path=f"{where}/{name}", size_in_bytes=1, modification_time=1) for name in names]
+    store.put(
+        v2_checkpoint_path(2, UUID, "json"),
+        encode_actions([CheckpointMetadata(version=2), PROTOCOL, metadata(), *sidecars]),
+    )
+    snapshot = Snapshots(store, log.clock).latest()
+    assert snapshot.files.count == expected
+    assert snapshot.segment.checkpoint is not None
+    assert sidecars_of(store, snapshot.segment.checkpoint) == {f"_delta_log/_sidecars/{name}" for name in names}
 
 
 def test_a_sidecar_may_be_named_in_full() -> None:

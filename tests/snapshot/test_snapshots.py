@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import threading
+from uuid import UUID
 
+import msgspec
 import pytest
 from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove
 
@@ -17,8 +19,22 @@ from anabranch.errors.log import (
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.log.compaction import write_compaction
-from anabranch.protocol.actions import DomainMetadata, Protocol, SetTransaction
-from anabranch.protocol.log_paths import checkpoint_path, commit_path, compacted_path
+from anabranch.protocol.actions import (
+    AddFile,
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.log_paths import (
+    checkpoint_path,
+    commit_path,
+    compacted_path,
+    multi_part_checkpoint_path,
+    v2_checkpoint_path,
+)
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshots import Snapshots
 from anabranch.storage.memory import MemoryStore
@@ -31,9 +47,9 @@ class WatchedStore(MemoryStore):
         super().__init__(clock=clock)
         self.reads: list[str] = []
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
         self.reads.append(path)
-        return super().read(path)
+        return super().read(path, size_max=size_max)
 
 
 @pytest.fixture
@@ -144,6 +160,25 @@ def test_a_damaged_checkpoint_gives_way_to_an_older_one(log: LogInMemory) -> Non
     assert snapshot.segment.checkpoint.version == 1
 
 
+@pytest.mark.parametrize("parts", [17, 40])
+def test_a_damaged_checkpoint_of_many_parts_is_one_checkpoint(log: LogInMemory, parts: int) -> None:
+    """The commits are whole, and so is the table."""
+    for version in (1, 3):
+        for part in range(1, parts + 1):
+            log.store.put(multi_part_checkpoint_path(version, part, parts), b"PAR1 no Parquet file PAR1")
+    snapshot = log.snapshots().latest()
+    assert (snapshot.version, snapshot.files.count) == (3, 3)
+    assert snapshot.segment.checkpoint is None
+
+
+def test_commits_stand_in_for_any_number_of_damaged_checkpoints(log: LogInMemory) -> None:
+    for number in range(30):
+        log.store.put(v2_checkpoint_path(3, str(UUID(int=number))), b"PAR1 no Parquet file PAR1")
+        log.store.put(compacted_path(1, 3), b"{")
+    snapshot = log.snapshots().latest()
+    assert (snapshot.version, snapshot.files.count) == (3, 3)
+
+
 def test_a_damaged_checkpoint_without_anything_older_is_named(log: LogInMemory) -> None:
     write_checkpoint(log.store, log.snapshots().latest(), clock=log.clock, new_uuid=CountedUuids())
     log.store.put(checkpoint_path(3), log.store.read(checkpoint_path(3))[:-20])
@@ -158,6 +193,39 @@ def test_a_damaged_compaction_gives_way_to_the_commits(log: LogInMemory, content
     write_compaction(log.store, first=1, last=3)
     log.store.put(compacted_path(1, 3), content)
     assert log.snapshots().latest().files.count == 3
+
+
+def hiding(path: str, vector: str, hidden: int) -> AddFile:
+    """A file of ten rows, of which a vector of that name hides some."""
+    descriptor = DeletionVectorDescriptor(
+        storage_type="u", path_or_inline_dv=vector.rjust(20, "0"), offset=1, size_in_bytes=40, cardinality=hidden
+    )
+    return msgspec.structs.replace(add(path), deletion_vector=descriptor)
+
+
+def removing(file: AddFile) -> RemoveFile:
+    return msgspec.structs.replace(remove(file.path), deletion_vector=file.deletion_vector)
+
+
+def test_a_compaction_that_is_not_reconciled_gives_way_to_the_commits() -> None:
+    """Else rows that were hidden later would be back: two vectors of one file would both be live."""
+    log = LogInMemory.created()
+    thinned, thinner = hiding("a", "v", 1), hiding("a", "w", 5)
+    log.commit(add("a"))
+    log.commit(remove("a"), thinned)
+    log.commit(removing(thinned), thinner)
+    log.store.put(compacted_path(2, 3), encode_actions([remove("a"), thinned, thinner]))
+    assert [file.key for file in log.snapshots().latest().files.to_actions()] == [thinner.key]
+
+
+def test_a_compaction_that_leaves_out_a_removal_gives_way_to_the_commits() -> None:
+    log = LogInMemory.created()
+    thinned = hiding("a", "v", 1)
+    log.commit(add("a"))
+    log.commit(remove("a"), thinned)
+    log.commit(add("b"))
+    log.store.put(compacted_path(2, 3), encode_actions([thinned, add("b")]))
+    assert [file.key for file in log.snapshots().latest().files.to_actions()] == [thinned.key, ("b", None)]
 
 
 def test_a_torn_commit_spoils_no_version_before_it(log: LogInMemory) -> None:

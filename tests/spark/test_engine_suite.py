@@ -418,6 +418,14 @@ def test_hidden_rows_are_left_out(table_of: MakeTable, partitioned: bool) -> Non
     assert table.rows(table.scan().where("id IN (63, 65)")) == [(63, 1), (63, 2), (65, 0), (65, 1), (65, 2)]
 
 
+def test_a_vector_that_hides_a_row_beyond_its_file_is_an_error(table_of: MakeTable) -> None:
+    table = table_of(struct(("id", LongType())))
+    table.write(table.spark.range(10).coalesce(1))
+    table.hide(0, [50])
+    with pytest.raises(Exception, match="it hides row 50 of a file with 10 rows"):
+        table.rows()
+
+
 def test_a_hidden_row_far_into_a_file_of_several_row_groups(table_of: MakeTable) -> None:
     table = table_of(only_id())
     rows = pa.table({"id": range(200_000)})

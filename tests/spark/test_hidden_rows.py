@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.spark.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_all
+from anabranch.deletion_vectors.reading import load_vector
+from anabranch.deletion_vectors.writing import inline_descriptor
+from anabranch.errors.vectors import DeletionVectorRowIndexError
+from anabranch.log.file_columns import table_of_adds
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.spark.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_hidden
+from anabranch.storage.memory import MemoryStore
 
 
 def is_hidden(encoded: bytes, row: int) -> bool:
@@ -49,9 +57,47 @@ def test_chunks_hold_the_same_rows(vectors: list[set[int]]) -> None:
     assert found == vectors
 
 
+def files_hiding(*positions: int, rows: int | None) -> pa.Table:
+    """Two files, each with a vector that hides those rows; `rows` is what the log says that they have."""
+    stats = None if rows is None else f'{{"numRecords":{rows}}}'
+    vector = inline_descriptor(BitMap64(positions))
+    return table_of_adds(
+        [
+            AddFile(
+                path=name,
+                partition_values={},
+                size=1,
+                modification_time=0,
+                data_change=True,
+                stats=stats,
+                deletion_vector=vector,
+            )
+            for name in "ab"
+        ]
+    )
+
+
+BOTH = np.arange(2)
+
+
 def test_an_error_of_one_vector_is_raised() -> None:
     def load(descriptor: object) -> BitMap64:
-        raise OSError(str(descriptor))
+        raise OSError("no such file")
 
-    with pytest.raises(OSError, match="b"):
-        load_all(["b", "b"], load, None)  # type: ignore[list-item]
+    with pytest.raises(OSError, match="no such file"):
+        load_hidden(files_hiding(1, rows=2), BOTH, load, None, table="/t")
+
+
+def test_a_vector_that_hides_a_row_beyond_its_file_is_an_error() -> None:
+    """It is another file's, or damaged; to pass it over would show rows that are gone."""
+
+    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
+        return load_vector(MemoryStore(), descriptor)
+
+    assert load_hidden(files_hiding(9, rows=10), BOTH, load, None, table="/t") == [BitMap64([9])] * 2
+    assert load_hidden(files_hiding(50, rows=None), BOTH, load, None, table="/t") == [BitMap64([50])] * 2
+    with pytest.raises(DeletionVectorRowIndexError, match="it hides row 50 of a file with 10 rows") as raised:
+        load_hidden(files_hiding(50, rows=10), BOTH, load, None, table="/t")
+    assert raised.value.table == "/t"
+    with pytest.raises(DeletionVectorRowIndexError):
+        load_hidden(files_hiding(10, rows=10), BOTH, load, lambda many: [load(one) for one in many], table="/t")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.spark import SparkClassMissingError
 from anabranch.spark.native import jvm_classes
-from anabranch.spark.native.engine import NativeEngine
 from anabranch.spark.native.jvm_classes import PLACES, JvmClasses
 from anabranch.spark.native.jvm_values import JvmValues
 
@@ -23,18 +20,7 @@ def test_every_class_is_found(spark: SparkSession, name: str) -> None:
     assert getattr(values.classes, name) is not None
 
 
-def test_our_own_classes_compile(spark: SparkSession) -> None:
-    engine = NativeEngine(spark)
-    assert engine._scan._driver is not None
-
-
 def test_a_class_that_moved_away_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(jvm_classes.PLACES, "FileStatus", ("org.example.Gone",))
+    monkeypatch.setitem(jvm_classes.PLACES, "OutputSpec", ("org.example.Gone",))
     with pytest.raises(SparkClassMissingError, match=r"org\.example\.Gone"):
-        _ = JvmClasses(JvmValues(spark).jvm).FileStatus
-
-
-def test_a_spark_without_its_compiler_is_served_by_python(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm_classes, "COMPILER", ("org.example.NoCompiler",))
-    classes: Any = JvmClasses(JvmValues(spark).jvm)
-    assert classes.compiler() is None
+        _ = JvmClasses(JvmValues(spark).jvm).OutputSpec

@@ -26,13 +26,8 @@ from anabranch.spark.native.engine import NativeEngine
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["compiled", "proxied"])
-def engine(spark: SparkSession, request: pytest.FixtureRequest) -> NativeEngine:
-    return NativeEngine(spark, compiles=request.param == "compiled")
-
-
 @pytest.fixture
-def compiled(spark: SparkSession) -> NativeEngine:
+def engine(spark: SparkSession) -> NativeEngine:
     return NativeEngine(spark)
 
 
@@ -129,7 +124,7 @@ def test_a_failed_write_leaves_neither_files_nor_settings(
 
 
 def test_a_write_after_one_that_failed_lists_only_its_own_files(
-    spark: SparkSession, compiled: NativeEngine, tmp_path: Path
+    spark: SparkSession, engine: NativeEngine, tmp_path: Path
 ) -> None:
     """Covers fault F8, as far as a local session goes, which tries no task again."""
     flag = tmp_path / "flag"
@@ -142,7 +137,7 @@ def test_a_write_after_one_that_failed_lists_only_its_own_files(
                 raise RuntimeError("first attempt")
             yield batch
 
-    files = Files(compiled, tmp_path / "t", frame.schema)
+    files = Files(engine, tmp_path / "t", frame.schema)
     with pytest.raises(Exception, match="first attempt"):
         files.write(frame.mapInArrow(fail_once, frame.schema))
     files.write(frame.mapInArrow(fail_once, frame.schema))
@@ -181,8 +176,7 @@ def test_timestamps_are_microseconds_and_dates_proleptic_whatever_the_session_sa
         "SELECT TIMESTAMP'1500-01-01 00:00:00' AS t, DATE'1500-01-01' AS d, TIMESTAMP_NTZ'1500-01-01 00:00:00' AS n"
     )
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
-    if engine._write._driver is not None:
-        spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
     try:
         written = Files(engine, tmp_path, frame.schema).write(frame.coalesce(1))
         assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "INT96"
@@ -195,12 +189,12 @@ def test_timestamps_are_microseconds_and_dates_proleptic_whatever_the_session_sa
     assert row["n"] == datetime.datetime(1500, 1, 1)
 
 
-def test_executors_see_the_session_s_settings(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+def test_executors_see_the_session_s_settings(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """A write outside a SQL execution would parse dates with defaults."""
     spark.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
     try:
         frame = spark.range(1).selectExpr("to_date(concat('2024-1-', id + 1), 'yyyy-MM-dd') AS d")
-        files = Files(compiled, tmp_path, frame.schema)
+        files = Files(engine, tmp_path, frame.schema)
         files.write(frame)
         assert rows_of(files.scan()) == [(datetime.date(2024, 1, 1),)]
     finally:
@@ -221,7 +215,7 @@ def stats_of(files: Files, frame: Any, properties: dict[str, str] | None = None)
     return found
 
 
-def test_statistics_come_from_footers(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+def test_statistics_come_from_footers(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """Over several row groups, nested, with nulls; only what a footer proves."""
     frame = spark.range(0, 60_000, 1, 1).selectExpr(
         "id",
@@ -238,7 +232,7 @@ def test_statistics_come_from_footers(spark: SparkSession, compiled: NativeEngin
         "cast(concat(id) AS binary) AS bin",
         "uuid() AS noise",
     )
-    stats = stats_of(Files(compiled, tmp_path, frame.schema), frame, {"delta.dataSkippingNumIndexedCols": "13"})
+    stats = stats_of(Files(engine, tmp_path, frame.schema), frame, {"delta.dataSkippingNumIndexedCols": "13"})
     assert stats["numRecords"] == 60_000
     low, high, nulls = stats["minValues"], stats["maxValues"], stats["nullCount"]
     assert (low["id"], high["id"], nulls["id"]) == (0, 59_999, 0)
@@ -265,10 +259,10 @@ def test_variants_are_not_shredded(spark: SparkSession, engine: NativeEngine, tm
     assert json.loads(add.stats or "")["maxValues"] == {"id": 2}
 
 
-def test_floats_with_nan_have_no_upper_bound(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+def test_floats_with_nan_have_no_upper_bound(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """Footers leave NaN out of bounds or in, by version; a bound that leaves it out would skip rows."""
     frame = spark.sql("SELECT * FROM VALUES (double('nan'), 1.5D, 0.0D), (1.0D, 2.5D, -0.0D) AS t(x, y, z)")
-    stats = stats_of(Files(compiled, tmp_path, frame.schema), frame)
+    stats = stats_of(Files(engine, tmp_path, frame.schema), frame)
     assert "x" not in stats["maxValues"]
     assert stats["minValues"].get("x", 1) in (1, decimal.Decimal("1.0"))
     assert (stats["minValues"]["y"], stats["maxValues"]["y"]) == (decimal.Decimal("1.5"), decimal.Decimal("2.5"))
@@ -276,18 +270,18 @@ def test_floats_with_nan_have_no_upper_bound(spark: SparkSession, compiled: Nati
     assert stats["maxValues"]["z"] == 0
 
 
-def test_nan_in_one_of_many_row_groups(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+def test_nan_in_one_of_many_row_groups(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     frame = spark.range(0, 300_000, 1, 1).selectExpr("if(id = 299999, double('nan'), rand(1)) AS x", "uuid() AS noise")
-    files = Files(compiled, tmp_path, frame.schema)
+    files = Files(engine, tmp_path, frame.schema)
     (add,) = files.write(frame, options=[("parquet.block.size", str(1 << 20))]).adds
     assert pq.read_metadata(tmp_path / add.path).num_row_groups > 1
     assert "x" not in json.loads(add.stats or "")["maxValues"]
     assert files.scan().where("isnan(x)").count() == 1
 
 
-def test_statistics_of_mapped_and_chosen_columns(spark: SparkSession, compiled: NativeEngine, tmp_path: Path) -> None:
+def test_statistics_of_mapped_and_chosen_columns(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     plain = T.StructType.fromDDL("a long, s struct<b: long, c: string>, p string")
-    files = Files(compiled, tmp_path, mapped(plain), ("p",), ColumnMappingMode.NAME)
+    files = Files(engine, tmp_path, mapped(plain), ("p",), ColumnMappingMode.NAME)
     frame = spark.createDataFrame([(1, (2, "x"), "q")], plain)
     assert stats_of(files, frame)["minValues"] == {"col-1": 1, "col-2": {"col-3": 2, "col-4": "x"}}
     chosen = stats_of(files, frame, {"delta.dataSkippingStatsColumns": "s.c"})
@@ -295,7 +289,7 @@ def test_statistics_of_mapped_and_chosen_columns(spark: SparkSession, compiled: 
 
 
 def test_a_file_cut_short_on_its_way_is_not_committed(
-    spark: SparkSession, compiled: NativeEngine, tmp_path: Path
+    spark: SparkSession, engine: NativeEngine, tmp_path: Path
 ) -> None:
     """Covers faults F2, F5 and F7: what does not have its size or its footer is no data file."""
     frame = spark.range(10).toDF("id").coalesce(1)
@@ -306,7 +300,7 @@ def test_a_file_cut_short_on_its_way_is_not_committed(
         return pa.BufferReader((tmp_path / path).read_bytes()[:-3])
 
     with pytest.raises(WrittenFileError, match="bytes"):
-        Files(compiled, tmp_path, frame.schema).write(frame, open_file=torn)
+        Files(engine, tmp_path, frame.schema).write(frame, open_file=torn)
 
 
 def test_tables_on_a_hadoop_file_system(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:

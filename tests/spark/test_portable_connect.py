@@ -58,6 +58,7 @@ ENABLED = [
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.usefixtures("connect_port")
 @pytest.mark.skipif(OVER_CONNECT in os.environ, reason="this is that run")
 @pytest.mark.parametrize("files", [PLAIN, ENABLED], ids=["a plain session", "an enabled session"])
 def test_the_same_over_connect(files: list[str]) -> None:

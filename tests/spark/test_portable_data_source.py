@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
-import anabranch.datasource
+from anabranch.connect.source import registration
+from anabranch.connect.source.delta_source import DeltaDataSource
 from anabranch.protocol.actions import PARQUET, Action, CommitInfo, Metadata, Protocol
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.schema.column_mapping import ColumnMappingMode
@@ -28,16 +29,24 @@ from anabranch.storage.opening import open_store
 pytestmark = [pytest.mark.spark]
 
 MakeTable = Callable[..., EngineTable]
+FORMAT = "delta" if OVER_CONNECT in os.environ else "delta_in_python"
+"""What the source is called. Where other tests of the process have brought our classes into the JVM, Spark knows `delta`."""
 FEATURES = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "variantType"]
 
 
 @pytest.fixture(scope="module")
-def plain(session: SparkSession) -> SparkSession:
+def plain(session: SparkSession) -> Iterator[SparkSession]:
     """A session that has the source and nothing else."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     made = session if OVER_CONNECT in os.environ else session.newSession()
-    anabranch.datasource.register(made)
-    return made
+    # Of a module that Python workers cannot import, so that it travels to them whole.
+    named = type(
+        "DeltaDataSource", (DeltaDataSource,), {"name": classmethod(lambda _: FORMAT), "__module__": "__main__"}
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(registration, "DeltaDataSource", named)
+        registration.register(made)
+        yield made
 
 
 @pytest.fixture
@@ -94,7 +103,7 @@ def test_a_table_reads_as_its_log_says(table_of: MakeTable, plain: SparkSession)
     table.hide(0, [0, 2])
     created(table)
 
-    frame = plain.read.format("delta").load(table.root)
+    frame = plain.read.format(FORMAT).load(table.root)
     assert frame.schema.simpleString() == schema.simpleString()
     assert table.rows(frame) == table.rows()
     assert len(table.rows(frame)) == 8
@@ -106,30 +115,30 @@ def test_time_travel(table_of: MakeTable, plain: SparkSession) -> None:
     table.write(plain.range(1))
     created(table, minute=0)
     log(table, 1, *table.write(plain.range(1, 3)).adds, minute=10)
-    read = plain.read.format("delta")
+    read = plain.read.format(FORMAT)
     assert read.load(table.root).count() == 3
     assert read.option("versionAsOf", 0).load(table.root).count() == 1
-    assert plain.read.format("delta").option("timestampAsOf", "2024-01-01 00:05:00").load(table.root).count() == 1
-    assert plain.read.format("delta").option("TIMESTAMPASOF", "2024-01-01T01:10:00+01:00").load(table.root).count() == 3
+    assert plain.read.format(FORMAT).option("timestampAsOf", "2024-01-01 00:05:00").load(table.root).count() == 1
+    assert plain.read.format(FORMAT).option("TIMESTAMPASOF", "2024-01-01T01:10:00+01:00").load(table.root).count() == 3
     plain.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        anabranch.datasource.register(plain)
-        tokyo = plain.read.format("delta").option("timestampAsOf", "2024-01-01 09:05:00")
+        registration.register(plain)
+        tokyo = plain.read.format(FORMAT).option("timestampAsOf", "2024-01-01 09:05:00")
         assert tokyo.load(table.root).count() == 1
     finally:
         plain.conf.set("spark.sql.session.timeZone", "UTC")
-        anabranch.datasource.register(plain)
+        registration.register(plain)
     with pytest.raises(Exception, match="timestampAsOf"):
-        plain.read.format("delta").option("timestampAsOf", "yesterday").load(table.root).count()
+        plain.read.format(FORMAT).option("timestampAsOf", "yesterday").load(table.root).count()
     with pytest.raises(Exception, match="DELTA_VERSION"):
-        plain.read.format("delta").option("versionAsOf", "9").load(table.root).count()
+        plain.read.format(FORMAT).option("versionAsOf", "9").load(table.root).count()
 
 
 def test_what_is_no_table_says_so(plain: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"DELTA_\w+.*not"):
-        plain.read.format("delta").load(str(tmp_path)).count()
+        plain.read.format(FORMAT).load(str(tmp_path)).count()
     with pytest.raises(Exception, match="path"):
-        plain.read.format("delta").load().count()
+        plain.read.format(FORMAT).load().count()
 
 
 @pytest.mark.skipif(not hasattr(pyspark.sql.datasource, "Filter"), reason="PySpark 4.0 hands out no filters")
@@ -144,7 +153,7 @@ def test_filters_leave_files_unopened(table_of: MakeTable, plain: SparkSession) 
     for add in table.adds[:2]:
         os.unlink(Path(table.root) / add.path)
 
-    read = plain.read.format("delta").load(table.root)
+    read = plain.read.format(FORMAT).load(table.root)
     for condition in [
         "id > 19",
         "p = 2",
@@ -165,7 +174,7 @@ def test_filters_can_be_switched_off(table_of: MakeTable, plain: SparkSession) -
     created(table)
     plain.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
-        assert plain.read.format("delta").load(table.root).where("id > 2").count() == 2
+        assert plain.read.format(FORMAT).load(table.root).where("id > 2").count() == 2
     finally:
         plain.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
@@ -175,8 +184,8 @@ def test_append_and_overwrite(table_of: MakeTable, plain: SparkSession) -> None:
     table.write(plain.range(2).selectExpr("id", "'old' AS p"))
     created(table)
     more = plain.range(10, 30, 1, 1).selectExpr("concat('p', id % 3) AS p", "id")
-    more.write.format("delta").mode("append").save(table.root)
-    read = plain.read.format("delta").load(table.root)
+    more.write.format(FORMAT).mode("append").save(table.root)
+    read = plain.read.format(FORMAT).load(table.root)
     assert read.groupBy("p").count().orderBy("p").collect() == [("old", 2), ("p0", 6), ("p1", 7), ("p2", 7)]
     commit = [
         json.loads(line) for line in (Path(table.root) / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
@@ -186,11 +195,11 @@ def test_append_and_overwrite(table_of: MakeTable, plain: SparkSession) -> None:
     assert info["isBlindAppend"] is True
     assert info["operationMetrics"]["numOutputRows"] == "20"
 
-    plain.range(1).selectExpr("id", "NULL AS p").selectExpr("id", "CAST(p AS STRING) AS p").write.format("delta").mode(
+    plain.range(1).selectExpr("id", "NULL AS p").selectExpr("id", "CAST(p AS STRING) AS p").write.format(FORMAT).mode(
         "overwrite"
     ).save(table.root)
-    assert plain.read.format("delta").load(table.root).collect() == [(0, None)]
-    assert plain.read.format("delta").option("versionAsOf", 1).load(table.root).count() == 22
+    assert plain.read.format(FORMAT).load(table.root).collect() == [(0, None)]
+    assert plain.read.format(FORMAT).option("versionAsOf", 1).load(table.root).count() == 22
 
 
 def test_what_a_write_cannot_do_says_how_to(table_of: MakeTable, plain: SparkSession, tmp_path: Path) -> None:
@@ -199,12 +208,12 @@ def test_what_a_write_cannot_do_says_how_to(table_of: MakeTable, plain: SparkSes
     created(table)
     for frame in [plain.range(2).select(F.col("id").cast("int")), plain.range(2).selectExpr("id", "1 AS extra")]:
         with pytest.raises(Exception, match="DELTA_"):
-            frame.write.format("delta").mode("append").save(table.root)
+            frame.write.format(FORMAT).mode("append").save(table.root)
     with pytest.raises(Exception, match=r"anabranch\.enable"):
-        plain.range(2).write.format("delta").mode("append").save(str(tmp_path / "new"))
+        plain.range(2).write.format(FORMAT).mode("append").save(str(tmp_path / "new"))
     with pytest.raises(Exception, match=r"anabranch\.enable"):
-        plain.read.format("delta").option("readChangeFeed", "true").load(table.root).count()
-    assert plain.read.format("delta").load(table.root).count() == 2
+        plain.read.format(FORMAT).option("readChangeFeed", "true").load(table.root).count()
+    assert plain.read.format(FORMAT).load(table.root).count() == 2
 
 
 def test_a_failed_write_commits_nothing(table_of: MakeTable, plain: SparkSession) -> None:
@@ -215,7 +224,7 @@ def test_a_failed_write_commits_nothing(table_of: MakeTable, plain: SparkSession
         "CASE WHEN id = 99 THEN CAST(raise_error('stop here') AS BIGINT) ELSE id END AS id"
     )
     with pytest.raises(Exception, match="stop here"):
-        bad.write.format("delta").mode("append").save(table.root)
+        bad.write.format(FORMAT).mode("append").save(table.root)
     assert os.listdir(Path(table.root) / "_delta_log") == [f"{0:020d}.json"]
 
 
@@ -240,8 +249,8 @@ def test_a_table_on_s3_needs_nothing_of_hadoop(plain: SparkSession) -> None:
         schema = struct(("id", LongType()), ("p", StringType()))
         store.put_if_absent(f"_delta_log/{0:020d}.json", encode_actions(creation(schema, ["p"], {})))
         frame = plain.range(100).selectExpr("id", "concat('é ', id % 2) AS p")
-        frame.write.format("delta").options(**options).mode("append").save(root)
-        read = plain.read.format("delta").options(**options).load(root)
+        frame.write.format(FORMAT).options(**options).mode("append").save(root)
+        read = plain.read.format(FORMAT).options(**options).load(root)
         assert read.groupBy("p").count().orderBy("p").collect() == [("é 0", 50), ("é 1", 50)]
     finally:
         server.stop()

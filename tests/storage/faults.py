@@ -93,8 +93,8 @@ class FaultyStore:
     def head(self, path: str) -> StoredFile | None:
         return self.inner.head(path)
 
-    def read(self, path: str) -> bytes:
-        return self.inner.read(path)
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
+        return self.inner.read(path, size_max=size_max)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.inner.read_range(path, offset, length)
@@ -134,6 +134,9 @@ class FaultyStore:
             case PutFault.CRASH_AFTER:
                 self.inner.put_if_absent(path, data)
                 raise WriterDied
+
+    def make_durable(self, path: str) -> None:
+        self.inner.make_durable(path)
 
     def put(self, path: str, data: bytes) -> None:
         self.inner.put(path, data)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -91,6 +94,35 @@ def test_what_cannot_be_deleted_is_told(tmp_path: Path) -> None:
             raise StorageError(root="", path=path, doing="delete", cause="denied")
 
     assert delete_one_by_one(["bad", "good"], refuse).count == 1
+
+
+@pytest.mark.parametrize("call", ["unlink", "open", "close", "rmdir", "stat", "scandir", "listdir"])
+def test_a_disk_that_fails_ends_in_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Covers fault F15, for clearing up."""
+    store = LocalStore(str(tmp_path))
+    for name in ("a/x", "b/x"):
+        store.put(name, b"x")
+    real = getattr(os, call)
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        if call == "close":
+            real(*arguments, **options)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(f"anabranch.storage.local_tree.os.{call}", fail)
+    for work in (
+        lambda: store.delete_many(["a/x", "b/x", "gone"]),
+        lambda: store.remove_directory("a"),
+        lambda: store.delete("a/x"),
+        lambda: list(store.walk(lambda directory: True)),
+        lambda: list(store.list_tree()),
+        lambda: list(store.list_from("a")),
+        lambda: store.head("a/x"),
+        lambda: store.read("a/x"),
+        lambda: store.make_durable("a/x"),
+    ):
+        with contextlib.suppress(StorageError):
+            work()
 
 
 class Service:

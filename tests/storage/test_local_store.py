@@ -14,6 +14,7 @@ import pytest
 
 from anabranch.errors.storage import (
     ConditionalPutUnsupportedError,
+    FileMissingError,
     PathOutsideTableError,
     StorageError,
     UnsupportedStorageError,
@@ -82,22 +83,53 @@ def test_data_is_durable_before_its_name_and_the_name_before_the_answer(
     assert calls == ["sync file", "replace", "sync directory"]
 
 
+def synced_directories(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories whose names were made durable, in order."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    patch(monkeypatch, "fsync", noted)
+    return synced
+
+
 def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = record_calls(monkeypatch)
+    calls, synced = record_calls(monkeypatch), synced_directories(monkeypatch)
     LocalStore(str(tmp_path / "a" / "table")).put_if_absent(NAME, b"x")
-    assert calls == [
-        *("mkdir a", "sync directory", "mkdir table", "sync directory", "mkdir _delta_log", "sync directory"),
-        *("sync file", "link", "sync directory"),
-    ]
+    assert [call for call in calls if call.startswith("mkdir")] == ["mkdir a", "mkdir table", "mkdir _delta_log"]
+    for made_in in (tmp_path, tmp_path / "a", tmp_path / "a" / "table"):
+        assert str(made_in) in synced
 
 
-def test_a_directory_that_another_process_just_made_is_synced_too(
+def test_every_directory_above_a_table_is_durable_whoever_made_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
-    calls = record_calls(monkeypatch)
-    LocalStore(str(tmp_path / "table")).put_if_absent(NAME, b"x")
-    assert calls == ["sync directory", "sync file", "link", "sync directory"]
+    """Spark makes folders for the first data files, and syncs nothing."""
+    table = tmp_path / "new" / "and" / "deep" / "table"
+    (table / "_delta_log").mkdir(parents=True)
+    store, synced = LocalStore(str(table)), synced_directories(monkeypatch)
+    store.put_if_absent(NAME, b"x")
+    above = [str(directory) for directory in table.parents if directory.stat().st_dev == table.stat().st_dev]
+    assert {str(table), *above} <= set(synced)
+    assert synced[-1] == str(table / "_delta_log")
+
+    synced.clear()
+    store.put_if_absent("_delta_log/1.json", b"x")
+    assert synced == [str(table / "_delta_log")], "once is enough"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read every directory")
+def test_a_directory_above_that_we_may_not_read_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "shut" / "table").mkdir(parents=True)
+    (tmp_path / "shut").chmod(0o311)
+    try:
+        assert LocalStore(str(tmp_path / "shut" / "table")).put_if_absent(NAME, b"x") is PutOutcome.CREATED
+    finally:
+        (tmp_path / "shut").chmod(0o755)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
@@ -163,6 +195,17 @@ def test_a_name_that_may_not_survive_is_unknown(store: LocalStore, monkeypatch: 
     monkeypatch.setattr(durable_files, "sync_directory", failing(errno.EIO))
     assert store.put_if_absent(NAME, b"x") is PutOutcome.UNKNOWN
     assert store.read(NAME) == b"x"
+
+
+def test_what_is_there_is_durable_only_once_its_directory_is(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(NAME, b"x")
+    monkeypatch.setattr(durable_files, "sync_directory", failing(errno.EIO))
+    with pytest.raises(StorageError, match="EIO"):
+        store.make_durable(NAME)
+    monkeypatch.undo()
+    store.make_durable(NAME)
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.EMLINK])
@@ -261,6 +304,23 @@ def test_names_that_are_no_text_can_be_listed_and_deleted(store: LocalStore) -> 
     assert store.read(odd.path) == b"x"
     store.delete(odd.path)
     assert on_disk(store) == {"before"}
+
+
+@pytest.mark.parametrize("what", ["pipe", "link to /dev/zero", "directory"])
+def test_what_is_no_file_is_none(store: LocalStore, what: str) -> None:
+    """A pipe would let its reader wait for ever, and a device has no end."""
+    place = Path(store.root, NAME)
+    match what:
+        case "pipe":
+            os.mkfifo(place)
+        case "directory":
+            place.mkdir()
+        case _:
+            place.symlink_to("/dev/zero")
+    assert store.head(NAME) is None
+    for read in (store.read, store.open, lambda path: store.read_range(path, 0, 1)):
+        with pytest.raises(FileMissingError):
+            read(NAME)
 
 
 def test_files_of_the_log_are_readable_by_others(store: LocalStore) -> None:

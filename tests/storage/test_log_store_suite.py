@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.errors.storage import FileMissingError, PathOutsideTableError, StorageError
+from anabranch.errors.storage import FileMissingError, FileTooLargeError, PathOutsideTableError, StorageError
 from anabranch.storage.log_store import LogStore, PutOutcome
 
 LOG = "_delta_log"
@@ -155,6 +155,15 @@ def test_ranges(store: LogStore) -> None:
     for offset, length in [(96, 5), (100, 1), (1000, 1), (-1, 2), (0, -1)]:
         with pytest.raises(StorageError):
             store.read_range("data", offset, length)
+
+
+def test_a_file_that_is_too_large_is_not_read(store: LogStore) -> None:
+    store.put(commit(0), b"0123456789")
+    assert store.read(commit(0), size_max=10) == b"0123456789"
+    with pytest.raises(FileTooLargeError, match="10 bytes, more than 9"):
+        store.read(commit(0), size_max=9)
+    with pytest.raises(FileMissingError):
+        store.read(commit(1), size_max=9)
 
 
 def test_missing_files(store: LogStore) -> None:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
 
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.commands import write
 from anabranch.commands.statement import Prepared
 from anabranch.exceptions import DeltaConcurrentModificationException
+
+
+def beaten(spark: SparkSession, statement: str, winner: str) -> None:
+    """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits."""
+    right: Callable[..., Any] = write.write_rows
+
+    def late(*given: Any) -> Any:
+        with mock.patch.object(write, "write_rows", right):
+            spark.sql(winner)
+            return right(*given)
+
+    with mock.patch.object(write, "write_rows", late):
+        spark.sql(statement)
 
 
 def land(prepared: Prepared) -> None:

@@ -29,11 +29,11 @@ from anabranch.errors.alterations import (
     ColumnInUseError,
     ColumnMappingNeededError,
     ColumnNamesNeedMappingError,
+    ConstraintAsPropertyError,
     FeatureDropError,
     FeatureNotSupportedByTableError,
     InvalidClusteringError,
     NotAStructError,
-    PropertyNeedsCommandError,
     PropertyNotSetError,
     RowTrackingEnablementError,
     UnsupportedColumnChangeError,
@@ -56,7 +56,6 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.protocol import (
     InvalidPropertyError,
-    InvalidProtocolError,
     UnknownFeatureError,
     UnknownPropertyError,
 )
@@ -112,7 +111,7 @@ def test_set_and_unset_properties(delta: SparkSession, path: str) -> None:
         alter_set_properties(handle, {"delta.isolationLevl": "Serializable"})
     with pytest.raises(InvalidPropertyError, match="Serializable"):
         alter_set_properties(handle, {"delta.isolationLevel": "SnapshotIsolation"})
-    with pytest.raises(PropertyNeedsCommandError, match="ADD CONSTRAINT"):
+    with pytest.raises(ConstraintAsPropertyError, match="ADD CONSTRAINT"):
         alter_set_properties(handle, {"delta.constraints.c": "a > 0"})
     with pytest.raises(PropertyNotSetError):
         alter_unset_properties(handle, ["theirs"])
@@ -465,8 +464,12 @@ def test_protocol_calls(delta: SparkSession, path: str) -> None:
     made = DeltaTable.forPath(delta, path)
     made.upgradeTableProtocol(1, 4)
     assert handle.latest().protocol.min_writer_version == 4
-    with pytest.raises(InvalidProtocolError, match="only rise"):
-        made.upgradeTableProtocol(1, 3)
+    version = handle.latest().version
+    made.upgradeTableProtocol(1, 3)
+    made.upgradeTableProtocol(1, 1)
+    assert handle.latest().version == version, "the table has all of it"
+    with pytest.raises(InvalidPropertyError):
+        made.upgradeTableProtocol(9, 9)
     with pytest.raises(InvalidArgumentError, match="readerVersion"):
         made.upgradeTableProtocol("1", 3)  # type: ignore[arg-type]
     made.addFeatureSupport("vacuumProtocolCheck")

@@ -310,3 +310,24 @@ def test_columns_that_change_meanwhile(table: TableHandle) -> None:
     assert optimize(table).num_bins == 0
     assert optimize(table, full=True).num_bins == 1
     assert ids(table.session.spark, table.path) == all_but()
+
+
+def test_an_overwritten_schema_takes_the_clustering_by_columns_that_go(delta: SparkSession, path: str) -> None:
+    append(grid(delta), path, "x", "y")
+    frame = grid(delta, 0, 8)
+    overwriting = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    overwriting.save(path)
+    assert clustered_by(path) == [["x"], ["y"]]
+    frame.drop("y").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    assert clustered_by(path) == []
+
+
+def clustered_by(path: str) -> list[list[str]]:
+    """As the log tells it."""
+    found: list[list[str]] = []
+    for commit in sorted(Path(path, "_delta_log").glob("*.json")):
+        for line in map(json.loads, commit.read_text().splitlines()):
+            domain = line.get("domainMetadata", {})
+            if domain.get("domain") == "delta.clustering":
+                found = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
+    return found

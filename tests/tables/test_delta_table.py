@@ -13,6 +13,7 @@ from anabranch.errors.tables import (
     EmptyTableSchemaError,
     LocationNotEmptyError,
     NotADeltaTableError,
+    ReadWithoutColumnsError,
     TableAlreadyExistsError,
 )
 from anabranch.tables import DeltaTable, IdentityGenerator
@@ -87,9 +88,18 @@ def test_a_folder_with_strangers(delta: SparkSession, name: str, path: str) -> N
         DeltaTable.create(delta).tableName(name).location(path).addColumn("id", "INT").execute()
 
 
-def test_bad_definitions(delta: SparkSession, path: str) -> None:
+def test_a_table_without_columns(delta: SparkSession, path: str) -> None:
+    """It can be made, and read once it has columns."""
+    DeltaTable.create(delta).location(path).execute()
+    with pytest.raises(ReadWithoutColumnsError):
+        delta.read.format("delta").load(path).collect()
     with pytest.raises(EmptyTableSchemaError):
-        DeltaTable.create(delta).location(path).execute()
+        delta.range(1).select().write.format("delta").save(f"{path} 2")
+    delta.range(2).write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    assert delta.read.format("delta").load(path).count() == 2
+
+
+def test_bad_definitions(delta: SparkSession, path: str) -> None:
     with pytest.raises(UnknownPropertyError, match="checkpointIntervall"):
         DeltaTable.create(delta).location(path).addColumn("a", "INT").property(
             "delta.checkpointIntervall", "3"

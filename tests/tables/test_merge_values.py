@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import AssignmentError, UnsupportedOperationError
+from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError, UnsupportedOperationError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.constraints import (
     CastOverflowError,
@@ -70,9 +71,9 @@ def test_fields_of_structs(delta: SparkSession, path: str) -> None:
     merging = table.alias("t").merge(source, "t.k = src.k")
     merging.whenMatchedUpdate(set={"s.a": "src.n", "t.s.b.c": "t.s.b.c + src.n"}).execute()
     assert rows(table) == [(1, (9, (11, "x"))), (2, (8, (None, None)))]
-    with pytest.raises(AssignmentError, match=r"s\.nope"):
+    with pytest.raises(AnalysisException, match="nope"):
         merging.whenMatchedUpdate(set={"s.nope": "1"}).execute()
-    with pytest.raises(AssignmentError, match="set as well"):
+    with pytest.raises(ConflictingAssignmentsError, match="set as well"):
         merging.whenMatchedUpdate(set={"s.b.c": "1", "s.b": "NULL"}).execute()
     with pytest.raises(AssignmentError, match="whole columns"):
         merging.whenNotMatchedInsert(values={"k": "src.k", "s.a": "1"}).execute()
@@ -189,7 +190,7 @@ def test_a_column_that_the_table_lacks(delta: SparkSession, path: str) -> None:
     table = table_of(delta, path, "k INT; n INT", "(1, 1)", "(2, 2)")
     source = delta.sql("SELECT * FROM VALUES (1, 'p', true), (3, 'r', false) AS v(k, extra, unused)").alias("s")
     merging = table.alias("t").merge(source, "t.k = s.k")
-    with pytest.raises(AssignmentError, match="extra"):
+    with pytest.raises(AnalysisException, match="extra"):
         merging.whenMatchedUpdate(set={"extra": "s.extra"}).execute()
     merging.whenMatchedUpdate(set={"extra": "'set'"}).withSchemaEvolution().execute()
     assert table.toDF().columns == ["k", "n", "extra"]

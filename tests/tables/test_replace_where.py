@@ -15,10 +15,10 @@ from anabranch.commands.write_options import ReplacedRows, SaveMode, WriteOption
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
     DeltaConcurrentModificationException,
 )
 from anabranch.schema.write_rules import WriteApi
+from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
 from anabranch.transaction.operation import Operation
 from tables.made_tables import numbered_table
@@ -79,7 +79,7 @@ def test_the_same_row_conflicts(delta: SparkSession, path: str) -> None:
     handle = numbered_table(delta, path)
     ours = prepared(handle, "id IN (3, 5)")
     update(handle, {"n": "n + 100"}, "id = 5")
-    lost = lose(ours, ConcurrentDeleteDeleteException)
+    lost = lose(ours, ConcurrentAppendException)
     assert any("id = 5" in key for key in lost.example_keys), lost.example_keys
 
 
@@ -95,7 +95,7 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
     handle = numbered_table(delta, path, enableDeletionVectors="false")
     ours = prepared(handle, "id = 3")
     delete(handle, "id = 1")
-    lose(ours, ConcurrentDeleteDeleteException)
+    lose(ours, ConcurrentAppendException)
 
 
 def test_a_subquery_is_refused(delta: SparkSession, path: str) -> None:
@@ -113,6 +113,8 @@ def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSes
     before.createOrReplaceTempView("rows_before")
     update(handle, {"n": "n + 100"}, "id = 3")
     by_rows = reader == "the rows written"
+    if is_installed(delta) and not by_rows:
+        pytest.skip("the view shows what is newest")
     replaced = ReplacedRows(
         condition="id = 4" if by_rows else "id + 1 IN (SELECT n + 2 FROM rows_before)",
         alias=None,

@@ -16,7 +16,7 @@ from anabranch.commands.restore import prepare_restore, restore
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TimestampAfterLatestCommitError, VersionNotFoundError
 from anabranch.errors.restore import RestoreBeyondRetentionError, RestoreFilesMissingError
-from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteDeleteException
+from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table, numbered_table
 from tables.races import lose
@@ -105,6 +105,7 @@ def test_numbers_that_were_given_out_are_not_given_out_again(delta: SparkSession
 
 
 def test_files_that_are_gone_are_named_before_anything_is_written(delta: SparkSession, path: str) -> None:
+    """Covers fault F57."""
     table = make_table(delta, path, delta.range(0, 10, 1, 2), enableDeletionVectors="false")
     gone = [name for name in os.listdir(path) if name.endswith(".parquet")]
     table.delete("id IN (0, 9)")
@@ -168,7 +169,7 @@ def test_a_delete_while_a_restore_is_prepared(delta: SparkSession, path: str) ->
     ours = prepare_restore(handle, TimeTravel(version=0))
     assert ours is not None
     delete(handle, "id = 2")
-    with pytest.raises(ConcurrentDeleteDeleteException):
+    with pytest.raises(ConcurrentDeleteReadException):
         ours.commit()
     with setting(delta, "spark.anabranch.conflictRetries", "1"):
         restore(handle, TimeTravel(version=0))

@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch.commands.alter_properties import alter_set_properties
 from anabranch.commands.create_table import CreationMode, create_table
 from anabranch.commands.table_access import TableHandle, table_at
 from anabranch.commands.table_definition import TableDefinition
+from anabranch.errors.base import DeltaError
 from anabranch.errors.conflicts import MetadataChangedException
 from anabranch.errors.constraints import (
     CheckConstraintViolationError,
@@ -261,6 +263,26 @@ def test_identity_by_default_takes_values(delta: SparkSession, path: str) -> Non
     assert ids(delta, path) == [1, 100]
 
 
+def test_identity_columns_take_nulls_unless_they_are_declared_not_to(delta: SparkSession, path: str) -> None:
+    """As with Delta: what somebody writes by default into such a column is his, also when others rewrite the row."""
+    made = identity_table(delta, path, generatedByDefaultAs=IdentityGenerator(start=1, step=1))
+    assert made.toDF().schema["id"].nullable
+    append(delta.createDataFrame([(None, 10), (None, 11)], "id long, v long").coalesce(1), path)
+    append(delta.createDataFrame([(20,)], "v long").coalesce(1), path)
+    alter_set_properties(table_at(DeltaSession.of(delta), path), {"delta.enableDeletionVectors": "false"})
+    source = delta.createDataFrame([(10, 100), (30, 300)], "k long, w long").alias("s")
+    merging = made.alias("t").merge(source, "t.v = s.k").whenMatchedUpdate(set={"v": "s.w"})
+    merging.whenNotMatchedInsert(values={"v": "s.w"}).execute()
+    numbers = {row.v: row.id for row in load(delta, path).collect()}
+    assert {v: numbers[v] for v in (11, 20, 100)} == {11: None, 20: 1, 100: None}
+    assert numbers[300] is not None, "a new row gets its number"
+
+    builder = DeltaTable.create(delta).location(path + " required").addColumn("v", "BIGINT")
+    builder.addColumn("id", "BIGINT", nullable=False, generatedByDefaultAs=IdentityGenerator()).execute()
+    with pytest.raises(DeltaError, match=r"(?i)null"):
+        append(delta.createDataFrame([(None, 1)], "id long, v long"), path + " required")
+
+
 def test_identity_columns_without_statistics(delta: SparkSession, path: str) -> None:
     """The mark moves also where the table keeps statistics of no column."""
     builder = DeltaTable.create(delta).location(path).addColumn("v", "BIGINT")
@@ -295,8 +317,9 @@ def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> No
         DeltaTable.create(delta).location(path).addColumn("id", "INT", generatedAlwaysAs=IdentityGenerator())
     builder = DeltaTable.create(delta).location(path).addColumn("v", "INT")
     builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator()).partitionedBy("id")
-    with pytest.raises(InvalidPartitioningError, match="identity"):
+    with pytest.raises(InvalidPartitioningError, match="identity") as refused:
         builder.execute()
+    assert refused.value.getCondition() == "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED"
 
 
 def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 from anabranch.deletion_vectors.locations import vector_path
@@ -37,10 +38,16 @@ class _State:
     row_ids: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     timestamp: int | None = None
     txn_ids: dict[str, int] = dataclasses.field(default_factory=dict)
+    is_foreign: bool = False
+    uncounted: set[Key] = dataclasses.field(default_factory=set)
+    """Files of other engines that have a vector and do not say how many rows they have."""
 
 
-def lint(store: LogStore) -> list[str]:
-    """What is wrong, in words; empty for a sound log. Every prefix is judged, since commits are replayed in order."""
+def lint(store: LogStore, *, foreign: Collection[int] = ()) -> list[str]:
+    """What is wrong, in words; empty for a sound log. Every prefix is judged, since commits are replayed in order.
+
+    Commits of `foreign` versions are another engine's: they need not say where they come from, nor count rows.
+    """
     files = {file.path: file for file in store.list_from("_delta_log")}
     versions = sorted(int(match[1]) for path in files if (match := COMMIT.fullmatch(path)))
     problems: list[str] = []
@@ -49,6 +56,7 @@ def lint(store: LogStore) -> list[str]:
     checksums = {int(match[1]) for path in files if (match := CHECKSUM.fullmatch(path))}
     state = _State(store=store)
     for version in versions:
+        state.is_foreign = version in foreign
         found = _replay(state, version, store.read(f"_delta_log/{version:020d}.json"))
         if version in checksums:
             found += _judge_checksum(state, json.loads(store.read(f"_delta_log/{version:020d}.crc")))
@@ -74,12 +82,14 @@ def _replay(state: _State, version: int, data: bytes) -> list[str]:
     if state.protocol is None or state.metadata is None:
         problems.append("no protocol or no metadata")
         return problems
-    problems += _judge_info(state, version, lines, kinds)
+    problems += [] if state.is_foreign else _judge_info(state, version, lines, kinds)
     problems += _judge_transactions(state, kinds.get("txn", []))
     operation = kinds.get("commitInfo", [{}])[0].get("operation", "")
+    problems += _judge_counts(state, kinds.get("add", []))
     problems += _judge_vectors(state, kinds.get("add", []), may_shrink=operation in MAY_SHRINK)
     problems += _judge_files(state, kinds.get("add", []), kinds.get("remove", []))
     problems += _judge_row_ids(state, version, kinds)
+    problems += _judge_files_by_description(state)
     return problems
 
 
@@ -164,6 +174,32 @@ def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[s
     changes = {action["dataChange"] for action in (*adds, *removes)}
     if len(changes) > 1:
         problems.append("dataChange is not uniform")
+    return problems
+
+
+def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:
+    """A file with a vector says how many rows it has, but where another engine left that out."""
+    told = {_key(action) for action in adds if "numRecords" in json.loads(action.get("stats", "{}"))}
+    untold = {_key(action) for action in adds if "deletionVector" in action} - told
+    if state.is_foreign:
+        state.uncounted |= untold
+    return [f"{path} has a vector and no count of rows" for path, _ in untold - state.uncounted]
+
+
+def _judge_files_by_description(state: _State) -> list[str]:
+    """Every live file is as protocol and properties of this version ask."""
+    assert state.protocol is not None
+    assert state.metadata is not None
+    configuration = state.metadata["configuration"]
+    supported = state.protocol.get("writerFeatures")
+    problems = []
+    for (path, vector), action in state.live.items():
+        if vector and supported is not None and "deletionVectors" not in supported:
+            problems.append(f"{path} has a vector, and the table does not support them")
+        if vector and configuration.get("delta.compatibility.symlinkFormatManifest.enabled") == "true":
+            problems.append(f"{path} has a vector, and the table keeps symlink manifests")
+        if "baseRowId" not in action and configuration.get("delta.enableRowTracking") == "true":
+            problems.append(f"{path} has no row ids, and row tracking is on")
     return problems
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -23,10 +24,17 @@ from table_on_memory import (
     writer,
 )
 
-from anabranch.errors.commits import AppendOnlyTableError, InvalidCommitError, RowIdsNeedStatisticsError
+from anabranch.errors.commits import (
+    AppendOnlyTableError,
+    InvalidCommitError,
+    MalformedDomainError,
+    NumbersExhaustedError,
+    RowIdsNeedStatisticsError,
+)
 from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.log_paths import commit_path
+from anabranch.transaction.operation import Operation
 
 TRACKED = features("appendOnly", "invariants", "rowTracking", "domainMetadata", "deletionVectors")
 TIMED = features("appendOnly", "invariants", "inCommitTimestamp")
@@ -40,6 +48,23 @@ def info(table: Writer, version: int) -> dict[str, Any]:
 def ids_of(table: Writer, path: str) -> tuple[int | None, int | None]:
     found = table.table.snapshots.latest().files.at_path(path)[0]
     return found.base_row_id, found.default_row_commit_version
+
+
+def commits_of(table: Writer) -> list[str]:
+    return [file.path for file in table.store.list_from("_delta_log") if file.path.endswith(".json")]
+
+
+def spoil(table: Writer, *actions: dict[str, Any], timestamp_ms: int | None = None) -> None:
+    """A commit by another program."""
+    version = table.table.snapshots.latest().version + 1
+    first = {
+        "commitInfo": {"operation": "WRITE"} | ({} if timestamp_ms is None else {"inCommitTimestamp": timestamp_ms})
+    }
+    table.store.put(commit_path(version), "".join(json.dumps(action) + "\n" for action in (first, *actions)).encode())
+
+
+def row_id_mark(configuration: str) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": "delta.rowTracking", "configuration": configuration, "removed": False}}
 
 
 # Row ids
@@ -99,6 +124,37 @@ def test_file_without_row_count_gets_no_row_ids() -> None:
         table.append(add("a", ids=None))
 
 
+LAST = 2**63 - 1
+
+
+@pytest.mark.parametrize("mark", [LAST, LAST - 2])
+def test_row_ids_end_where_a_long_does(mark: int) -> None:
+    """Another writer gave out the last ids there are."""
+    table = created(protocol=TRACKED)
+    spoil(table, row_id_mark(json.dumps({"rowIdHighWaterMark": mark})))
+    with pytest.raises(NumbersExhaustedError, match="row ids"):
+        table.append(add("a", rows=3))
+    assert len(commits_of(table)) == 2, "nothing was written"
+    assert table.begin().commit([SetTransaction(app_id="app", version=1)]).version == 2
+
+
+def test_last_row_ids_are_given_out() -> None:
+    table = created(protocol=TRACKED)
+    spoil(table, row_id_mark(json.dumps({"rowIdHighWaterMark": LAST - 3})))
+    table.append(add("a", rows=3))
+    assert ids_of(table, "a") == (LAST - 2, 2)
+
+
+@pytest.mark.parametrize(
+    "configuration", ["", "{", "[]", '{"rowIdHighWaterMark":"x"}', f'{{"rowIdHighWaterMark":{2**63}}}']
+)
+def test_row_id_mark_that_is_none_is_told_as_what_it_is(configuration: str) -> None:
+    table = created(protocol=TRACKED)
+    spoil(table, row_id_mark(configuration))
+    with pytest.raises(MalformedDomainError, match=r"delta\.rowTracking"):
+        table.append(add("a"))
+
+
 def test_suspended_row_tracking_gives_no_ids() -> None:
     table = created(add("a"), protocol=TRACKED, described=with_properties(metadata(), rowTrackingSuspended="true"))
     assert ids_of(table, "a") == (None, None)
@@ -154,6 +210,35 @@ def test_timestamps_turned_on_by_a_winner_are_kept_to() -> None:
     rival_of(first).commit([TIMED, TIMES_ON])
     ours.commit([add("a")])
     assert info(first, 2)["inCommitTimestamp"] > info(first, 1)["inCommitTimestamp"]
+
+
+def test_timestamps_end_where_a_long_does() -> None:
+    """Another writer dated a commit to the end of time; turning the timestamps off is the way out."""
+    table = created(protocol=TIMED, described=TIMES_ON)
+    spoil(table, timestamp_ms=LAST)
+    with pytest.raises(NumbersExhaustedError, match="enableInCommitTimestamps"):
+        table.append(add("a"))
+    assert len(commits_of(table)) == 2, "nothing was written"
+    table.commit([with_properties(metadata(), enableInCommitTimestamps="false")])
+    table.append(add("a"))
+    table.commit([TIMES_ON])
+    assert info(table, 4)["inCommitTimestamp"] < LAST
+
+
+def test_versions_end_where_a_long_does() -> None:
+    table = created()
+    last = dataclasses.replace(table.table.snapshots.latest(), version=LAST)
+    with pytest.raises(NumbersExhaustedError, match="version"):
+        table.table.begin_at(Operation(name="WRITE"), snapshot=last).commit([add("a")])
+    assert len(commits_of(table)) == 1, "nothing was written"
+
+
+@pytest.mark.parametrize("version", [2**63, -(2**63) - 1])
+def test_numbers_that_no_reader_takes_are_not_written(version: int) -> None:
+    table = created()
+    with pytest.raises(InvalidCommitError, match="a reader would refuse it"):
+        table.begin().commit([SetTransaction(app_id="app", version=version)])
+    assert len(commits_of(table)) == 1
 
 
 # What no commit may do

@@ -116,6 +116,40 @@ def test_own_commit_is_known_again(fault: PutFault) -> None:
     assert adds_of(first.store, "a") == 1
 
 
+class NeverDurable(FaultyStore):
+    """The disk shows what was put, and fails to promise that it will stay."""
+
+    fails = 10**6
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        outcome = super().put_if_absent(path, data)
+        return PutOutcome.UNKNOWN if self.fails and outcome is PutOutcome.CREATED else outcome
+
+    def make_durable(self, path: str) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise StorageError(root=self.root, path=path, doing="sync", cause="Input/output error (EIO)")
+
+
+def test_commit_that_may_not_survive_a_power_loss_is_not_acknowledged() -> None:
+    """Its own file is there to be seen; the fsync of its folder fails for good."""
+    first = created()
+    ours = rival_of(first, store=NeverDurable(first.store, only=is_commit))
+    with pytest.raises(CommitFateUnknownError, match="EIO") as raised:
+        ours.append(add("a"))
+    assert raised.value.version == 1
+    assert adds_of(first.store, "a") == 1, "the error says where to look"
+
+
+def test_commit_is_acknowledged_once_the_disk_promises_to_keep_it() -> None:
+    first = created()
+    store = NeverDurable(first.store, only=is_commit)
+    store.fails = 3
+    assert rival_of(first, store=store).append(add("a")).version == 1
+    assert store.fails == 0
+    assert adds_of(first.store, "a") == 1
+
+
 def test_lost_reply_then_others_land_behind() -> None:
     """Covers race 84, fault F18: our commit is in the log, and v+1, v+2 are others'. It is not done again."""
     first = created()
@@ -311,10 +345,10 @@ def test_winner_behind_ours_that_cannot_be_read_stops_the_commit() -> None:
     first = created()
 
     class CannotRead(FaultyStore):
-        def read(self, path: str) -> bytes:
+        def read(self, path: str, *, size_max: int | None = None) -> bytes:
             if path == commit_path(2):
                 raise StorageError(root=self.root, path=path, doing="read", cause="503 slow down")
-            return super().read(path)
+            return super().read(path, size_max=size_max)
 
     ours = rival_of(first, store=CannotRead(first.store))
     transaction = ours.begin()
@@ -363,6 +397,45 @@ def test_table_dropped_meanwhile() -> None:
         ours.commit([add("a")])
     assert raised.value.reason is ConflictReason.TABLE_REPLACED
     assert versions(first.store) == 0
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_table_dropped_between_check_and_put(anew: bool) -> None:
+    """What was put stands alone in a log that is not the table's any more: it is taken back."""
+    first = created(add("f"))
+    first.append(add("g"))
+
+    def drop(path: str) -> None:
+        for version in range(2):
+            first.store.delete(commit_path(version))
+        if anew:
+            rival_of(first, seed=8).commit([PLAIN, metadata(table_id="table-2")])
+
+    ours = rival_of(first, store=FaultyStore(first.store, before_put=drop, only=lambda path: path == commit_path(2)))
+    with pytest.raises(MetadataChangedException) as raised:
+        ours.append(add("a"))
+    assert raised.value.reason is ConflictReason.TABLE_REPLACED
+    assert versions(first.store) == (1 if anew else 0)
+    assert first.store.head(commit_path(2)) is None
+
+
+def test_commit_that_others_have_built_upon_is_never_taken_back() -> None:
+    """While we slept, the log went on, and what we had read was cleaned up."""
+    first = created()
+
+    class SleepsAfterThePut(FaultyStore):
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            outcome = super().put_if_absent(path, data)
+            if path == commit_path(1):
+                rival = rival_of(first)
+                for number in range(3):
+                    rival.append(add(f"w{number}"))
+                first.store.delete(commit_path(0))
+            return outcome
+
+    ours = rival_of(first, store=SleepsAfterThePut(first.store, only=is_commit))
+    assert ours.append(add("a")).version == 1
+    assert first.store.head(commit_path(1)) is not None
 
 
 def test_table_dropped_and_made_anew_meanwhile() -> None:

@@ -27,6 +27,7 @@ from anabranch.errors.conflicts import (
     ProtocolChangedException,
 )
 from anabranch.protocol.actions import Metadata, Protocol, SetTransaction
+from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.transaction.application_progress import already_written
 
@@ -57,6 +58,18 @@ def test_same_write_of_an_application_landed_first() -> None:
     assert not again.has_written(app_id="job", version=8)
 
 
+def test_a_write_that_landed_behind_an_earlier_one_of_its_application_is_written() -> None:
+    """Batch 2 behind batches 1 and 2 of another run: there is nothing left to do."""
+    first = created()
+    ours = first.begin()
+    rival = rival_of(first)
+    for version in (1, 2):
+        rival.commit([SetTransaction(app_id="job", version=version), add(f"w{version}")])
+    with pytest.raises(ConcurrentTransactionException) as raised:
+        ours.commit([SetTransaction(app_id="job", version=2), add("a")])
+    assert (raised.value.reason, raised.value.version) == (ConflictReason.ALREADY_WRITTEN, 2)
+
+
 def test_progress_that_was_only_looked_up() -> None:
     first = created()
     ours = first.begin()
@@ -81,9 +94,9 @@ def test_clash_of_metadata_domains() -> None:
     """Covers race 74: two CLUSTER BY."""
     first = created(protocol=features(*BASE, "domainMetadata", "clustering"))
     ours = first.begin("CLUSTER BY")
-    rival_of(first).commit([domain("delta.clustering", '{"clusteringColumns":[["a"]]}')])
+    rival_of(first).commit([domain("delta.clustering", '{"clusteringColumns":[["id"]]}')])
     with pytest.raises(MetadataChangedException, match=r"delta\.clustering") as raised:
-        ours.commit([domain("delta.clustering", '{"clusteringColumns":[["b"]]}')])
+        ours.commit([domain("delta.clustering", '{"clusteringColumns":[["date"]]}')])
     assert raised.value.reason is ConflictReason.METADATA_DOMAIN
 
 
@@ -111,6 +124,26 @@ def test_feature_dropped_mid_flight() -> None:
     with pytest.raises(ProtocolChangedException, match="dropped deletionVectors") as raised:
         ours.commit([add("a")])
     assert raised.value.reason is ConflictReason.FEATURES_DROPPED
+
+
+@pytest.mark.parametrize(
+    ("protocol", "named"),
+    [
+        (Protocol(min_reader_version=4, min_writer_version=8), "reader version 4, writer version 8"),
+        (features(*BASE, "timeMachine"), "with timeMachine"),
+    ],
+)
+def test_a_protocol_that_nobody_here_knows(protocol: Protocol, named: str) -> None:
+    """To run again is of no use: the message says what is."""
+    first = created()
+    ours = first.begin()
+    line = encode_actions([protocol])
+    first.store.put(commit_path(1), line)
+    with pytest.raises(ProtocolChangedException, match=named) as raised:
+        ours.commit([add("a")])
+    assert raised.value.reason is ConflictReason.UNSUPPORTED_PROTOCOL
+    assert "upgrade it" in str(raised.value)
+    assert "again" not in str(raised.value)
 
 
 @pytest.mark.parametrize("feature", ["checkConstraints", "changeDataFeed", "columnMapping", "generatedColumns"])

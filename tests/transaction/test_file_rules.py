@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from log_linter import lint
+from pyroaring import BitMap64
 from table_on_memory import (
     Writer,
     add,
@@ -18,11 +19,13 @@ from table_on_memory import (
     with_properties,
 )
 
+from anabranch.deletion_vectors.writing import inline_descriptor
 from anabranch.errors.conflicts import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConflictReason,
+    DeltaConcurrentModificationException,
 )
 from anabranch.predicates.expressions import TRUE, Unknown
 from anabranch.protocol.actions import AddFile, CommitInfo
@@ -141,9 +144,22 @@ def test_two_writers_change_one_file(described: object) -> None:
     first = created(LOW, HIGH, described=described)
     ours = first.read(id_is(5), LOW)
     rival_of(first).rewrite(LOW, add("low2"), where=id_is(6))
-    with pytest.raises(ConcurrentDeleteDeleteException) as raised:
+    with pytest.raises(ConcurrentAppendException) as raised:
         ours.commit([remove(LOW), add("low3")])
-    assert raised.value.where == "file low"
+    assert raised.value.where == "file low2"
+
+
+def test_exceptions_come_in_the_order_of_delta() -> None:
+    """Users catch `ConcurrentAppendException` and run again: rows added, then files read, then files deleted."""
+    told = []
+    for new, reads in (([add("low2")], True), ([], True), ([], False)):
+        first = created(LOW, HIGH)
+        ours = first.read(id_is(5), LOW) if reads else first.begin("DELETE")
+        rival_of(first).commit([remove(LOW), *new], name="UPDATE")
+        with pytest.raises(DeltaConcurrentModificationException) as raised:
+            ours.commit([remove(LOW)])
+        told.append(raised.type)
+    assert told == [ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException]
 
 
 @BOTH_LEVELS
@@ -160,7 +176,7 @@ def test_two_writers_change_two_files(described: object) -> None:
 def test_winner_changes_a_file_that_ours_only_read(described: object) -> None:
     first = created(LOW, HIGH, described=described)
     ours = first.read(TRUE, LOW, HIGH, name="MERGE")
-    rival_of(first).rewrite(HIGH, add("high2", ids=(100, 109)), where=id_is(105))
+    rival_of(first).commit([remove(HIGH)], name="DELETE")
     with pytest.raises(ConcurrentDeleteReadException) as raised:
         ours.commit([remove(LOW), add("low2")])
     assert raised.value.where == "file high"
@@ -233,7 +249,7 @@ def test_optimize_against_delete_of_the_same_file() -> None:
     first = created(LOW, HIGH)
     ours = first.read(id_is(5), LOW)
     rival_of(first).optimize([LOW, HIGH], [add("both", ids=(0, 109), rows=20)])
-    with pytest.raises(ConcurrentDeleteDeleteException) as raised:
+    with pytest.raises(ConcurrentDeleteReadException) as raised:
         ours.commit([remove(LOW)])
     assert raised.value.reason is ConflictReason.UNMAPPED_REWRITE
 
@@ -289,10 +305,15 @@ def test_identity_is_path_and_vector() -> None:
     vectors = features("deletionVectors", "appendOnly", "invariants")
     first = created(LOW, protocol=vectors)
     ours = first.read(id_is(5), LOW)
-    marked = add("low", ids=(0, 9), vector="v1")
+    blind = first.begin("DELETE")
+    marked, marked_by_us = (
+        msgspec.structs.replace(LOW, deletion_vector=inline_descriptor(BitMap64([row]))) for row in (6, 5)
+    )
     rival_of(first).rewrite(LOW, marked, where=id_is(6), name="DELETE")
+    with pytest.raises(ConcurrentDeleteReadException):
+        ours.commit([remove(LOW), marked_by_us])
     with pytest.raises(ConcurrentDeleteDeleteException):
-        ours.commit([remove(LOW), add("low", ids=(0, 9), vector="v2")])
+        blind.commit([remove(LOW), marked_by_us])
 
 
 def test_readding_a_file_that_a_winner_removed() -> None:
@@ -363,7 +384,7 @@ def test_opaque_condition_reads_the_whole_table() -> None:
     first = created(LOW, HIGH)
     ours = first.read(Unknown("rand() < 0.5", opaque=True), LOW)
     rival_of(first).rewrite(HIGH, add("high2", ids=(100, 109)), where=id_is(105))
-    with pytest.raises(ConcurrentDeleteReadException):
+    with pytest.raises(ConcurrentAppendException):
         ours.commit([remove(LOW)])
 
 
@@ -498,6 +519,6 @@ def test_winner_without_commit_info() -> None:
     first = created(LOW)
     ours = first.read(id_is(5), LOW)
     first.store.put_if_absent(commit_path(1), encode_actions([remove(LOW)]))
-    with pytest.raises(ConcurrentDeleteDeleteException, match="another writer") as raised:
+    with pytest.raises(ConcurrentDeleteReadException, match="another writer") as raised:
         ours.commit([remove(LOW)])
     assert raised.value.operation == "another writer"

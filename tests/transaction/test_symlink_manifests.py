@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from table_on_memory import PLAIN, Writer, add, features, metadata, remove, writer
 
-from anabranch.errors.generate import ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
+from anabranch.errors.generate import ManifestLineError, ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.storage.memory import MemoryStore
 from anabranch.transaction.symlink_manifests import write_manifests
@@ -55,6 +55,19 @@ def test_local_paths_say_so() -> None:
     one = writer(MemoryStore("/tables/t"))
     one.commit([PLAIN, metadata(), add("x")])
     assert generate(one) == {"manifest": ["file:/tables/t/x"]}
+
+
+@pytest.mark.parametrize("ending", ["%0A", "%0D", "%0D%0A", "%C2%85", "%E2%80%A8", "%0B", "%0C", "%1E"])
+def test_a_path_cannot_add_a_line(ending: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Covers attack "paths": who reads the manifest would open whatever stands on the second line."""
+    one = made(add(f"x{ending}file:/etc/passwd"), by=(), properties=ENABLED)
+    with pytest.raises(ManifestLineError, match="line break") as refused:
+        generate(one)
+    assert "\n" not in str(refused.value)
+    with caplog.at_level(logging.WARNING):
+        one.append(add("y"))
+    assert "line break" in caplog.text
+    assert manifests(one) == {}
 
 
 def test_a_table_without_files_has_an_empty_manifest_or_none() -> None:

@@ -17,7 +17,7 @@ from anabranch.cli.race_words import (
     reconciled_in_words,
     reconciliation_document,
 )
-from anabranch.cli.words import count, iso_time, listed, local_time, plain
+from anabranch.cli.words import count, harmless_json, iso_time, listed, local_time, plain
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.storage import FileMissingError
@@ -66,7 +66,7 @@ def read_entry(snapshots: Snapshots, number: int) -> LogEntry:
 def raw_lines(commit: Commit) -> Iterator[str]:
     """The actions as JSON, one a line."""
     for action in commit.actions:
-        yield encode_action(action).decode()
+        yield harmless_json(encode_action(action).decode())
 
 
 def raw_document(table: str, commit: Commit) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Modules are imported when their command runs, so that `--help` and `history` ans
 
 from __future__ import annotations
 
+import enum
 import sys
 from typing import Annotated
 
@@ -19,13 +20,13 @@ from anabranch.cli.startup import leave_pandas_out
 app = typer.Typer(
     name="anabranch",
     help=(
-        "See and check Delta Lake tables without writing code.\n\n"
+        "See and check Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
         "TABLE is a folder or a URL: ./flights, /data/sales, s3://bucket/sales, gs://…, abfss://… "
-        "Nothing but the demo starts Java."
+        "Only demo, run and shell start Java."
     ),
     epilog=(
         "Exit codes: 0 all is well, 1 an error (fsck: or problems found), 2 the command was not understood, "
-        "130 stopped by Ctrl-C."
+        "130 stopped by Ctrl-C. run: those of the program."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -302,14 +303,107 @@ def demo(
             print_json(result.document())
 
 
+PROGRAMS = "Programs written for delta-spark"
+
+
+@app.command(
+    "run",
+    rich_help_panel=PROGRAMS,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog=_examples("run script.py", "run script.py --day 2026-03-01", "run -m dbt build", 'run -c "import delta"'),
+)
+def run_program(
+    program: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROGRAM",
+            help="As behind python: SCRIPT, -m MODULE or -c CODE. All that follows belongs to the program.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Run a Python program that was written for delta-spark, as it is.
+
+    Every Spark session that it or its libraries make knows Delta. `import delta` gives anabranch's classes, also
+    where delta-spark is installed. Settings that ask for the delta-spark jar are left out, and you are told so.
+    The rest is as with python: arguments, exit code, tracebacks.
+    """
+    from anabranch.cli import run as running
+
+    found = running.program_of(program)
+    if found is None:
+        raise typer.BadParameter(f"{program[0]} is no script, and neither -m MODULE nor -c CODE", param_hint="PROGRAM")
+    running.run_program(found)
+
+
+@app.command(rich_help_panel=PROGRAMS, epilog=_examples("shell", "shell --conf spark.remote=sc://localhost"))
+def shell(
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of the session. May be repeated."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", metavar="", help="Python's own shell, also where IPython is installed.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Python to type into, with a Spark session at hand that knows Delta: `spark`.
+
+    IPython where it is installed. The session is local unless a setting or the environment says otherwise.
+    """
+    with reporting(as_json=False, debug=debug):
+        from anabranch.cli.shell import start_shell
+
+        start_shell(conf or [], plain=plain)
+
+
+class Position(enum.StrEnum):
+    """Of the switch of `auto`."""
+
+    ON = "on"
+    OFF = "off"
+    STATUS = "status"
+
+
+@app.command(rich_help_panel=PROGRAMS, epilog=_examples("auto on", "auto status", "auto off"))
+def auto(
+    position: Annotated[
+        Position, typer.Argument(metavar="on|off|status", help="What to do, or only to tell.")
+    ] = Position.STATUS,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Let every Python of this environment do as `run` does, until it is switched off again.
+
+    For programs that others start: schedulers, notebooks, spark-submit. Writes one file, anabranch_auto.pth, into
+    site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
+    """
+    with reporting(as_json=as_json, debug=debug):
+        from anabranch.cli.auto import print_switch, turn
+
+        switch = turn(position.value)
+        if as_json:
+            print_json(switch.document())
+        else:
+            print_switch(switch)
+
+
 def run() -> None:
     """The entry point of the program."""
+    if sys.argv[1:2] == ["run"]:
+        from anabranch.cli import run as running
+
+        program = running.program_of(sys.argv[2:])
+        if program is not None:
+            # Nothing may stand between Python and the program that would see its errors first.
+            running.run_program(program)
+            return
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             # A terminal that lacks a character shall show its escape, not end the command.
             reconfigure(errors="backslashreplace")
-    if "demo" not in sys.argv[1:2]:
+    if sys.argv[1:2] not in (["demo"], ["shell"]):
         leave_pandas_out()
     app()
 

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anabranch.cli.words import plain
+from anabranch.cli.words import harmless_json, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 WIDTH_WITHOUT_TERMINAL = 180
 """Columns for a pipe or a file, which do not wrap."""
@@ -43,7 +44,7 @@ def reporting(*, as_json: bool, debug: bool) -> Iterator[None]:
 def print_json(document: Any) -> None:
     """The whole output of a command under `--json`."""
     text = json.dumps(jsonable(document), indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    sys.stdout.write(harmless_json(text) + "\n")
 
 
 def jsonable(value: Any) -> Any:
@@ -98,9 +99,15 @@ def facts_table() -> Table:
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console  # noqa: PLC0415 - JSON needs no rich
 
+    class PlainConsole(Console):
+        """Whatever text comes this way, in cells and headings too: nothing of it is for the terminal to obey."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str("\n".join(plain(line) for line in text.split("\n")), **options)
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return PlainConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def _tell(error: Exception, *, as_json: bool, debug: bool) -> None:

@@ -26,6 +26,7 @@ from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles
 from anabranch.storage.elsewhere import allowed_places
 from anabranch.storage.log_store import LogStore
+from anabranch.transaction.row_ids import row_count
 
 CELL_CHARACTERS = 60
 
@@ -153,7 +154,8 @@ def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
 
 
 def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFile) -> Iterator[pa.RecordBatch]:
-    hidden = None if add.deletion_vector is None else load_vector(store, add.deletion_vector)
+    vector, num_rows = add.deletion_vector, row_count(add.stats)
+    hidden = None if vector is None else load_vector(store, vector, num_rows=num_rows)
     place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_places(store))
     file = DataFile(name=place.absolute, partition_values=add.partition_values)
     for rows, _ in reader.read(file, hidden):

@@ -60,6 +60,19 @@ def plain(text: Any, limit: int | None = None) -> str:
     return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def harmless_json(text: str) -> str:
+    """JSON that means the same and shows no such character; they can only stand within its strings."""
+    return "".join(
+        character if character == "\n" or _harmless(character) == character else _json_escape(character)
+        for character in text
+    )
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 def _harmless(character: str) -> str:
     if character == " " or (character.isascii() and character.isprintable()):
         return character

@@ -5,20 +5,22 @@ from __future__ import annotations
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.alteration import Alteration
+from anabranch.commands.rule_checks import check_constraint
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import constraint_property, current_properties
 from anabranch.errors.constraints import ConstraintExistsError, ConstraintNotFoundError
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.row_rules import check_owner
-from anabranch.spark.stored_expressions import check_is_condition, to_column
+from anabranch.spark.stored_expressions import to_column
 from anabranch.transaction.committed_version import CommittedVersion
 
 
 def alter_add_constraint(handle: TableHandle, name: str, expression: str) -> CommittedVersion | None:
     """Add a CHECK constraint, once every row satisfies it.
 
-    Raises `ConstraintExistsError`, `UntrustedExpressionError`, `ExpressionTypeError`, `ExistingRowsViolateError`, and
-    `MetadataChangedException` or `ConcurrentAppendException` where a commit meanwhile may have brought other rows.
+    Raises `ConstraintNameError`, `ConstraintExistsError`, `UntrustedExpressionError`, `ExpressionTypeError`,
+    `ExistingRowsViolateError`, and `MetadataChangedException` or `ConcurrentAppendException` where a commit meanwhile
+    may have brought other rows.
     """
     alteration = Alteration(handle)
     properties = current_properties(alteration.snapshot.metadata)
@@ -26,7 +28,7 @@ def alter_add_constraint(handle: TableHandle, name: str, expression: str) -> Com
     if existing is not None:
         raise ConstraintExistsError(table=handle.label, name=name, expression=properties[existing])
     schema = alteration.snapshot.schema
-    read = check_is_condition(handle.session.spark, expression, schema, table=handle.label, owner=check_owner(name))
+    read = check_constraint(handle.session.spark, name, expression, schema, table=handle.label)
     violated = ~F.coalesce(to_column(read), F.lit(False))
     columns = tuple(dict.fromkeys(path[0] for path in read.columns)) or tuple(schema.names)
     alteration.check_rows(violated, columns, rule=check_owner(name), expression=expression)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from anabranch.commands.alter_properties import alter_set_properties
 from anabranch.commands.dropped_features import drop_feature
 from anabranch.commands.table_access import TableHandle
-from anabranch.errors.protocol import InvalidProtocolError
 from anabranch.protocol.properties import FEATURE_PREFIX
 from anabranch.transaction.committed_version import CommittedVersion
 
@@ -29,13 +28,8 @@ def alter_add_feature(handle: TableHandle, feature: str) -> CommittedVersion | N
 
 
 def alter_upgrade_protocol(handle: TableHandle, reader_version: int, writer_version: int) -> CommittedVersion | None:
-    """Let the table support what these versions imply. Raises `InvalidProtocolError`, also for lower versions."""
-    current = handle.latest().protocol
-    if reader_version < current.min_reader_version or writer_version < current.min_writer_version:
-        raise InvalidProtocolError(
-            reason=f"{handle.label} has reader version {current.min_reader_version} and writer version "
-            f"{current.min_writer_version}, which cannot become {reader_version} and {writer_version}: versions only "
-            "rise. DROP FEATURE may lower them."
-        )
+    """Let the table support what these versions imply. Versions never get lower: what is there already stays as it is,
+    and so does a table that has it all. Raises `InvalidPropertyError` for versions that do not exist.
+    """
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
     return alter_set_properties(handle, versions)

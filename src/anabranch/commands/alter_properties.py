@@ -13,7 +13,13 @@ from anabranch.commands.column_mapping_removal import MODE, remove_column_mappin
 from anabranch.commands.iceberg_files import check_iceberg_upgrade
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, current_properties
-from anabranch.errors.alterations import PropertyNeedsCommandError, PropertyNotSetError, RowTrackingEnablementError
+from anabranch.errors.alterations import (
+    ConstraintAsPropertyError,
+    PropertyNeedsCommandError,
+    PropertyNotSetError,
+    RowTrackingEnablementError,
+)
+from anabranch.errors.protocol import ReadOnlyPropertyError
 from anabranch.protocol.properties import (
     CONSTRAINT_PREFIX,
     FEATURE_PREFIX,
@@ -30,6 +36,8 @@ from anabranch.transaction.symlink_manifests import check_listable
 
 COMMENT = "comment"
 """Not a property, though it is set as one: the table's description."""
+CLUSTERING_COLUMNS = "clusteringColumns"
+"""Catalogs of Spark keep what a table is clustered by under this name. CLUSTER BY is how to say it."""
 _COMMANDS = {
     "location": "ALTER TABLE … SET LOCATION",
     "provider": "a new table",
@@ -106,7 +114,9 @@ def alter_table_comment(handle: TableHandle, comment: str | None) -> CommittedVe
 
 def _check_no_command(name: str) -> None:
     if name.lower().startswith(CONSTRAINT_PREFIX):
-        raise PropertyNeedsCommandError(name=name, command="ALTER TABLE … ADD CONSTRAINT, which checks the rows")
+        raise ConstraintAsPropertyError(name=name, command="ALTER TABLE … ADD CONSTRAINT, which checks the rows")
+    if name == CLUSTERING_COLUMNS:
+        raise ReadOnlyPropertyError(name=name)
     command = _COMMANDS.get(name.lower())
     if command is not None:
         raise PropertyNeedsCommandError(name=name, command=command)

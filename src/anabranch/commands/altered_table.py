@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from anabranch.commands.table_definition import DefinedTable, current_properties
 from anabranch.commands.table_shape import table_shape
 from anabranch.errors.schema import InvalidColumnMappingError
+from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.protocol.actions import Metadata, Protocol
 from anabranch.protocol.iceberg_compat import without_orphaned_format, writes_iceberg
 from anabranch.protocol.properties import TableProperties
@@ -50,6 +51,8 @@ def altered_table(
     if starts_mapping and has_mapping(old_schema):
         reason = "columns have ids already, left over from somewhere else; which files they fit nobody knows"
         raise InvalidColumnMappingError(table=label, column="", reason=reason)
+    if schema is not None and old_schema.fields and not schema.fields:
+        raise EmptyTableSchemaError(table=label)
     shape = table_shape(
         old_schema if schema is None else schema,
         given,

@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from pyspark.sql import Column
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.errors.arguments import AssignmentError
+from anabranch.commands.default_values import default_of
+from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.schema.paths import FieldPath, child, quoted
+from anabranch.spark.row_names import RowNames
 from anabranch.spark.table_identifiers import split_identifier
 
 Value = Column | str
 """What a column is set to: a Column, or SQL."""
+DEFAULT = "DEFAULT"
+"""The keyword, in the place of a value: a column is set to its default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +54,52 @@ class Assignments:
         )
 
 
-def assignments(given: Mapping[str, Value], schema: StructType, *, table: str, alias: str | None = None) -> Assignments:
+def with_defaults(
+    given: Mapping[str, Value], schema: StructType, *, table: str, alias: RowNames = None
+) -> dict[str, Value]:
+    """The same with the keyword DEFAULT made the column's own; columns that the table computes are left out."""
+    kept = {name: value for name, value in given.items() if not _is_keyword(value, schema)}
+    if len(kept) == len(given):
+        return kept
+    words = {name: value for name, value in given.items() if _is_keyword(value, schema)}
+    for path in assignments(words, schema, table=table, alias=alias).values:
+        found = default_of(schema[path[0]], table=table) if len(path) == 1 else F.lit(None)
+        if found is not None:
+            kept[quoted(path)] = found
+    return kept
+
+
+def _is_keyword(value: Value, schema: StructType) -> bool:
+    return isinstance(value, str) and value.strip().upper() == DEFAULT and child(schema, DEFAULT) is None
+
+
+def assignments(given: Mapping[str, Value], schema: StructType, *, table: str, alias: RowNames = None) -> Assignments:
     """What `given`, by column as a user writes it (`a`, `s.x`, `t.a` for an alias t), sets in a table of this schema.
 
-    Raises `AssignmentError` for a column that is not there, and for one that is set twice.
+    Raises `AssignmentError` for a column that is not there, `ConflictingAssignmentsError` for one that is set twice.
     """
     values: dict[FieldPath, Value] = {}
     for name, value in given.items():
         path = _path(name, schema, table, alias)
         clash = next((other for other in values if other[: len(path)] == path or path[: len(other)] == other), None)
         if clash is not None:
-            raise AssignmentError(table=table, column=name, problem=f"{quoted(clash)} is set as well")
+            problem = f"{quoted(clash)} is set as well"
+            raise ConflictingAssignmentsError(table=table, column=name, problem=problem)
         values[path] = value
     return Assignments(values=values)
 
 
-def _path(name: str, schema: StructType, table: str, alias: str | None) -> FieldPath:
+def _path(name: str, schema: StructType, table: str, alias: RowNames) -> FieldPath:
     try:
         parts = split_identifier(name)
     except InvalidIdentifierError as error:
         raise AssignmentError(table=table, column=name, problem=error.problem) from error
-    if alias is not None and len(parts) > 1 and parts[0].lower() == alias.lower() and child(schema, parts[0]) is None:
+    if (
+        isinstance(alias, str)
+        and len(parts) > 1
+        and parts[0].lower() == alias.lower()
+        and child(schema, parts[0]) is None
+    ):
         parts = parts[1:]
     found: list[str] = []
     here: StructType = schema
@@ -85,3 +115,18 @@ def _path(name: str, schema: StructType, table: str, alias: str | None) -> Field
                 raise AssignmentError(table=table, column=name, problem=problem)
             here = field.dataType
     return tuple(found)
+
+
+def check_of_one_row(frame: DataFrame, values: Mapping[str, Column], *, table: str) -> None:
+    """Raises `AssignmentError` for generators, aggregates and window functions, by column of the table.
+
+    Spark takes them in SELECT, where they make other rows of those that a statement is about.
+    """
+    try:
+        # In WHERE it takes none of them. It looks at the plan, and nothing runs.
+        assert frame.where(F.struct(*values.values()).isNotNull()).schema is not None
+    except AnalysisException as refused:
+        # What makes no sense at all is told as it is.
+        assert frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema
+        problem = f"generators, aggregates and window functions have no value of one row ({refused})"
+        raise AssignmentError(table=table, column=", ".join(values), problem=problem) from refused

@@ -18,9 +18,9 @@ from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.column_mapping import physical_name, physical_paths
 from anabranch.snapshot.scan_plan import can_be_true, files_wholly_true
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.condition_text import text_condition
 from anabranch.spark.engine import FileMask
 from anabranch.spark.file_listing import FileListing, listing_of
+from anabranch.spark.unresolved.condition_text import text_condition
 from anabranch.storage.elsewhere import allowed_places
 
 _GROUP = "__anabranch_group"

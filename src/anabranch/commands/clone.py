@@ -33,7 +33,6 @@ from anabranch.storage.elsewhere import place_of
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
-from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
 from anabranch.transaction.transaction import Transaction
 from anabranch.transaction.winners import Winner
 
@@ -162,11 +161,7 @@ def check_target_path(path: str) -> None:
 
 def _describes(commit: Commit) -> str | None:
     """Whoever changes the description of a table while it becomes a clone is not known to the clone."""
-    winner = Winner(commit=commit)
-    domains = winner.domain_metadata.keys() - {ROW_TRACKING_DOMAIN}
-    if winner.metadata is None and winner.protocol is None and not domains:
-        return None
-    return "it changed how the table is described, and so does CLONE"
+    return "it changed how the table is described, and so does CLONE" if Winner(commit=commit).describes_table else None
 
 
 def _leaving(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> list[RemoveFile]:

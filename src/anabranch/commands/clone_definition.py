@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import msgspec
 
 from anabranch.commands.clone_source import CloneSource
-from anabranch.commands.clustering import CLUSTERING_DOMAIN
 from anabranch.commands.restore_definition import schema_with_marks
 from anabranch.commands.table_shape import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, table_shape
 from anabranch.errors.schema import ColumnMappingChangeError
@@ -22,6 +21,7 @@ from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.checkpoint_protection import PROTECTED_BEFORE
 from anabranch.transaction.commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN
 
 _OF_ONE_TABLE = (ROW_ID_COLUMN, ROW_VERSION_COLUMN, ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE)
 """Properties in which a table notes what concerns no other."""

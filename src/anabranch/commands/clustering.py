@@ -8,8 +8,9 @@ import msgspec
 from pyspark.sql.types import StructType
 
 from anabranch.errors.alterations import InvalidClusteringError
+from anabranch.errors.commits import MalformedDomainError
 from anabranch.errors.tables import InvalidIdentifierError
-from anabranch.protocol.actions import DomainMetadata
+from anabranch.protocol.actions import DomainMetadata, Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_bounds import has_bounds
 from anabranch.protocol.stats_columns import indexed_columns
@@ -18,19 +19,37 @@ from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, phy
 from anabranch.schema.paths import FieldPath, child, find, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.table_identifiers import split_identifier
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN, faults_of_description
 
-CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_COLUMNS_MAX = 4
 
 
+class _Clustering(msgspec.Struct, rename="camel"):
+    clustering_columns: list[list[str]] = []
+
+
+_DECODER = msgspec.json.Decoder(_Clustering)
+
+
 def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
-    """Logical paths of the columns that the table is clustered by."""
+    """Logical paths of the columns that the table is clustered by. Raises `MalformedDomainError`."""
     domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
     if domain is None or domain.removed:
         return ()
-    columns = msgspec.json.decode(domain.configuration).get("clusteringColumns", [])
+    try:
+        columns = _DECODER.decode(domain.configuration).clustering_columns
+    except msgspec.MsgspecError as error:
+        raise MalformedDomainError(table=snapshot.table_root, domain=CLUSTERING_DOMAIN, reason=str(error)) from error
     found = [logical_path(snapshot.schema, tuple(path), snapshot.column_mapping_mode) for path in columns]
     return tuple(path for path in found if path is not None)
+
+
+def clustering_left_behind(snapshot: Snapshot, metadata: Metadata) -> list[DomainMetadata]:
+    """What takes the clustering away where it does not fit the columns and partitions that the table is given."""
+    faults = faults_of_description(metadata, snapshot.domain_metadata, table=snapshot.table_root)
+    if next(faults, None) is None:
+        return []
+    return [msgspec.structs.replace(snapshot.domain_metadata[CLUSTERING_DOMAIN], removed=True)]
 
 
 def column_named(schema: StructType, name: str) -> FieldPath:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from anabranch.commands.clustering import CLUSTERING_DOMAIN, clustering_columns
+from anabranch.commands.clustering import clustering_columns
 from anabranch.commands.read import scan_request
 from anabranch.commands.rewritten_bins import rows_kept_tags, tracking_of
 from anabranch.commands.table_access import TableHandle
@@ -37,6 +37,7 @@ from anabranch.spark.rewriting import NO_LIMIT
 from anabranch.spark.row_tracking import stable, with_tracking
 from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.read_set import FileKey

@@ -14,7 +14,6 @@ from anabranch.commands.convert_source import (
     convert_source,
     files_of,
     is_delta_already,
-    is_on,
     tell_catalog,
 )
 from anabranch.commands.create_table import check_defined_rules
@@ -60,12 +59,12 @@ def convert_to_delta(
 def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> Prepared:
     """All of a conversion but its commit."""
     handle, session = source.handle, source.handle.session
-    with_statistics = collects_statistics and is_on(session, f"{_SETTINGS}stats.collect", default=True)
+    with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
     listed = files_of(source)
     footers = FooterFiles(
         handle.table.store,
         table=source.label,
-        ignores_corrupt_files=is_on(session, "spark.sql.files.ignoreCorruptFiles", default=False),
+        ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )
     files = footers.read([each.stored for each in listed])
     root = file_root(handle.path).rstrip("/")

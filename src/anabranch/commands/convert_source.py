@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.convert_partitions import PartitionRules, folder_values, is_hidden
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_access import TableHandle, table_at, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.convert import (
     CatalogPartitioningError,
@@ -84,7 +84,7 @@ def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_sche
     if entry is None:
         raise ConvertSourceMissingError(table=str(name))
     if entry.is_delta:
-        return ConvertSource(handle=_handle(session, entry), label=str(name), parquet=False)
+        return ConvertSource(handle=table_of_entry(session, entry), label=str(name), parquet=False)
     if session.is_connect:
         folder = f"parquet.{quote(entry.location or '')}"
         raise UnsupportedOperationError(
@@ -122,10 +122,10 @@ def _catalog_table(
             given=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in given),
             known=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in partitions),
         )
-    by_catalog = is_on(session, f"{_CONVERT}useCatalogSchema", default=True)
+    by_catalog = session.flag(f"{_CONVERT}useCatalogSchema", default=True)
     data = StructType([field for field in known.schema if field.name not in known.partition_columns])
     return ConvertSource(
-        handle=_handle(session, entry),
+        handle=table_of_entry(session, entry),
         label=str(entry.name),
         parquet=True,
         partition_columns=partitions,
@@ -133,19 +133,12 @@ def _catalog_table(
         properties=known.properties,
         comment=known.comment,
         catalog_name=known.name,
-        catalog_partitions=bool(partitions) and is_on(session, f"{_CONVERT}useCatalogPartitions", default=True),
+        catalog_partitions=bool(partitions) and session.flag(f"{_CONVERT}useCatalogPartitions", default=True),
     )
 
 
 def _plain(field: StructField) -> tuple[str, str]:
     return fold(field.name), field.dataType.simpleString()
-
-
-def _handle(session: DeltaSession, entry: CatalogEntry) -> TableHandle:
-    assert entry.location is not None
-    return TableHandle(
-        session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry
-    )
 
 
 def is_delta_already(source: ConvertSource) -> bool:
@@ -174,7 +167,7 @@ def _take_over_properties(source: ConvertSource, snapshot: Snapshot) -> None:
     differing = {key: value for key, value in given.items() if known.get(key) != value}
     if not differing:
         return
-    if is_on(handle.session, f"{_CONVERT}metadataCheck.enabled", default=True):
+    if handle.session.flag(f"{_CONVERT}metadataCheck.enabled", default=True):
         raise ConvertPropertiesMismatchError(table=source.label, properties=tuple(sorted(differing)))
     changed = msgspec.structs.replace(snapshot.metadata, configuration={**known, **differing})
     parameters = {
@@ -256,15 +249,15 @@ def _rules(source: ConvertSource) -> PartitionRules:
         table=source.label,
         columns=source.partition_columns,
         zone=session.setting("spark.sql.session.timeZone") or "UTC",
-        case_sensitive=is_on(session, "spark.sql.caseSensitive", default=False),
-        ignores_bad_values=is_on(session, f"{_CONVERT}partitionValues.ignoreCastFailure", default=False),
+        case_sensitive=session.flag("spark.sql.caseSensitive", default=False),
+        ignores_bad_values=session.flag(f"{_CONVERT}partitionValues.ignoreCastFailure", default=False),
     )
 
 
 def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> list[StoredFile]:
     """Of a folder that a streaming query wrote, the files that its batches committed, as Spark itself finds them."""
     handle = source.handle
-    if not is_on(handle.session, f"{_CONVERT}useMetadataLog", default=True):
+    if not handle.session.flag(f"{_CONVERT}useMetadataLog", default=True):
         return stored
     if next(iter(handle.table.store.list_from(_SINK_LOG)), None) is None:
         return stored
@@ -276,12 +269,6 @@ def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> l
         problem = f"is named in {_SINK_LOG} and is not there"
         raise FileNotConvertibleError(table=source.label, file=min(missing), problem=problem)
     return [file for file in stored if file.path in committed]
-
-
-def is_on(session: DeltaSession, setting: str, *, default: bool) -> bool:
-    """Whether a setting of the session is true."""
-    value = session.setting(setting)
-    return default if value is None else value.strip().lower() == "true"
 
 
 def _folder_of(file: StoredFile) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 import numpy as np
+from pyspark.sql.types import DataType, StructType
 
 from anabranch.commands.rule_checks import check_rules
 from anabranch.commands.table_access import TableHandle
@@ -21,6 +22,7 @@ from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.protocol.properties import TableProperties, validated
+from anabranch.schema.char_varchar import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.paths import fold
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.visibility import visible_schema
@@ -146,8 +148,8 @@ def check_location_free(handle: TableHandle) -> None:
 
 def _check_same(handle: TableHandle, definition: TableDefinition, snapshot: Snapshot) -> None:
     """A declaration over an existing table says nothing, or what is true."""
-    declared = [(fold(f.name), f.dataType) for f in definition.schema.fields]
-    existing = [(fold(f.name), f.dataType) for f in visible_schema(snapshot.schema).fields]
+    declared = _columns(without_char_varchar(definition.schema))
+    existing = _columns(visible_schema(snapshot.schema))
     if declared and declared != existing:
         raise CreateTableMismatchError(
             table=handle.label,
@@ -172,6 +174,11 @@ def _check_same(handle: TableHandle, definition: TableDefinition, snapshot: Snap
                 declared=value,
                 existing=str(snapshot.metadata.configuration.get(name)),
             )
+
+
+def _columns(schema: StructType) -> list[tuple[str, DataType, object]]:
+    """By name and type, as declared where that was CHAR or VARCHAR."""
+    return [(fold(field.name), field.dataType, field.metadata.get(DECLARED_TYPE)) for field in schema.fields]
 
 
 def creation(handle: TableHandle, definition: TableDefinition, name: str) -> Operation:

@@ -14,29 +14,38 @@ from anabranch.commands.create_table import (
     creation,
     leaving,
 )
+from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import DefinedTable, TableDefinition, define_table, redefine_table
-from anabranch.commands.write import register
+from anabranch.commands.write import FIRST, register
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget
 from anabranch.commands.written_rows import write_rows
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
-from anabranch.protocol.actions import Action
+from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.enforcement import WritePlan, plan_new_schema
 from anabranch.schema.row_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.application_progress import already_written
 from anabranch.transaction.committed_version import CommittedVersion
+from anabranch.transaction.re_execution import Attempt
+
+PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
 
 
 def create_table_as(
-    handle: TableHandle, definition: TableDefinition, rows: Callable[[], DataFrame], mode: CreationMode
+    handle: TableHandle,
+    definition: TableDefinition,
+    rows: Callable[[], DataFrame],
+    mode: CreationMode,
+    options: WriteOptions = PLAIN,
 ) -> CommittedVersion | None:
     """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
 
-    The definition brings everything but columns. `rows` is called only if the table is made. Raises what
-    `create_table` raises, and the errors of a write.
+    The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
+    Raises what `create_table` raises, and the errors of a write.
     """
     snapshot = handle.table.snapshots.latest_or_none()
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.name) is not None
@@ -46,14 +55,34 @@ def create_table_as(
         raise TableAlreadyExistsError(table=handle.label)
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
         raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
-    committed = _write(handle, definition, rows(), mode, snapshot)
+    if _was_written(snapshot, options):
+        return None
+
+    def run(attempt: Attempt) -> CommittedVersion:
+        newest = snapshot if attempt.number == 1 else handle.latest()
+        return _write(handle, definition, rows(), mode, newest, options, attempt)
+
+    committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
     if handle.entry is not None:
         register(handle, handle.entry)
     return committed
 
 
+def _was_written(snapshot: Snapshot | None, options: WriteOptions) -> bool:
+    if snapshot is None or options.application is None:
+        return False
+    app_id, version = options.application
+    return already_written(snapshot, app_id=app_id, version=version)
+
+
 def _write(
-    handle: TableHandle, definition: TableDefinition, frame: DataFrame, mode: CreationMode, snapshot: Snapshot | None
+    handle: TableHandle,
+    definition: TableDefinition,
+    frame: DataFrame,
+    mode: CreationMode,
+    snapshot: Snapshot | None,
+    options: WriteOptions,
+    attempt: Attempt,
 ) -> CommittedVersion:
     plan = plan_new_schema(
         frame.schema, table=handle.label, constraints={}, partition_columns=definition.partition_columns
@@ -68,21 +97,26 @@ def _write(
         check_location_free(handle)
     defined = _defined(handle, complete, snapshot)
     check_defined_rules(handle, defined)
-    transaction = handle.begin_at(creation(handle, complete, f"{mode.operation} AS SELECT"), snapshot=snapshot)
+    operation = creation(handle, complete, f"{mode.operation} AS SELECT")
+    operation = dataclasses.replace(operation, user_metadata=options.user_metadata)
+    transaction = handle.begin_at(operation, snapshot=snapshot)
     if snapshot is not None:
         transaction.record_whole_table()
-    written = write_rows(handle, frame, _target(handle, plan, defined), WriteOptions(mode=SaveMode.OVERWRITE))
+    written = write_rows(handle, frame, _target(handle, plan, defined), options)
     actions: list[Action] = [defined.metadata, *defined.domains, *written.adds]
     if snapshot is None or defined.protocol != snapshot.protocol:
         actions.insert(0, defined.protocol)
     if snapshot is not None:
         actions += leaving(snapshot, defined, now_ms=handle.session.clock.now_ms())
+    if options.application is not None:
+        app_id, version = options.application
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
     metrics = {
         "numFiles": len(written.adds),
         "numOutputRows": written.num_rows,
         "numOutputBytes": written.size_bytes,
     }
-    return transaction.commit(actions, metrics=metrics)
+    return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
 
 
 def _defined(handle: TableHandle, definition: TableDefinition, snapshot: Snapshot | None) -> DefinedTable:

@@ -36,13 +36,14 @@ _PROPERTIES_OF_THE_SOURCE = frozenset(
 def definition_like(session: DeltaSession, source: TableIdentifier, properties: Mapping[str, str]) -> TableDefinition:
     """The definition of a table like `source`, which may have another format; `properties` go before the source's."""
     if is_delta_identifier(session, source):
-        like = _of_delta(table_identified(session, source).latest())
+        like = definition_of(table_identified(session, source).latest())
     else:
         like = _of_other(session, source)
     return dataclasses.replace(like, properties={**like.properties, **properties})
 
 
-def _of_delta(snapshot: Snapshot) -> TableDefinition:
+def definition_of(snapshot: Snapshot) -> TableDefinition:
+    """The definition of another table like this one, without what its own files and history have left in it."""
     kept = {
         name: value
         for name, value in snapshot.metadata.configuration.items()

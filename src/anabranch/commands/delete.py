@@ -19,6 +19,7 @@ from anabranch.commands.table_access import TableHandle
 from anabranch.commands.target_rows import TargetRows, understand
 from anabranch.commands.told_changes import with_deletes_told
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.row_names import RowNames
 from anabranch.transaction.operation import Operation
 
 
@@ -26,7 +27,7 @@ def delete(
     handle: TableHandle,
     condition: Column | str | None = None,
     *,
-    alias: str | None = None,
+    alias: RowNames = None,
     conflict_retries: int | None = None,
 ) -> Outcome:
     """Remove the rows for which `condition` is true; all rows where there is none.
@@ -37,12 +38,12 @@ def delete(
     return execute(handle, lambda: prepare_delete(handle, condition, alias=alias), conflict_retries=conflict_retries)
 
 
-def prepare_delete(handle: TableHandle, condition: Column | str | None = None, *, alias: str | None = None) -> Prepared:
+def prepare_delete(handle: TableHandle, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
     """All of a DELETE but its commit."""
     return _prepared(handle, condition, alias, handle.latest())
 
 
-def _prepared(handle: TableHandle, condition: Column | str | None, alias: str | None, snapshot: Snapshot) -> Prepared:
+def _prepared(handle: TableHandle, condition: Column | str | None, alias: RowNames, snapshot: Snapshot) -> Prepared:
     watch = Stopwatch(handle)
     check_may_change_rows(handle, snapshot, "DELETE")
     asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)

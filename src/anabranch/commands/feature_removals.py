@@ -7,9 +7,9 @@ from typing import Final
 
 from anabranch.commands import feature_clean_up as clean_up
 from anabranch.commands import feature_traces as traces
-from anabranch.commands.clustering import CLUSTERING_DOMAIN
 from anabranch.commands.feature_removal import FeatureRemoval
 from anabranch.transaction.checkpoint_protection import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
 
 _TYPE_WIDENING: Final = FeatureRemoval(

@@ -10,7 +10,6 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from anabranch.commands.clustering import CLUSTERING_DOMAIN
 from anabranch.log.listing import LogListing
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
 from anabranch.protocol.log_paths import LogFileKind
@@ -20,6 +19,7 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.schema.widening import TYPE_CHANGES, all_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN
 
 TIMESTAMP_PROPERTIES: Final = ("delta.enableInCommitTimestamps", ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)
 

@@ -48,5 +48,6 @@ def _extremes(files: tuple[AddFile, ...], column: str) -> Iterator[int]:
             continue
         found: dict[str, Any] = json.loads(add.stats or "{}")
         bounds = [found.get(kind, {}).get(column) for kind in ("minValues", "maxValues")]
-        assert None not in bounds or not found.get("numRecords"), f"{add.path} has no statistics of {column}"
+        known = None not in bounds or found.get("nullCount", {}).get(column) == found.get("numRecords")
+        assert known or not found.get("numRecords"), f"{add.path} has no statistics of {column}"
         yield from (bound for bound in bounds if bound is not None)

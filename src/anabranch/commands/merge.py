@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from anabranch.commands.merge_marks import MergeMarks, ambiguity, mark, no_marks
 from anabranch.commands.merge_plan import MergePlan, plan_merge
 from anabranch.commands.merge_source import SourceFacts, freeze, measure
 from anabranch.commands.merge_write import merge_metrics, write_merged
-from anabranch.commands.row_changes import take_out
+from anabranch.commands.row_changes import Replacement, replace_rows, take_out
 from anabranch.commands.statement import (
     Outcome,
     Prepared,
@@ -34,6 +34,7 @@ from anabranch.commands.told_changes import are_told_by_files, records_changes, 
 from anabranch.commands.write import register
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
+from anabranch.schema.identity import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask, WrittenFiles
 from anabranch.spark.row_checks import typed_violations
@@ -52,7 +53,14 @@ def merge(handle: TableHandle, statement: MergeStatement, *, conflict_retries: i
     (`errors.schema`, `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of
     `errors.conflicts`, and those of `errors.commits`.
     """
-    outcome = execute(handle, lambda: prepare_merge(handle, statement), conflict_retries=conflict_retries)
+    return merge_as_told(handle, lambda: statement, conflict_retries=conflict_retries)
+
+
+def merge_as_told(
+    handle: TableHandle, tell: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
+) -> Outcome:
+    """As `merge`; each execution asks for the statement anew, so that its source may read newer versions."""
+    outcome = execute(handle, lambda: prepare_merge(handle, tell()), conflict_retries=conflict_retries)
     if handle.entry is not None and _changed_schema(outcome.committed):
         register(handle, handle.entry)
     return outcome
@@ -116,9 +124,10 @@ class _Execution:
         record(transaction, target, plan, facts, join, marks, candidates)
         with self.watch.measured("rewriteTimeMs"):
             changed = self._changed(plan, target, join, frame, marks, candidates)
-            changes = take_out(target, marks.changed_rows(), by_vectors=uses_vectors(self.snapshot))
+            replacement = self._replacement(plan, target, facts, marks)
+            changes = replacement.changes
             tells = records_changes(self.snapshot) and (marks.num_updated > 0 or not are_told_by_files(changes))
-            written, actions, told = self._written(plan, facts, join, frame, changed, marks, tells=tells)
+            written, actions, told = self._written(plan, facts, join, frame, changed, marks, replacement, tells=tells)
             if tells and changed is not None:
                 told += self._tell_changed(plan, changed)
             changes = dataclasses.replace(changes, change_files=told)
@@ -184,6 +193,16 @@ class _Execution:
             frame = join.decided(target.read(files).frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
         return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
 
+    def _replacement(self, plan: MergePlan, target: TargetRows, facts: SourceFacts, marks: MergeMarks) -> Replacement:
+        """The rows that go, and those of their files that stay, to be written beside new values."""
+        by_vectors, rows = uses_vectors(self.snapshot), marks.changed_rows()
+        writes = marks.num_updated > 0 or (bool(plan.inserts) and facts.num_rows > 0)
+        # Rows that stay have the columns of now. By the files of new rows alone it is told how far numbers have got.
+        is_alike = plan.target.schema == self.snapshot.schema and not identity_columns(self.snapshot.schema)
+        if writes and is_alike:
+            return replace_rows(target, rows, by_vectors=by_vectors)
+        return Replacement(changes=take_out(target, rows, by_vectors=by_vectors))
+
     def _tell_changed(self, plan: MergePlan, changed: DataFrame) -> tuple[AddCDCFile, ...]:
         """Write the rows as they were, for the change data feed."""
         if self.statement.deletes_all_matched:
@@ -201,6 +220,7 @@ class _Execution:
         frame: DataFrame | None,
         changed: DataFrame | None,
         marks: MergeMarks,
+        replacement: Replacement,
         *,
         tells: bool,
     ) -> tuple[WrittenFiles | None, list[Action], tuple[AddCDCFile, ...]]:
@@ -225,6 +245,7 @@ class _Execution:
             rows_max=marks.num_updated + (facts.num_rows if has_new_rows else 0),
             has_new_rows=has_new_rows,
             tells=tells,
+            replacement=replacement,
         )
         actions = self._table_actions(plan, merged.written.adds, merged.plan.generates_identity)
         return merged.written, actions, merged.change_files

@@ -15,6 +15,7 @@ from anabranch.errors.merge import (
     UnreachableNotMatchedBySourceClauseError,
     UnreachableNotMatchedClauseError,
 )
+from anabranch.spark.row_names import RowNames
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class MergeStatement:
     """They see the columns of the source alone."""
     not_matched_by_source: Sequence[ChangeClause] = ()
     """They see the columns of the table alone. Their values are given by column."""
-    alias: str | None = None
+    alias: RowNames = None
     """What conditions and values call the table."""
     evolves: bool = False
     """Columns of the source that the table lacks are added to it, as far as a clause sets them."""

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.merge_values import ClauseValues
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.row_names import RowNames, named_again
 from anabranch.spark.table_identifiers import quote
 
 ACTION_COLUMN = "__anabranch_action"
@@ -35,7 +36,7 @@ class MergeJoin:
     """Joins rows of the table, any of them, to the frozen source."""
 
     def __init__(
-        self, source: DataFrame, conditions: MergeConditions, *, alias: str | None, source_is_small: bool = False
+        self, source: DataFrame, conditions: MergeConditions, *, alias: RowNames, source_is_small: bool = False
     ) -> None:
         self.source = source
         self.conditions = conditions
@@ -81,7 +82,7 @@ class MergeJoin:
         """
         source = self.source
         if matched is not None:
-            rows = matched if self._alias is None else matched.alias(self._alias)
+            rows = named_again(matched, self._alias)
             source = source.join(rows, as_column(self.conditions.on), "left_anti")
         chosen = source.withColumn(ACTION_COLUMN, _first(self.conditions.not_matched, start=0, otherwise=None))
         clauses = dict(enumerate(values))

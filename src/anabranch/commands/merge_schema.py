@@ -24,6 +24,7 @@ from anabranch.schema.visibility import visible_schema
 from anabranch.schema.void import check_writable
 from anabranch.schema.widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.row_names import RowNames
 from anabranch.spark.table_identifiers import split_identifier
 
 AUTO_MERGE_SETTING = "spark.databricks.delta.schema.autoMerge.enabled"
@@ -41,7 +42,7 @@ class MergeTarget:
 
 def may_evolve(handle: TableHandle, statement: MergeStatement) -> bool:
     """Whether the statement, or the session, lets the schema grow."""
-    return statement.evolves or (handle.session.setting(AUTO_MERGE_SETTING) or "false").strip().lower() == "true"
+    return statement.evolves or handle.session.flag(AUTO_MERGE_SETTING, default=False)
 
 
 def merge_target(handle: TableHandle, snapshot: Snapshot, statement: MergeStatement, source: StructType) -> MergeTarget:
@@ -89,10 +90,10 @@ def _taken(statement: MergeStatement, source: StructType) -> StructType:
     return StructType(list(_kept(source, (), paths, everything=any(clause.values is None for clause in clauses))))
 
 
-def _paths(values: Mapping[str, Value], alias: str | None) -> Iterator[FieldPath]:
+def _paths(values: Mapping[str, Value], alias: RowNames) -> Iterator[FieldPath]:
     for name in values:
         parts = tuple(fold(part) for part in split_identifier(name))
-        yield parts[1:] if alias is not None and len(parts) > 1 and parts[0] == fold(alias) else parts
+        yield parts[1:] if isinstance(alias, str) and len(parts) > 1 and parts[0] == fold(alias) else parts
 
 
 def _kept(struct: StructType, above: FieldPath, paths: list[FieldPath], *, everything: bool) -> Iterator[StructField]:

@@ -9,12 +9,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
-from anabranch.commands.assignments import Assignments, Value, assignments
+from anabranch.commands.assignments import Assignments, Value, assignments, check_of_one_row
+from anabranch.commands.default_values import default_of
 from anabranch.commands.merge_clauses import InsertClause, MergeStatement, UpdateClause
 from anabranch.errors.arguments import AssignmentError
 from anabranch.errors.merge import MergeColumnNotFoundError
 from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import Keep, conversion
+from anabranch.schema.conversions import conversion
 from anabranch.schema.enforcement import (
     ColumnPlan,
     Fill,
@@ -28,6 +29,7 @@ from anabranch.schema.enforcement import (
 from anabranch.schema.paths import child, fold
 from anabranch.spark.conforming import converted
 from anabranch.spark.join_conditions import JoinScope, Scope
+from anabranch.spark.row_names import BoundAttributes
 from anabranch.spark.row_rules import default_value
 from anabranch.spark.table_identifiers import quote
 
@@ -186,14 +188,7 @@ class ValuePlanner:
         return isinstance(value, str) and fold(value.strip()) == _DEFAULT and _DEFAULT not in named
 
     def _default(self, name: str) -> Column | None:
-        fill, expression = fill_of(self._schema[name])
-        if fill is Fill.DEFAULT:
-            field = self._schema[name]
-            plan = ColumnPlan(
-                target=field, source=None, source_index=None, conversion=Keep(), fill=fill, expression=expression
-            )
-            return default_value(plan, table=self._table)
-        return F.lit(None).cast(self._schema[name].dataType) if fill is Fill.NULL else None
+        return default_of(self._schema[name], table=self._table)
 
     def _check_not_numbered(self, sets: frozenset[str]) -> None:
         for name in sets:
@@ -230,6 +225,8 @@ class ValuePlanner:
         if not values:
             return StructType([])
         named = [value.alias(f"v{place}") for place, value in enumerate(values.values())]
+        if not isinstance(self._statement.alias, BoundAttributes):
+            check_of_one_row(self._scope.frame(scope), values, table=self._table)
         frame = self._scope.frame(scope).select(*named)
         if self._scope.asks_other_rows(frame, scope, named):
             self.asking.append(frame)

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.change_feed.change_files import write_change_files
-from anabranch.change_feed.feed_columns import CHANGE_TYPE
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, INSERT
 from anabranch.commands.merge_join import output_name
 from anabranch.commands.merge_schema import MergeTarget
 from anabranch.commands.merge_values import ClauseValues, ValuePlanner, mark_of
+from anabranch.commands.row_changes import Replacement
 from anabranch.commands.table_access import TableHandle
 from anabranch.errors.constraints import GeneratedColumnMismatchError
 from anabranch.protocol.actions import AddCDCFile
@@ -31,6 +32,8 @@ from anabranch.spark.table_identifiers import quote
 
 ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
+
+_NEW_ROW = "__anabranch_new_row"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,7 @@ def write_merged(
     rows_max: int,
     has_new_rows: bool,
     tells: bool,
+    replacement: Replacement,
 ) -> MergedFiles:
     """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed.
 
@@ -91,7 +95,10 @@ def write_merged(
     """
     told = [CHANGE_TYPE] if tells else []
     first, *others = (
-        frame.withColumn(CHANGE_TYPE, F.lit(change)).select(*outputs.columns, *told) for change, frame in frames.items()
+        frame.withColumn(CHANGE_TYPE, F.lit(change))
+        .withColumn(_NEW_ROW, F.lit(change == INSERT))
+        .select(*outputs.columns, *told, _NEW_ROW)
+        for change, frame in frames.items()
     )
     for other in others:
         first = first.unionByName(other)
@@ -99,14 +106,17 @@ def write_merged(
     partition_columns = tuple(target.metadata.partition_columns)
     plan = planner.plan_rows(StructType(list(outputs.plain)), properties.constraints, has_new_rows=has_new_rows)
     keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told
-    named = first.select(*(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *keep)
-    together = _together(named, partition_columns, rows_max)
-    rows = _verified(conform(together, plan, table=handle.label, keep=keep), outputs, table=handle.label)
+    named = first.select(*(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *keep, _NEW_ROW)
+    ready = conform(named, plan, table=handle.label, keep=keep, new_rows=_NEW_ROW)
+    # Partitions may be by generated columns, which no clause need give.
+    rows = _verified(_together(ready, partition_columns, rows_max), outputs, table=handle.label)
     schema = without_void(target.schema)
     # Computed once, so that the feed tells the very rows that are in the table.
     rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told)))) if tells else rows
     try:
-        written = _data_files(handle, rows, schema, partition_columns, properties)
+        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()))
+        together = replacement.together(stored, tasks_min=_tasks(rows_max))
+        written = replacement.without_staying(_data_files(handle, together, schema, partition_columns, properties))
         change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
     finally:
         if tells:
@@ -143,7 +153,7 @@ def _data_files(
         return handle.session.engine.write(
             WriteRequest(
                 table_root=handle.path,
-                frame=rows.select(*(rows[quote(name)] for name in schema.fieldNames())),
+                frame=rows,
                 schema=schema,
                 partition_columns=partition_columns,
                 column_mapping=ColumnMappingMode.parse(properties.column_mapping_mode),
@@ -184,7 +194,11 @@ def _together(rows: DataFrame, partition_columns: Sequence[str], rows_max: int) 
     """The rows in as many tasks as there should be files; without it, each file read would make one of its own."""
     if partition_columns:
         return rows.repartition(*(F.col(quote(name)) for name in partition_columns))
-    return rows.coalesce(max(1, math.ceil(rows_max / ROWS_OF_FILE)))
+    return rows.coalesce(_tasks(rows_max))
+
+
+def _tasks(rows_max: int) -> int:
+    return max(1, math.ceil(rows_max / ROWS_OF_FILE))
 
 
 def _verified(rows: DataFrame, outputs: OutputColumns, *, table: str) -> DataFrame:

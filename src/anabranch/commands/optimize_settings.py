@@ -51,7 +51,7 @@ class OptimizeSettings:
             hidden_ratio_max=_share(session, "maxDeletedRowsRatio", 0.05),
             threads_max=max(1, _whole(session, "maxThreads", 15)),
             batch_bytes_max=_whole(session, "batchSize", 0) or None,
-            check_statistics=(session.setting(CHECK_STATISTICS_SETTING, "true") or "").lower() != "false",
+            check_statistics=session.flag(CHECK_STATISTICS_SETTING, default=True),
             ranges_max=max(2, _number(session, RANGES_SETTING, 1000)),
             stable_cube_bytes=stable,
             cube_bytes_max=max(stable, _whole(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),

@@ -16,10 +16,13 @@ from anabranch.commands.read_changes import changes_asked, read_changes
 from anabranch.commands.table_access import TableHandle, is_delta_name, table_at, table_identified
 from anabranch.commands.timestamps import to_milliseconds
 from anabranch.deletion_vectors.reading import load_vector
-from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.schema.comparison import same_type
 from anabranch.schema.names import check_own_names
+from anabranch.schema.visibility import visible_schema
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.delta_session import DeltaSession
@@ -61,20 +64,19 @@ def read_path(
         raise InvalidOptionError(option="schema", value=str(declared), problem=problem)
     if changes is not None:
         return read_changes(handle, changes)
-    travel = _time_travel(_lower(options))
+    travel = time_travel_of(_lower(options))
     partitions: dict[str, str] = {}
     if handle.table.snapshots.latest_or_none() is None:
         plain, suffix = split_time_travel(path)
-        root, partitions = _split_partitions(plain)
+        root, partitions = split_partitions(plain)
         if not suffix.is_newest and not travel.is_newest:
-            raise InvalidOptionError(
-                option="path", value=path, problem="the version is given twice, in path and option"
-            )
+            problem = "the version is given twice, in path and option"
+            raise TimeTravelTwiceError(option="path", value=path, problem=problem)
         travel = suffix if travel.is_newest else travel
         handle = table_at(session, root, options)
     frame = read(handle, travel, declared=declared)
     for column, value in partitions.items():
-        frame = frame.where(_equals_partition(frame, handle, column, value))
+        frame = frame.where(equals_partition(frame, handle, column, value))
     return frame
 
 
@@ -84,7 +86,7 @@ def read_name(session: DeltaSession, name: str, options: Mapping[str, str]) -> D
     changes = changes_asked(options, table=str(identifier))
     if changes is not None:
         return read_changes(table_identified(session, identifier), changes)
-    travel = _time_travel(_lower(options))
+    travel = time_travel_of(_lower(options))
     if isinstance(identifier, NameIdentifier) and travel.is_newest:
         identifier, travel = strip_name_suffix(session, identifier)
     return read_identified(session, identifier, travel, options=options)
@@ -124,7 +126,7 @@ def read(handle: TableHandle, travel: TimeTravel = NEWEST, *, declared: StructTy
     """The rows of one version of a table."""
     snapshot = snapshot_of(handle, travel)
     if declared is not None:
-        _check_declared(handle, snapshot, declared)
+        check_declared(handle, snapshot, declared)
     return handle.session.engine.scan(scan_request(handle, snapshot, time_travel=not travel.is_newest))
 
 
@@ -142,7 +144,12 @@ def snapshot_of(handle: TableHandle, travel: TimeTravel) -> Snapshot:
 def scan_request(
     handle: TableHandle, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
 ) -> ScanRequest:
-    """What an engine needs to read all live files of `snapshot`. Raises `ReservedColumnsError`."""
+    """What an engine needs to read all live files of `snapshot`.
+
+    Raises `ReservedColumnsError` and `ReadWithoutColumnsError`.
+    """
+    if not snapshot.schema.fields:
+        raise ReadWithoutColumnsError(table=handle.label)
     check_own_names(snapshot.schema, table=handle.label)
     store = handle.table.store
 
@@ -178,7 +185,8 @@ def split_time_travel(path: str) -> tuple[str, TimeTravel]:
     return path, NEWEST
 
 
-def _time_travel(given: Mapping[str, str]) -> TimeTravel:
+def time_travel_of(given: Mapping[str, str]) -> TimeTravel:
+    """What a reader's options say, their names in small letters. Raises `InvalidOptionError`."""
     version, timestamp = given.get("versionasof"), given.get("timestampasof")
     if version is not None and timestamp is not None:
         problem = "give either versionAsOf or timestampAsOf"
@@ -193,10 +201,11 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-def _check_declared(handle: TableHandle, snapshot: Snapshot, declared: StructType | str) -> None:
+def check_declared(handle: TableHandle, snapshot: Snapshot, declared: StructType | str) -> None:
+    """Raises `InvalidOptionError` for a schema other than the table's."""
     wanted = declared if isinstance(declared, StructType) else _parsed(declared)
-    actual = snapshot.schema
-    if [(f.name, f.dataType) for f in wanted] != [(f.name, f.dataType) for f in actual]:
+    actual = visible_schema(snapshot.schema)
+    if wanted.fieldNames() != actual.fieldNames() or not same_type(visible_schema(wanted), actual):
         own = f"{handle.label} has its own schema, {actual.simpleString()}"
         problem = f"{own}; leave the schema out and select the columns you want"
         raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
@@ -208,7 +217,7 @@ def _parsed(ddl: str) -> StructType:
     return kind
 
 
-def _split_partitions(path: str) -> tuple[str, dict[str, str]]:
+def split_partitions(path: str) -> tuple[str, dict[str, str]]:
     """`/t/date=2024-01-01/part=2` as `/t` and the values; a path without such folders as it is."""
     found: dict[str, str] = {}
     rest = path.rstrip("/")
@@ -219,15 +228,22 @@ def _split_partitions(path: str) -> tuple[str, dict[str, str]]:
     return rest, dict(reversed(found.items()))
 
 
-def _equals_partition(frame: DataFrame, handle: TableHandle, column: str, value: str) -> Column:
+def equals_partition(frame: DataFrame, handle: TableHandle, column: str, value: str) -> Column:
+    """Whether a row is of the partition that a folder's name says. Raises `InvalidOptionError`."""
+    snapshot = handle.latest()
+    name = partition_column(handle, column, value)
+    return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
+
+
+def partition_column(handle: TableHandle, column: str, value: str) -> str:
+    """The partition column that a folder `column=value` is of. Raises `InvalidOptionError`."""
     snapshot = handle.latest()
     names = {name.lower(): name for name in snapshot.partition_columns}
     if column.lower() not in names:
         partitions = ", ".join(snapshot.partition_columns) or "none"
         problem = f"{column} is not a partition column of {handle.label} (it has: {partitions})"
         raise InvalidOptionError(option="path", value=f"{column}={value}", problem=problem)
-    name = names[column.lower()]
-    return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
+    return names[column.lower()]
 
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:

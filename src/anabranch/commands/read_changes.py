@@ -29,6 +29,7 @@ from anabranch.log.time_travel import TimestampSearch, monotonic_times
 from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.flags import parse_flag
 from anabranch.storage.elsewhere import allowed_places
 
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
@@ -54,14 +55,20 @@ class ChangesAsked:
     end: ChangesBound | None = None
 
 
+def asks_for_changes(options: Mapping[str, str]) -> bool:
+    """Whether a reader was told to read what changed. Raises `InvalidOptionError`."""
+    given = {key.lower(): value for key, value in options.items()}
+    return any(parse_flag(name, given[key]) for key, name in _READ_OPTIONS.items() if key in given)
+
+
 def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | None:
     """What the options of a read ask of the feed; None where they ask for the table itself.
 
     Raises `InvalidOptionError`, `ChangesStartMissingError`, `ChangesBoundTwiceError`.
     """
-    given = {key.lower(): value for key, value in options.items()}
-    if not any(_is_true(name, given[key]) for key, name in _READ_OPTIONS.items() if key in given):
+    if not asks_for_changes(options):
         return None
+    given = {key.lower(): value for key, value in options.items()}
     for key, name in _TIME_TRAVEL.items():
         if key in given:
             problem = "a change feed reads a range of versions; give startingVersion and endingVersion instead"
@@ -81,7 +88,7 @@ def read_changes(handle: TableHandle, asked: ChangesAsked) -> DataFrame:
     latest = handle.latest()
     versions = _versions(handle, latest, asked)
     if versions is None:
-        return feed_rows(handle.session.engine, _source(handle, latest), FeedFiles())
+        return feed_rows(handle.session.engine, feed_source(handle, latest), FeedFiles())
     store = handle.table.store
     first = handle.table.snapshots.at_version(versions.start)
     commits = read_commits(store, after=versions.start - 1, upto=versions.end)
@@ -93,10 +100,10 @@ def read_changes(handle: TableHandle, asked: ChangesAsked) -> DataFrame:
     # Under column mapping a later schema may call columns otherwise: then the end of the range says what they are.
     mapped = any(snapshot.column_mapping_mode.maps for snapshot in (first, last, latest))
     read = last if mapped else latest
-    if not _is_on(handle, _UNSAFE):
+    if not handle.session.flag(_UNSAFE, default=False):
         _check_readable(handle, versions, first, commits, read)
     files = feed_files(_with_times(handle, commits), table=handle.label, partitioned=bool(read.partition_columns))
-    return feed_rows(handle.session.engine, _source(handle, read), files)
+    return feed_rows(handle.session.engine, feed_source(handle, read), files)
 
 
 def _versions(handle: TableHandle, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
@@ -110,7 +117,7 @@ def _versions(handle: TableHandle, latest: Snapshot, asked: ChangesAsked) -> Fee
         _resolved(handle, asked.start, "startingTimestamp"),
         None if asked.end is None else _resolved(handle, asked.end, "endingTimestamp"),
         search,
-        allows_out_of_range=_is_on(handle, _OUT_OF_RANGE),
+        allows_out_of_range=handle.session.flag(_OUT_OF_RANGE, default=False),
     )
 
 
@@ -120,7 +127,8 @@ def _resolved(handle: TableHandle, bound: ChangesBound, option: str) -> FeedBoun
     return FeedBound(timestamp_ms=to_milliseconds(handle.session, bound.timestamp, option=option))
 
 
-def _source(handle: TableHandle, snapshot: Snapshot) -> FeedSource:
+def feed_source(handle: TableHandle, snapshot: Snapshot) -> FeedSource:
+    """Where the rows of changes are read, under the columns of `snapshot`."""
     store = handle.table.store
     return FeedSource(
         snapshot=snapshot,
@@ -172,16 +180,6 @@ def _with_times(handle: TableHandle, commits: Sequence[Commit]) -> Iterator[tupl
     for commit in commits:
         own = None if commit.info is None else commit.info.in_commit_timestamp
         yield commit, times.get(commit.version, commit.modified_ms) if own is None else own
-
-
-def _is_on(handle: TableHandle, setting: str) -> bool:
-    return (handle.session.setting(setting, "false") or "").strip().lower() == "true"
-
-
-def _is_true(name: str, value: str) -> bool:
-    if value.strip().lower() not in {"true", "false"}:
-        raise InvalidOptionError(option=name, value=value, problem="it is true or false")
-    return value.strip().lower() == "true"
 
 
 def _bound(given: Mapping[str, str], which: str) -> ChangesBound | None:

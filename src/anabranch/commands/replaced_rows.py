@@ -34,7 +34,7 @@ from anabranch.protocol.partition_values import parse as parse_partition_value
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
 from anabranch.transaction.hiding_rows import removal
-from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction
 
 NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
@@ -137,4 +137,6 @@ def _has_value(field: StructField, text: str | None) -> Predicate:
 
 def _whole_files(snapshot: Snapshot, mask: FileMask, now_ms: int) -> RowChanges:
     removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(mask)]
-    return RowChanges(removes=tuple(removes), adds=(), deleted_rows={}, num_rows=None)
+    # So the rows are found again where an OPTIMIZE has moved them meanwhile.
+    every_row: dict[FileKey, None] = {remove.key: None for remove in removes}
+    return RowChanges(removes=tuple(removes), adds=(), deleted_rows=every_row, num_rows=None)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.merge_source import freeze
 from anabranch.commands.table_access import TableHandle
-from anabranch.commands.write_options import ReplacedRows, SaveMode, WriteOptions
+from anabranch.commands.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.replace_on import (
     AmbiguousReplaceOnError,
     MisalignedReplaceUsingError,
@@ -26,6 +26,7 @@ from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions import stand_in
 from anabranch.spark.frame_names import alias_of
+from anabranch.spark.row_names import alias_of_text
 from anabranch.spark.table_identifiers import quote
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
@@ -38,7 +39,7 @@ ViewOf = Callable[[DataFrame], str]
 class ReplaceOn:
     """A condition on rows of both."""
 
-    condition: str
+    condition: MatchCondition | str
     """To hand to Spark."""
     written: str
     """As the user wrote it."""
@@ -85,7 +86,7 @@ def replacing(
     frozen = freeze(rows)
     named = renamed(frozen.frame)
     if isinstance(how, ReplaceOn):
-        replaced = _replaced_on(how, view_of(frozen.frame), read)
+        replaced = _replaced_on(how, frozen.frame, view_of, read)
     else:
         _check_columns(how, "The query", named.columns)
         _check_columns(how, handle.label, handle.latest().schema.fieldNames())
@@ -94,9 +95,14 @@ def replacing(
     return Replacing(rows=named, options=chosen, kept=frozen.kept)
 
 
-def _replaced_on(how: ReplaceOn, view: str, read: frozenset[int]) -> ReplacedRows:
-    source = quote(view) if how.source_alias is None else f"{quote(view)} AS {quote(how.source_alias)}"
-    exists = f"EXISTS (SELECT 1 FROM {source} WHERE {how.condition})"  # noqa: S608 - the user's own words
+def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, read: frozenset[int]) -> ReplacedRows:
+    exists: Column | str
+    if isinstance(how.condition, str):
+        view = view_of(rows)
+        source = quote(view) if how.source_alias is None else f"{quote(view)} AS {quote(how.source_alias)}"
+        exists = f"EXISTS (SELECT 1 FROM {source} WHERE {how.condition})"  # noqa: S608 - the user's own words
+    else:
+        exists = how.condition.exists(rows, how.source_alias)
     return ReplacedRows(
         condition=exists, alias=how.target_alias, told={"replaceOnCond": how.written}, versions_read=read
     )
@@ -136,7 +142,13 @@ def chosen_rows(
         return name
 
     how = _asked(handle, snapshot, frame, options, api)
-    found = replacing(handle, frame, how, options, view_of=view_of)
+    names = snapshot.schema.fieldNames() if api is WriteApi.SQL_BY_POSITION else []
+
+    def renamed(rows: DataFrame) -> DataFrame:
+        # INSERT … REPLACE USING speaks of the table's columns, whatever the query calls its own.
+        return rows.toDF(*names) if len(names) == len(rows.columns) else rows
+
+    found = replacing(handle, frame, how, options, view_of=view_of, renamed=renamed)
     try:
         yield found.rows, found.options
     finally:
@@ -149,10 +161,13 @@ def _asked(
     handle: TableHandle, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, api: WriteApi
 ) -> ReplaceOn | ReplaceUsing:
     if options.replace_on is not None:
-        alias = options.target_alias
-        _check_condition(handle, snapshot, frame, options.replace_on, alias)
+        alias = alias_of_text(options.target_alias)
+        _check_condition(handle, snapshot, frame, options, alias)
         return ReplaceOn(
-            condition=options.replace_on, written=options.replace_on, target_alias=alias, source_alias=alias_of(frame)
+            condition=options.replace_on_read or options.replace_on,
+            written=options.replace_on,
+            target_alias=alias,
+            source_alias=alias_of(frame),
         )
     how = ReplaceUsing(columns=options.replace_using_columns, written=str(options.replace_using))
     if api is WriteApi.INSERT_INTO:
@@ -161,17 +176,19 @@ def _asked(
 
 
 def _check_condition(
-    handle: TableHandle, snapshot: Snapshot, frame: DataFrame, condition: str, alias: str | None
+    handle: TableHandle, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, alias: str | None
 ) -> None:
     """Every column of the condition must be one of the table's or of the rows', and not of both."""
-    facts: dict[str, Any] = {"table": handle.label, "predicate": condition}
+    written = str(options.replace_on)
+    facts: dict[str, Any] = {"table": handle.label, "predicate": written}
     if alias is not None and fold(alias) in map(fold, frame.columns):
         # In a subquery a field of that column would go before a column of the table.
         reason = f"{alias} is the name of the table and of a column of the rows."
         raise AmbiguousReplaceOnError(**facts, reason=reason)
     target = stand_in(handle.session.spark, snapshot.schema, alias)
     try:
-        target.join(frame, F.expr(condition), "left_semi").schema  # noqa: B018 - has Spark resolve the condition
+        condition = F.expr(written) if options.replace_on_read is None else options.replace_on_read.column
+        target.join(frame, condition, "left_semi").schema  # noqa: B018 - has Spark resolve the condition
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).split(" SQLSTATE")[0].split("\n")[0]
         kind = str(error.getCondition())

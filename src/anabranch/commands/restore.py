@@ -24,14 +24,14 @@ from anabranch.commands.timestamps import to_milliseconds
 from anabranch.commands.write import register_if_changed
 from anabranch.errors.restore import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.log.commits import Commit
-from anabranch.protocol.actions import Action, Metadata
+from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.re_execution import Attempt
-from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.transaction import Transaction
 from anabranch.transaction.winners import Winner
 
@@ -40,9 +40,6 @@ DOWNGRADE_SETTING = "spark.databricks.delta.restore.protocolDowngradeAllowed"
 RETENTION_SETTING = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 EXAMPLES_MAX = 5
 """Missing files that a message names."""
-_COUNTERS = frozenset({ROW_TRACKING_DOMAIN})
-"""Domains that every commit moves on as it needs."""
-
 RESULT = StructType(
     [
         StructField(name, LongType())
@@ -82,16 +79,23 @@ class PreparedRestore:
         """Land it. Raises `DeltaConcurrentModificationException` behind whoever changed the table meanwhile."""
         committed = self.transaction.commit(
             [*self.description, *self.files],
+            deleted_rows=self._rows_leaving(),
             metrics={**self.metrics, **attempt.metrics()},
             tags=attempt.tags(),
             rules_out=self._in_the_way,
         )
         return Restored(committed=committed, metrics=self.metrics)
 
+    def _rows_leaving(self) -> dict[FileKey, None]:
+        """Files that go with all their rows, wherever an OPTIMIZE may have moved these; not those that come back."""
+        coming = {action.path for action in self.files if isinstance(action, AddFile)}
+        removes = (action for action in self.files if isinstance(action, RemoveFile))
+        return {remove.key: None for remove in removes if remove.path not in coming}
+
     def _in_the_way(self, commit: Commit) -> str | None:
         """What a commit that landed first did, if the rules for rows would not tell that it stands in the way."""
         winner = Winner(commit=commit)
-        if winner.metadata is not None or winner.protocol is not None or winner.domain_metadata.keys() - _COUNTERS:
+        if winner.describes_table:
             return "it changed how the table is described, and so does RESTORE"
         if not winner.files or self._is_judged_by_rows(winner):
             return None
@@ -141,14 +145,14 @@ def prepare_restore(handle: TableHandle, travel: TimeTravel) -> PreparedRestore 
     difference = file_difference(now.files, then.files)
     if difference.num_leaving:
         check_may_change_rows(handle, now, "RESTORE")
-    if not _is_true(handle, IGNORE_MISSING_SETTING):
+    if not handle.session.flag(IGNORE_MISSING_SETTING, default=False):
         _check_files(handle, then.files.table.filter(difference.coming), version)
     operation = Operation(name="RESTORE", parameters={"version": travel.version, "timestamp": timestamp})
     return planned_restore(
         handle.begin_at(operation, snapshot=now),
         then,
         difference,
-        may_downgrade=_is_true(handle, DOWNGRADE_SETTING),
+        may_downgrade=handle.session.flag(DOWNGRADE_SETTING, default=False),
         now_ms=handle.session.clock.now_ms(),
     )
 
@@ -194,7 +198,7 @@ def _version(handle: TableHandle, travel: TimeTravel) -> tuple[int, str | None]:
 
 def _check_retention(handle: TableHandle, now: Snapshot, then: Snapshot) -> None:
     """A VACUUM that runs now looks at the version there is, by which it may take files so old that come back here."""
-    if not _is_true(handle, RETENTION_SETTING, otherwise="true"):
+    if not handle.session.flag(RETENTION_SETTING, default=True):
         return
     retention_ms = now.properties.deleted_file_retention_ms
     if then.timestamp_ms < handle.session.clock.now_ms() - retention_ms:
@@ -209,7 +213,3 @@ def _check_files(handle: TableHandle, coming: pa.Table, version: int) -> None:
         raise RestoreFilesMissingError(
             table=handle.label, version=version, num_missing=len(missing), examples=tuple(missing[:EXAMPLES_MAX])
         )
-
-
-def _is_true(handle: TableHandle, setting: str, *, otherwise: str = "false") -> bool:
-    return (handle.session.setting(setting) or otherwise).lower() == "true"

@@ -11,7 +11,6 @@ import dataclasses
 import msgspec
 from pyspark.sql.types import StructType
 
-from anabranch.commands.clustering import CLUSTERING_DOMAIN
 from anabranch.commands.table_shape import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN
 from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported_features
@@ -23,6 +22,7 @@ from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.checkpoint_protection import PROTECTED_BEFORE
 from anabranch.transaction.commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from anabranch.transaction.description_rules import CLUSTERING_DOMAIN
 
 _NO_CLUSTERING = '{"clusteringColumns":[],"domainName":"delta.clustering"}'
 

@@ -76,6 +76,10 @@ def rewrite_bins(
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
                 lost.append(each)
+            except BaseException:
+                # The user asked to stop: bins whose turn has not come are not begun.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
             done_bytes += each.size_bytes
             number = len(written) + len(lost)
             LOGGER.info(

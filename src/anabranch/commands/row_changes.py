@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap64
@@ -17,6 +18,9 @@ from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.hiding_rows import hide_rows, removal
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.row_ids import row_count
+
+REWRITTEN_FILE_BYTES = 128 << 20
+"""Rows that are written because others of their files change come in files of about this size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,18 +66,11 @@ def take_out(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bo
 
     Without vectors, the other rows of the files are written to new ones; nothing is committed.
     """
-    chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
-    now_ms = target.handle.session.clock.now_ms()
-    if not by_vectors:
-        return _written_anew(target, chosen, now_ms)
-    counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.handle))
-    actions = hide_rows(counted, target.vectors, removed_at_ms=now_ms)
-    return RowChanges(
-        removes=tuple(action for action in actions if isinstance(action, RemoveFile)),
-        adds=tuple(action for action in actions if isinstance(action, AddFile)),
-        deleted_rows={rows.file.key: rows.positions for rows in counted},
-        num_rows=_num_rows(counted),
-    )
+    replacement = replace_rows(target, chosen, by_vectors=by_vectors)
+    if replacement.staying is None:
+        return replacement.changes
+    copied = write_new_rows(target, replacement.staying)
+    return dataclasses.replace(replacement.changes, adds=copied.adds, copied=copied)
 
 
 def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
@@ -94,8 +91,55 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
         )
 
 
-def _written_anew(target: TargetRows, chosen: Sequence[RowsOfFile], now_ms: int) -> RowChanges:
+def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> Replacement:
+    """Take these rows out of the table, for others that are to be written; nothing is committed.
+
+    Without vectors, the other rows of the files are to be written beside those, into the same files: else every
+    statement would make two files of one.
+    """
+    chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
     counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.handle))
+    now_ms = target.handle.session.clock.now_ms()
+    return Replacement(changes=_hidden(target, counted, now_ms)) if by_vectors else _rewritten(target, counted, now_ms)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replacement:
+    """Rows taken out, and rows of their files that stay and are not written yet."""
+
+    changes: RowChanges
+    """Its `copied` counts rows that stay, and has no files."""
+    staying: DataFrame | None = None
+
+    @property
+    def num_staying(self) -> int:
+        return 0 if self.staying is None or self.changes.copied is None else self.changes.copied.num_rows
+
+    def together(self, rows: DataFrame, *, tasks_min: int = 1) -> DataFrame:
+        """`rows`, whose columns those that stay have, too, with these, in as few tasks as make good files."""
+        if self.staying is None:
+            return rows
+        size_bytes = sum(remove.size or 0 for remove in self.changes.removes)
+        tasks = max(tasks_min, math.ceil(size_bytes / REWRITTEN_FILE_BYTES))
+        return rows.unionByName(self.staying.select(*map(quote, rows.columns))).coalesce(tasks)
+
+    def without_staying(self, written: WrittenFiles) -> WrittenFiles:
+        """The files that `together` went into, its own rows alone being counted."""
+        return dataclasses.replace(written, num_rows=written.num_rows - self.num_staying)
+
+
+def _hidden(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> RowChanges:
+    actions = hide_rows(counted, target.vectors, removed_at_ms=now_ms)
+    return RowChanges(
+        removes=tuple(action for action in actions if isinstance(action, RemoveFile)),
+        adds=tuple(action for action in actions if isinstance(action, AddFile)),
+        deleted_rows={rows.file.key: rows.positions for rows in counted},
+        num_rows=_num_rows(counted),
+    )
+
+
+def _rewritten(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> Replacement:
+    """Files that go, and the rows of them that stay."""
     partial = [rows for rows in counted if rows.positions is not None]
     live = target.all_rows([rows.file for rows in partial])
     assert live is not None, "rows were counted"
@@ -104,14 +148,15 @@ def _written_anew(target: TargetRows, chosen: Sequence[RowsOfFile], now_ms: int)
         for rows in partial
         if rows.positions is not None
     ]
-    copied = write_new_rows(target, target.read_rows(kept).frame) if kept else None
-    return RowChanges(
+    num_kept = sum(len(rows.positions or ()) for rows in kept)
+    changes = RowChanges(
         removes=tuple(removal(rows.file, removed_at_ms=now_ms, data_change=True) for rows in counted),
-        adds=copied.adds if copied else (),
+        adds=(),
         deleted_rows={rows.file.key: None for rows in counted if rows.positions is None},
         num_rows=_num_rows(counted),
-        copied=copied,
+        copied=WrittenFiles(adds=(), num_rows=num_kept, size_bytes=0) if kept else None,
     )
+    return Replacement(changes=changes, staying=target.read_rows(kept).frame if kept else None)
 
 
 def _whole_where_nothing_is_left(target: TargetRows, chosen: Sequence[RowsOfFile]) -> list[RowsOfFile]:

@@ -74,7 +74,7 @@ def _constraints(snapshot: Snapshot) -> Iterator[str]:
 def _column(field: StructField) -> str:
     metadata = field.metadata
     parts = [quoted([field.name]), sql_type(field.dataType, _limits(field), (field.name,))]
-    if not field.nullable and IDENTITY_START not in metadata:
+    if not field.nullable:
         parts.append("NOT NULL")
     if GENERATION_EXPRESSION in metadata:
         parts.append(f"GENERATED ALWAYS AS ({metadata[GENERATION_EXPRESSION]})")

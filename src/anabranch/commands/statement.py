@@ -115,7 +115,9 @@ class Prepared:
         self.close()
 
 
-def execute(handle: TableHandle, prepare: Callable[[], Prepared], *, conflict_retries: int | None = None) -> Outcome:
+def execute(
+    handle: TableHandle, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None
+) -> Outcome:
     """Prepare a statement and commit it; after a conflict, as often again as the user allows.
 
     `conflict_retries` goes before the session's setting.
@@ -158,7 +160,7 @@ def retries_allowed(handle: TableHandle, given: int | str | None) -> int:
 
 def _reset_application(handle: TableHandle) -> None:
     """The next statement is another write, where the user wants the number to count for one alone."""
-    if (handle.session.setting(_AUTO_RESET) or "").lower() == "true":
+    if handle.session.flag(_AUTO_RESET, default=False):
         handle.session.spark.conf.unset(_TRANSACTION_VERSION)
 
 

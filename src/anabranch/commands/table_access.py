@@ -80,7 +80,7 @@ def table_identified(session: DeltaSession, identifier: TableIdentifier) -> Tabl
     if not entry.is_delta:
         found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
         raise NotADeltaTableError(table=str(identifier), found=found)
-    return _of_entry(session, entry)
+    return table_of_entry(session, entry)
 
 
 def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, location: str | None) -> TableHandle:
@@ -94,12 +94,12 @@ def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, locati
         if not entry.is_delta:
             found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
             raise NotADeltaTableError(table=str(name), found=found)
-        return _of_entry(session, entry)
+        return table_of_entry(session, entry)
     folder = location if location is not None else session.catalog.default_location(name)
     new = CatalogEntry(
         name=name, provider="delta", location=session.qualified_path(folder), is_managed=location is None
     )
-    return _of_entry(session, new)
+    return table_of_entry(session, new)
 
 
 def is_delta_name(session: DeltaSession, text: str) -> bool:
@@ -121,7 +121,8 @@ def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> b
     return entry is not None and entry.is_delta
 
 
-def _of_entry(session: DeltaSession, entry: CatalogEntry) -> TableHandle:
+def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableHandle:
+    """The table that an entry of the catalog, which has a location, stands for."""
     assert entry.location is not None
     return TableHandle(
         session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry

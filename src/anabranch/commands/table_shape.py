@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.clustering import clustering_domain, column_named
 from anabranch.commands.generate_rules import check_manifests
-from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.protocol.actions import DomainMetadata
 from anabranch.protocol.iceberg_compat import numbers_nested_fields
 from anabranch.protocol.properties import TableProperties
@@ -58,8 +57,6 @@ def table_shape(
     `old_schema`: columns of the same name and type as there keep their identity. `keeps_names`: files that are there
     call the columns as `given` does. Raises the errors of `errors.schema`.
     """
-    if not given.fields:
-        raise EmptyTableSchemaError(table=label)
     check_types(given, label)
     schema = without_char_varchar(given)
     partitions = partition_columns_of(schema, partition_columns, table=label)

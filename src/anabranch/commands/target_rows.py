@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +26,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, FileMask, ScanRequest
 from anabranch.spark.marking_rows import marked_positions
+from anabranch.spark.row_names import RowNames, named
 from anabranch.spark.table_identifiers import quote
 from anabranch.storage.elsewhere import allowed_places
 from anabranch.transaction.read_set import FileKey, RowsMatching, RowsOfFile
@@ -54,7 +56,7 @@ class ReadFiles:
 class TargetRows:
     """Reads rows of one snapshot, with the names that the statement has for them."""
 
-    def __init__(self, handle: TableHandle, snapshot: Snapshot, vectors: Vectors, *, alias: str | None = None) -> None:
+    def __init__(self, handle: TableHandle, snapshot: Snapshot, vectors: Vectors, *, alias: RowNames = None) -> None:
         self.handle = handle
         self.snapshot = snapshot
         self.vectors = vectors
@@ -145,11 +147,11 @@ class TargetRows:
 
     def _read(self, request: ScanRequest) -> ReadFiles:
         frame = self.handle.session.engine.scan(request)
-        return ReadFiles(files=request.files, frame=frame if self.alias is None else frame.alias(self.alias))
+        return ReadFiles(files=request.files, frame=named(frame, self.alias))
 
 
 def understand(
-    handle: TableHandle, snapshot: Snapshot, condition: Column | str, *, alias: str | None = None
+    handle: TableHandle, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
 ) -> ReadCondition:
     """What the condition asks of rows of the table. Raises Spark's `AnalysisException`."""
     return understood(
@@ -159,6 +161,7 @@ def understand(
         column_mapping=snapshot.column_mapping_mode,
         alias=alias,
         now_ms=handle.session.clock.now_ms(),
+        reads_table=lambda frame: bool(handle.session.engine.versions_read(frame, handle.path)),
     )
 
 
@@ -180,7 +183,10 @@ def _counted(file: AddFile, handle: TableHandle) -> AddFile:
     path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
-    told = msgspec.json.decode(file.stats) if file.stats else {}
+    try:
+        told = msgspec.json.decode(file.stats or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        told = {}
     return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())
 
 

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.assignments import Assignments, Value, assignments
+from anabranch.commands.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
 from anabranch.commands.changed_rows import found_rows, older_version_read, question, record, satisfying, whole_files
-from anabranch.commands.row_changes import take_out, write_new_rows
+from anabranch.commands.row_changes import Replacement, replace_rows, write_new_rows
 from anabranch.commands.statement import (
     Outcome,
     Prepared,
@@ -29,12 +29,14 @@ from anabranch.errors.arguments import AssignmentError
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
 from anabranch.schema.identity import identity_columns
 from anabranch.schema.paths import quoted
+from anabranch.schema.void import without_void
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions import ask_other_rows
 from anabranch.spark.conforming import conform
-from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.keeping_rows import kept
 from anabranch.spark.row_checks import typed_violations
+from anabranch.spark.row_names import BoundAttributes, RowNames
 from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.operation import Operation
 
@@ -46,7 +48,7 @@ def update(
     given: Mapping[str, Value],
     condition: Column | str | None = None,
     *,
-    alias: str | None = None,
+    alias: RowNames = None,
     conflict_retries: int | None = None,
 ) -> Outcome:
     """Set columns of the rows for which `condition` is true; of all rows where there is none.
@@ -61,7 +63,7 @@ def update(
 
 
 def prepare_update(
-    handle: TableHandle, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: str | None = None
+    handle: TableHandle, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
 ) -> Prepared:
     """All of an UPDATE but its commit."""
     return _prepared(handle, given, condition, alias, handle.latest())
@@ -71,13 +73,14 @@ def _prepared(
     handle: TableHandle,
     given: Mapping[str, Value],
     condition: Column | str | None,
-    alias: str | None,
+    alias: RowNames,
     snapshot: Snapshot,
 ) -> Prepared:
     watch = Stopwatch(handle)
     check_may_change_rows(handle, snapshot, "UPDATE")
     check_tracks_no_rows(handle, snapshot, "UPDATE")
-    setting = assignments(given, snapshot.schema, table=handle.label, alias=alias)
+    values = with_defaults(given, snapshot.schema, table=handle.label, alias=alias)
+    setting = assignments(values, snapshot.schema, table=handle.label, alias=alias)
     for name in identity_columns(snapshot.schema, handle.label):
         if setting.sets(name):
             problem = "it is an identity column, whose values the table makes; rows keep theirs"
@@ -105,8 +108,9 @@ def _prepared(
             rows = found_rows(read, changed) if asking.doubtful.any() else whole_files(target, asking.wholly)
         record(transaction, target, asking, rows)
         with watch.measured("rewriteTimeMs"):
-            written = write_new_rows(target, changed) if rows else None
-            changes = take_out(target, rows, by_vectors=uses_vectors(snapshot))
+            replacement = replace_rows(target, rows, by_vectors=uses_vectors(snapshot))
+            changes = replacement.changes
+            written = _written(target, changed, replacement) if rows else None
             if rows and records_changes(snapshot):
                 told = tell(handle, snapshot, both_images(changed, snapshot.schema))
                 changes = dataclasses.replace(changes, change_files=told)
@@ -128,12 +132,23 @@ def _prepared(
     )
 
 
+def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
+    names = without_void(target.snapshot.schema).fieldNames()
+    frame = replacement.together(changed.select(*map(quote, names)))
+    return replacement.without_staying(write_new_rows(target, frame))
+
+
 def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
     """The rows with their new values, as the table takes them, and their positions."""
     snapshot, handle = target.snapshot, target.handle
     # A generated column that is not set is computed anew.
     given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
-    values = [setting.value(field, F.col(quote(field.name))).alias(field.name) for field in given]
+    named = {field.name: setting.value(field, F.col(quote(field.name))) for field in given}
+    if not isinstance(target.alias, BoundAttributes):
+        check_of_one_row(
+            frame, {name: value for name, value in named.items() if setting.sets(name)}, table=handle.label
+        )
+    values = [value.alias(name) for name, value in named.items()]
     tells = records_changes(snapshot)
     keep = (*_POSITION, *(old_names(snapshot.schema) if tells else ()))
     rows = frame.select(*values, *_POSITION, *(old_values(snapshot.schema) if tells else ()))

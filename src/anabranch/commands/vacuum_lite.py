@@ -14,9 +14,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.deletion_vectors.locations import vector_path
+from anabranch.deletion_vectors.vector_files import path_in_table
 from anabranch.errors.log import TimestampEarlierThanFirstCommitError
-from anabranch.errors.storage import FileMissingError, StorageError
+from anabranch.errors.storage import FileMissingError, FileTooLargeError, StorageError
 from anabranch.errors.vacuum import VacuumLiteError
 from anabranch.log.commits import read_actions
 from anabranch.log.listing import CommitFile, consecutive, list_log
@@ -32,7 +32,6 @@ LOGGER = logging.getLogger(__name__)
 HINT_PATH: Final = f"{LOG_DIRECTORY}/_last_vacuum_info"
 HINT_BYTES_MAX: Final = 64 * 1024
 _REACHED: Final = "latestCommitVersionOutsideOfRetentionWindow"
-IN_FILES: Final = frozenset({"u", "p"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +110,8 @@ def removed_within(store: LogStore, window: CommitWindow) -> pa.Array:
 def read_hint(store: LogStore) -> int | None:
     """The version that an earlier VACUUM has reached; None where nothing, or nothing legible, is on record."""
     try:
-        data = store.read(HINT_PATH)
-        fields = json.loads(data) if len(data) <= HINT_BYTES_MAX else None
-    except (FileMissingError, ValueError, RecursionError):
+        fields = json.loads(store.read(HINT_PATH, size_max=HINT_BYTES_MAX))
+    except (FileMissingError, FileTooLargeError, ValueError, RecursionError):
         return None
     reached = fields.get(_REACHED) if isinstance(fields, dict) else None
     is_version = isinstance(reached, int) and not isinstance(reached, bool) and reached >= 0
@@ -141,11 +139,6 @@ def _removed(action: Action, store: LogStore) -> Iterator[Entry]:
     if path is not None:
         yield path, action.size or 0, removed_ms, False
     vector = action.deletion_vector
-    if vector is None or vector.storage_type not in IN_FILES:
-        return
-    if vector.storage_type == "p":
-        path = relative_path(vector.path_or_inline_dv, table_root=store.root)
-    else:
-        path = vector_path(vector, table_root=store.root)
-    if path is not None:
+    path = None if vector is None else path_in_table(vector, table_root=store.root)
+    if vector is not None and path is not None:
         yield path, vector.size_in_bytes, removed_ms, False

@@ -8,14 +8,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.deletion_vectors.locations import vector_path
-from anabranch.protocol.actions import DeletionVectorDescriptor
-from anabranch.protocol.data_paths import relative_path, relative_path_column
+from anabranch.deletion_vectors.vector_files import distinct_files, path_in_table
+from anabranch.protocol.data_paths import relative_path_column
 from anabranch.snapshot.snapshot import Snapshot
 
-INLINE = "i"
-ABSOLUTE = "p"
-NOTHING = pa.array([], pa.string())
+NOTHING = pa.nulls(0, pa.string())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,29 +81,10 @@ def _data_files(uris: pa.ChunkedArray, table_root: str) -> tuple[pa.Array, pa.Ar
 
 def _vector_files(vectors: pa.ChunkedArray, table_root: str) -> tuple[pa.Array, pa.Array]:
     inside, outside = list[str](), list[str]()
-    for storage_type, text in _places(pc.drop_null(vectors)):
-        if storage_type == INLINE:
-            continue
-        if storage_type == ABSOLUTE:
-            path = relative_path(text, table_root=table_root)
-            (outside if path is None else inside).append(text if path is None else path)
-            continue
-        descriptor = DeletionVectorDescriptor(
-            storage_type=storage_type, path_or_inline_dv=text, size_in_bytes=0, cardinality=0
-        )
-        inside.append(vector_path(descriptor, table_root=table_root))
+    for descriptor in distinct_files(vectors):
+        path = path_in_table(descriptor, table_root=table_root)
+        (outside if path is None else inside).append(descriptor.path_or_inline_dv if path is None else path)
     return pa.array(inside, pa.string()), _decoded(pa.array(outside, pa.string()))
-
-
-def _places(vectors: pa.ChunkedArray) -> set[tuple[str, str]]:
-    """Storage type and place of each file of vectors, once however many vectors it holds."""
-    if not len(vectors):
-        return set()
-    types, texts = pc.struct_field(vectors, "storage_type"), pc.struct_field(vectors, "path_or_inline_dv")
-    stored = pc.not_equal(types, INLINE)
-    columns = pa.table({"type": types.filter(stored), "text": texts.filter(stored)})
-    distinct = columns.group_by(["type", "text"]).aggregate([])
-    return set(zip(distinct["type"].to_pylist(), distinct["text"].to_pylist(), strict=True))
 
 
 def _decoded(uris: pa.Array) -> pa.Array:

@@ -38,9 +38,9 @@ class VacuumSettings:
     def of(cls, session: DeltaSession) -> VacuumSettings:
         """Raises `InvalidOptionError`."""
         return cls(
-            checks_retention=_flag(session, CHECK_SETTING, default=True),
-            logs=_flag(session, LOGGING_SETTING, default=True),
-            lite=_flag(session, LITE_SETTING, default=False),
+            checks_retention=session.flag(CHECK_SETTING, default=True),
+            logs=session.flag(LOGGING_SETTING, default=True),
+            lite=session.flag(LITE_SETTING, default=False),
             threads=_threads(session),
         )
 
@@ -64,17 +64,10 @@ def _threads(session: DeltaSession) -> int:
     """One where parallel deletes are switched off; where nobody has said anything, a few."""
     if session.setting(PARALLEL_SETTING) is None:
         return THREADS_DEFAULT
-    if not _flag(session, PARALLEL_SETTING, default=False):
+    if not session.flag(PARALLEL_SETTING, default=False):
         return 1
     key = PARALLELISM_SETTING if session.setting(PARALLELISM_SETTING) is not None else SHUFFLE_PARTITIONS_SETTING
     text = (session.setting(key) or str(THREADS_DEFAULT)).strip()
     if not text.isdecimal() or not int(text):
         raise InvalidOptionError(option=key, value=text, problem="it is a whole number above 0")
     return min(int(text), THREADS_MAX)
-
-
-def _flag(session: DeltaSession, key: str, *, default: bool) -> bool:
-    text = (session.setting(key) or str(default)).strip().lower()
-    if text not in {"true", "false"}:
-        raise InvalidOptionError(option=key, value=text, problem="it is true or false")
-    return text == "true"

@@ -6,18 +6,18 @@ A VACUUM that knows no deletion vectors deletes whatever no action names as a pa
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.commands.table_access import TableHandle
-from anabranch.deletion_vectors.locations import vector_path
+from anabranch.deletion_vectors.vector_files import distinct_files, path_in_table
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.errors.vectors import DeletionVectorDescriptorError
-from anabranch.protocol.actions import DeletionVectorDescriptor, RemoveFile
+from anabranch.protocol.actions import RemoveFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.transaction.operation import Operation
-
-INLINE = "i"
 
 
 def name_vector_files(handle: TableHandle) -> None:
@@ -34,16 +34,10 @@ def name_vector_files(handle: TableHandle) -> None:
 
 def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
     """As the log spells paths. Files outside the table are nobody's to delete."""
-    vectors = pc.drop_null(tombstones["deletion_vector"])
     found = set[str]()
-    for storage_type, text in {(each["storage_type"], each["path_or_inline_dv"]) for each in vectors.to_pylist()}:
-        if storage_type == INLINE:
-            continue
-        descriptor = DeletionVectorDescriptor(
-            storage_type=storage_type, path_or_inline_dv=text, size_in_bytes=0, cardinality=0
-        )
-        try:
-            found.add(encode_path(vector_path(descriptor, table_root=table_root)))
-        except (DeletionVectorDescriptorError, UnsafePathError):
-            continue
+    for descriptor in distinct_files(tombstones["deletion_vector"]):
+        with suppress(DeletionVectorDescriptorError, UnsafePathError):
+            path = path_in_table(descriptor, table_root=table_root)
+            if path is not None:
+                found.add(encode_path(path))
     return frozenset(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from anabranch.commands.replaced_rows import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.replacing_rows import chosen_rows
 from anabranch.commands.statement import executed_again
 from anabranch.commands.table_access import TableHandle, table_at, table_named, table_to_create
+from anabranch.commands.target_rows import TargetRows
 from anabranch.commands.told_changes import with_inserts_told
 from anabranch.commands.write_options import SaveMode, WriteOptions
 from anabranch.commands.write_target import WriteTarget, existing_target, new_target
@@ -21,7 +22,7 @@ from anabranch.commands.written_rows import write_metrics, write_rows
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.conflicts import ConcurrentTransactionException, ConflictReason, ProtocolChangedException
-from anabranch.errors.tables import TableAlreadyExistsError
+from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
@@ -31,6 +32,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry
 from anabranch.spark.conditions import stand_in, text_of
 from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.engine import NEWEST_VERSION
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
 from anabranch.transaction.committed_version import CommittedVersion
@@ -39,12 +41,14 @@ from anabranch.transaction.re_execution import Attempt
 from anabranch.transaction.transaction import Transaction
 
 FIRST = Attempt()
+Rows = DataFrame | Callable[[], DataFrame]
+"""The rows to write, or what makes them: asked anew for each execution, it may read newer versions of its sources."""
 _OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
 CREATION_RACES_MAX = 3
 """Times a first append starts over because somebody else created the table."""
 
 
-def save(session: DeltaSession, frame: DataFrame, path: str, options: WriteOptions) -> CommittedVersion | None:
+def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table in the folder `path`; None where the options say to do nothing."""
     plain, travel = split_time_travel(path)
     if not travel.is_newest:
@@ -64,9 +68,16 @@ def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: W
         raise TableAlreadyExistsError(table=handle.label)
     if known and options.mode is SaveMode.IGNORE:
         return None
-    committed = write_frame(handle, frame, options, WriteApi.SAVE_AS_TABLE)
-    if not known or _changed_schema(committed):
-        register(handle, handle.entry)
+    return write_named(handle, frame, options)
+
+
+def write_named(handle: TableHandle, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table, columns matched as `saveAsTable` does, and make the catalog know its name and columns."""
+    entry = handle.entry
+    known = entry is None or handle.session.catalog.find(entry.name) is not None
+    committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
+    if entry is not None and (not known or _changed_schema(committed)):
+        register(handle, entry)
     return committed
 
 
@@ -100,7 +111,7 @@ def _changed_schema(committed: CommittedVersion | None) -> bool:
     return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)
 
 
-def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+def write_frame(handle: TableHandle, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     """Write rows and commit them as one version; None where the options say to do nothing.
 
     A first append that loses the race to create the table becomes an append to the winner's table.
@@ -108,12 +119,12 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
     for _ in range(CREATION_RACES_MAX):
         snapshot = handle.table.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
-            raise TableAlreadyExistsError(table=handle.label)
+            exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
+            raise exists(table=handle.label)
         if snapshot is not None and options.mode is SaveMode.IGNORE:
             return None
         try:
-            with chosen_rows(handle, frame, options, api, snapshot) as (rows, chosen):
-                return _write(handle, rows, chosen, api, snapshot)
+            return _write(handle, frame, options, api, snapshot)
         except ProtocolChangedException as lost:
             if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
@@ -122,23 +133,23 @@ def write_frame(handle: TableHandle, frame: DataFrame, options: WriteOptions, ap
             if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
                 raise
             return None
-    with chosen_rows(handle, frame, options, api, handle.latest()) as (rows, chosen):
-        return _write(handle, rows, chosen, api, handle.latest())
+    return _write(handle, frame, options, api, handle.latest())
 
 
 def _write(
-    handle: TableHandle, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+    handle: TableHandle, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> CommittedVersion | None:
     """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
+
+    def run(attempt: Attempt) -> CommittedVersion | None:
+        newest = snapshot if attempt.number == 1 else handle.latest()
+        made = frame if isinstance(frame, DataFrame) else frame()
+        with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
+            return _write_once(handle, rows, chosen, api, newest, attempt)
+
     if snapshot is None:
-        return _write_once(handle, frame, options, api, None, FIRST)
-    return executed_again(
-        handle,
-        lambda attempt: _write_once(
-            handle, frame, options, api, snapshot if attempt.number == 1 else handle.latest(), attempt
-        ),
-        options.conflict_retries,
-    )
+        return run(FIRST)
+    return executed_again(handle, run, options.conflict_retries)
 
 
 def _write_once(
@@ -152,9 +163,10 @@ def _write_once(
     reads_itself = frozenset[int]()
     if snapshot is not None:
         reads_itself = _versions_read(handle, frame, snapshot, options)
-        if reads_itself and min(reads_itself) < snapshot.version:
-            # The rows depend on what the frame saw; commits since then must count as winners.
-            snapshot = handle.table.snapshots.at_version(min(reads_itself))
+        oldest = min(reads_itself, default=NEWEST_VERSION)
+        if oldest not in {NEWEST_VERSION, snapshot.version}:
+            # The rows depend on what the frame saw; commits since then must count as winners, and no others.
+            snapshot = handle.table.snapshots.at_version(oldest)
     transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:
         app_id, version = options.application
@@ -164,7 +176,9 @@ def _write_once(
     if options.reads_target or options.replaced is not None:
         transaction.record_whole_table()
     if reads_itself and snapshot is not None:
-        _record_own_reads(handle, frame, snapshot, transaction)
+        transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
+        at_snapshot = reads_itself == {snapshot.version}
+        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
     written = write_rows(handle, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
@@ -196,15 +210,25 @@ def _versions_read(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, op
     return found | options.replaced.versions_read | handle.session.engine.versions_read(asked, handle.path)
 
 
-def _record_own_reads(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction) -> None:
-    """The rows depend on rows of the table itself: on which, the plan of the frame may tell."""
-    predicates = handle.session.engine.predicates_read(frame, handle.path)
-    if predicates is None:
+def _record_own_reads(
+    handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+) -> None:
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
+
+    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
+    """
+    reads = handle.session.engine.own_reads(frame, handle.path, snapshot.schema)
+    if reads is None:
         transaction.record_whole_table()
         return
     names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
-    for predicate in map(names.of, predicates):
-        transaction.record_scan(predicate, files=can_be_true(predicate, snapshot.skipping_columns))
+    for read in reads:
+        predicate = names.of(read.predicate)
+        files = can_be_true(predicate, snapshot.skipping_columns)
+        again = None
+        if at_snapshot and read.condition is not None:
+            again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
+        transaction.record_scan(predicate, files=files, again=again)
 
 
 def _target(

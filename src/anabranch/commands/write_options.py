@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 
 from anabranch.commands.replacement_options import check_replacement, columns_listed
-from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.arguments import (
+    IdempotentWriteOptionsError,
+    InvalidOptionError,
+    OverwriteSchemaDynamicError,
+    ReplaceWhereDynamicError,
+)
+from anabranch.protocol.date_times import LONG_MAX
+from anabranch.spark.flags import parse_flag
+from anabranch.spark.row_names import RowNames
 
 _SETTINGS = "spark.databricks.delta."
 _IDENTITY = ("txnappid", "txnversion")
@@ -57,11 +65,21 @@ class Settings(Protocol):
         """The value of `key`, or `default`."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MatchCondition:
+    """A condition on rows of the table and those written, as Spark has read it."""
+
+    column: Column
+    """With names that are still to be resolved."""
+    exists: Callable[[DataFrame, str | None], Column]
+    """Whether one of these rows, by that alias, satisfies it."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacedRows:
     """The rows of the table that a write replaces, by a condition that may ask for the rows written."""
 
-    condition: str
+    condition: Column | str
     alias: str | None
     """What the condition calls the table."""
     told: Mapping[str, str]
@@ -86,10 +104,12 @@ class WriteOptions:
     """Refuse rows that do not satisfy `replace_where`."""
     replace_on: str | None = None
     """A condition on rows of the table and those written, which says what an overwrite takes away."""
+    replace_on_read: MatchCondition | None = None
+    """The same, where Spark's parser has read it."""
     replace_using: str | None = None
     """Names of columns, with commas between them: equality in all of them says it."""
-    target_alias: str | None = None
-    """What conditions of options call the table."""
+    target_alias: RowNames = None
+    """What conditions call the table and its columns."""
     replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None
@@ -121,8 +141,8 @@ class WriteOptions:
         given = {key.lower(): value for key, value in options.items()}
         parsed = cls(
             mode=SaveMode.parse(mode),
-            partition_by=partition_by,
-            cluster_by=cluster_by,
+            partition_by=tuple(map(_unquoted, partition_by)),
+            cluster_by=tuple(map(_unquoted, cluster_by)),
             path=given.get("path"),
             merge_schema=_flag(given, "mergeSchema", settings.setting(f"{_SETTINGS}schema.autoMerge.enabled")),
             overwrite_schema=_flag(given, "overwriteSchema"),
@@ -130,7 +150,7 @@ class WriteOptions:
             replace_on=given.get("replaceon"),
             replace_using=given.get("replaceusing"),
             target_alias=given.get("targetalias"),
-            check_replace_where=_is_true(
+            check_replace_where=parse_flag(
                 "replaceWhere.constraintCheck.enabled",
                 settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
             ),
@@ -166,7 +186,7 @@ class WriteOptions:
         explicit_dynamic = given.get("partitionoverwritemode", "").lower() == "dynamic"
         if self.replace_where is not None and explicit_dynamic:
             problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
-            raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
+            raise ReplaceWhereDynamicError(option="replaceWhere", value=str(self.replace_where), problem=problem)
         if self.replace_where is not None and self.overwrite_schema:
             problem = (
                 "the schema can only be overwritten together with all rows; leave replaceWhere or overwriteSchema out"
@@ -174,10 +194,16 @@ class WriteOptions:
             raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
         if explicit_dynamic and self.overwrite_schema:
             problem = "the schema can only be overwritten together with all rows, not by partition"
-            raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
+            raise OverwriteSchemaDynamicError(option="overwriteSchema", value="true", problem=problem)
         if not self.data_change and self.mode is not SaveMode.OVERWRITE:
             problem = "only an overwrite can leave the table's rows as they are"
             raise InvalidOptionError(option="dataChange", value="false", problem=problem)
+
+
+def _unquoted(name: str) -> str:
+    """The column that `partitionBy` means: Spark reads its arguments as SQL does, so odd names stand in backticks."""
+    quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
+    return name[1:-1].replace("``", "`") if quoted else name
 
 
 def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
@@ -203,13 +229,14 @@ def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, i
     if app_id is None or version is None:
         missing = "txnAppId" if app_id is None else "txnVersion"
         problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
-        raise InvalidOptionError(option="txnAppId", value=str(app_id), problem=problem)
+        raise IdempotentWriteOptionsError(option="txnAppId", value=str(app_id), problem=problem)
     try:
         number = int(version)
     except ValueError:
         number = -1
-    if number < 0 or not app_id:
-        raise InvalidOptionError(option="txnVersion", value=version, problem="it must be a whole number, 0 or more")
+    if not 0 <= number <= LONG_MAX or not app_id:
+        problem = f"it must be a whole number, from 0 to {LONG_MAX}"
+        raise IdempotentWriteOptionsError(option="txnVersion", value=version, problem=problem)
     return app_id, number
 
 
@@ -224,10 +251,4 @@ def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:
 
 
 def _flag(given: Mapping[str, str], name: str, default: str | None = None) -> bool:
-    return _is_true(name, given.get(name.lower(), default or "false"))
-
-
-def _is_true(name: str, value: str) -> bool:
-    if value.strip().lower() not in {"true", "false"}:
-        raise InvalidOptionError(option=name, value=value, problem="it is true or false")
-    return value.strip().lower() == "true"
+    return parse_flag(name, given.get(name.lower(), default or "false"))

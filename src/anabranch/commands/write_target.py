@@ -6,6 +6,7 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
+from anabranch.commands.clustering import clustering_left_behind
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.table_definition import (
     TableDefinition,
@@ -117,7 +118,8 @@ def existing_target(
         source=handle.session.random,
     )
     protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
-    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata))
+    unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
+    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata, *unclustered))
 
 
 def store_assignment(session: DeltaSession) -> Casting:

@@ -14,6 +14,7 @@ from anabranch.spark.conditions import text_of
 from anabranch.spark.conforming import conform
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.row_checks import refuse_when, typed_violations
+from anabranch.spark.row_names import named
 from anabranch.spark.table_identifiers import quote
 
 
@@ -21,8 +22,7 @@ def write_rows(handle: TableHandle, frame: DataFrame, target: WriteTarget, optio
     """Run the frame and write its rows as the target's files. Nothing is committed."""
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
-        named = rows if options.target_alias is None else rows.alias(options.target_alias)
-        rows = _checked(named, options.replace_where, table=handle.label)
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
     with typed_violations():
         return handle.session.engine.write(
             WriteRequest(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors import z85
-from anabranch.deletion_vectors.containers import MalformedBitmapError
+from anabranch.deletion_vectors.containers import BLOCK_ROWS, MalformedBitmapError
 from anabranch.deletion_vectors.format import decode_bitmap
 from anabranch.deletion_vectors.locations import FILE_VERSION, fault, short_id, vector_path
 from anabranch.errors.vectors import (
@@ -70,6 +70,10 @@ def load_vectors(
         reason = fault(descriptor)
         if reason is not None:
             raise DeletionVectorDescriptorError(table=table, vector=short_id(descriptor), reason=reason)
+        bound = bounds[index]
+        if bound is not None and descriptor.size_in_bytes > _size_max(bound):
+            reason = f"the log says it has {descriptor.size_in_bytes} bytes, too many for a file with {bound} rows"
+            raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
         if descriptor.storage_type == "i":
             stored[index] = _inline_bytes(descriptor, table)
         else:
@@ -82,6 +86,12 @@ def load_vectors(
         _checked_vector(stored[index], descriptor, bound, table)
         for index, (descriptor, bound) in enumerate(zip(descriptors, bounds, strict=True))
     ]
+
+
+def _size_max(num_rows: int) -> int:
+    """Bytes of a vector whose blocks are written in the worst of the three ways, runs of single rows, and then some."""
+    blocks = num_rows // BLOCK_ROWS + 1
+    return 1024 + blocks * (2 * BLOCK_ROWS + 64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +177,15 @@ def _checked_vector(data: bytes, descriptor: DeletionVectorDescriptor, num_rows:
     if len(vector) != descriptor.cardinality:
         reason = f"the log says it hides {descriptor.cardinality} rows and it hides {len(vector)}"
         raise DeletionVectorCardinalityError(table=table, vector=short_id(descriptor), reason=reason)
+    check_rows(vector, descriptor, num_rows=num_rows, table=table)
+    return vector
+
+
+def check_rows(vector: BitMap64, descriptor: DeletionVectorDescriptor, *, num_rows: int | None, table: str) -> None:
+    """Raises `DeletionVectorRowIndexError` where the vector names a row that its file has not.
+
+    Such a vector is another file's, or damaged: the rows that it should hide would be shown.
+    """
     if num_rows is not None and len(vector) and vector.max() >= num_rows:
         reason = f"it hides row {vector.max()} of a file with {num_rows} rows"
         raise DeletionVectorRowIndexError(table=table, vector=short_id(descriptor), reason=reason)
-    return vector

@@ -118,6 +118,14 @@ class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class ConstraintAsPropertyError(PropertyNeedsCommandError):
+    """A CHECK constraint that was to be set as a property, unseen by the rows that are there."""
+
+    condition: ClassVar[str] = "DELTA_ADD_CONSTRAINTS"
+    sqlstate: ClassVar[str] = "0A000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PropertyNotSetError(DeltaAnalysisError, ValueError):
     """A table property that was to be unset is not set."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from pyspark.errors import IllegalArgumentException
+
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 
@@ -20,6 +22,38 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"Option {self.option} = {self.value!r}: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TimeTravelTwiceError(InvalidOptionError):
+    """A read asks for a version in two ways."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS"
+    sqlstate: ClassVar[str] = "42613"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdempotentWriteOptionsError(InvalidOptionError, IllegalArgumentException):
+    """The options that make a write idempotent do not go together, or mean nothing."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
+    sqlstate: ClassVar[str] = "42616"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ReplaceWhereDynamicError(InvalidOptionError, IllegalArgumentException):
+    """An overwrite says in two ways which rows go: by a condition, and by the partitions of the new ones."""
+
+    condition: ClassVar[str] = "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"
+    sqlstate: ClassVar[str] = "42613"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class OverwriteSchemaDynamicError(InvalidOptionError, IllegalArgumentException):
+    """An overwrite of some partitions would replace the schema of all."""
+
+    condition: ClassVar[str] = "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
+    sqlstate: ClassVar[str] = "42613"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -75,3 +109,51 @@ class AssignmentError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"{self.column} of {self.table} cannot be set: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnchangeableTargetError(DeltaAnalysisError, ValueError):
+    """DELETE, UPDATE or MERGE names something that is not a table, and cannot stand for one. Nothing was done."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_SOURCE"
+    sqlstate: ClassVar[str] = "0AKDD"
+    statement: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.statement} changes rows of a Delta table; what it names cannot stand for one: {self.problem}. "
+            "Name the table itself, or a temporary view of rows and columns of one table."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartialTargetError(UnchangeableTargetError):
+    """DELETE, UPDATE or MERGE names a view of a table that shows less than the statement needs. Nothing was done."""
+
+    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTIAL_SCAN"
+    sqlstate: ClassVar[str] = "KD00A"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class HistoricalTargetError(UnchangeableTargetError):
+    """DELETE, UPDATE or MERGE names an old version of a table. Nothing was done."""
+
+    condition: ClassVar[str] = "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION"
+    sqlstate: ClassVar[str] = "KD002"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConflictingAssignmentsError(AssignmentError):
+    """UPDATE or MERGE sets a column twice, or a struct and a field of it."""
+
+    condition: ClassVar[str] = "DELTA_CONFLICT_SET_COLUMN"
+    sqlstate: ClassVar[str] = "42701"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DuplicateInsertColumnsError(AssignmentError):
+    """The INSERT of a MERGE names a column twice."""
+
+    condition: ClassVar[str] = "DELTA_DUPLICATE_COLUMNS_ON_INSERT"
+    sqlstate: ClassVar[str] = "42701"

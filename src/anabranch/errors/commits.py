@@ -50,6 +50,45 @@ class InvalidCommitError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class NumbersExhaustedError(DeltaError):
+    """The log holds the highest number that fits, so that a commit can be given none above it."""
+
+    condition: ClassVar[str] = "DELTA_NUMBERS_EXHAUSTED"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    version: int
+    """The version that was about to be written."""
+    numbers: str
+    """What is numbered: `row ids`."""
+    last: int
+    """The highest one in the log."""
+    way_out: str
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} was not written: its {self.numbers} would rise above {2**63 - 1}, "
+            f"the highest number there is, since the log is at {self.last} already. No clock or counter comes so far: "
+            f"a program wrote that number by mistake. {self.way_out}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MalformedDomainError(DeltaError):
+    """The configuration of a metadata domain is not what it must be for the domain's own feature to go on."""
+
+    condition: ClassVar[str] = "DELTA_MALFORMED_DOMAIN_METADATA"
+    table: str
+    domain: str
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"The metadata domain {self.domain} of {self.table} cannot be understood: {self.reason}. The program that "
+            "wrote it broke the protocol. RESTORE the table to a version before that commit."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class AppendOnlyTableError(DeltaAnalysisError):
     """The table takes new rows only. See "Append-only Tables"."""
 

@@ -45,6 +45,8 @@ class ConflictReason(enum.StrEnum):
     """The table came to be while we were creating it."""
     FEATURES_ADDED = "FEATURES_ADDED"
     FEATURES_DROPPED = "FEATURES_DROPPED"
+    UNSUPPORTED_PROTOCOL = "UNSUPPORTED_PROTOCOL"
+    """The winner gave the table a protocol that this anabranch does not know."""
     BOTH_CHANGE_PROTOCOL = "BOTH_CHANGE_PROTOCOL"
     RULED_OUT = "RULED_OUT"
     """The winner did what ours had been made to rule out: it used the feature that ours drops, say."""
@@ -83,9 +85,12 @@ class DeltaConcurrentModificationException(DeltaError):
         place = f": {self.where}" if self.where else ""
         rows = f" For example {'; '.join(self.example_keys)}." if self.example_keys else ""
         return (
-            f"In {self.table}, {winner} landed first and {self.happened}{place}.{rows} "
+            f"In {self.table}, {winner} landed first and {self._happened()}{place}.{rows} "
             f"This operation, which {self._began()}, changed nothing. {self.advice} Reason: {self.reason}."
         )
+
+    def _happened(self) -> str:
+        return self.happened
 
     def _began(self) -> str:
         return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
@@ -129,6 +134,11 @@ class MetadataChangedException(DeltaConcurrentModificationException):
 
     condition: ClassVar[str] = "DELTA_METADATA_CHANGED"
     happened: ClassVar[str] = "changed the table's metadata"
+
+    def _happened(self) -> str:
+        if self.reason is ConflictReason.IDENTITY_COLUMNS:
+            return "changed rows of a table whose identity columns number them one after the other"
+        return self.happened
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -65,6 +65,20 @@ class CastOverflowError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class MalformedValueError(CastOverflowError):
+    """A text is no value of the type of the table's column, as Spark's casts say it."""
+
+    condition: ClassVar[str] = "CAST_INVALID_INPUT"
+    sqlstate: ClassVar[str] = "22018"
+
+    def explain(self) -> str:
+        return (
+            f"Column {self.column} of {self.table} is {self.column_type}, and a row to be written has the text "
+            f"{self.value!r}, which is none. Nothing was written. Change or filter such rows."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ReplaceWhereMismatchError(DeltaError):
     """A row to be written lies outside of what `replaceWhere` replaces."""
 
@@ -174,6 +188,8 @@ class UntrustedExpressionError(DeltaAnalysisError, ValueError):
     """Such as "CHECK constraint positive"."""
     expression: str
     reason: str
+    function: str | None = None
+    """The function that it calls and may not, in lower case, where that is what is wrong."""
 
     def explain(self) -> str:
         return (
@@ -181,6 +197,67 @@ class UntrustedExpressionError(DeltaAnalysisError, ValueError):
             "operators and deterministic built-in functions of the table's columns, and neither subqueries, "
             "aggregates, windows, user-defined functions nor functions that call code. Write it otherwise, or drop it."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedGenerationError(UntrustedExpressionError):
+    """A generated column was to be computed by what no table may compute, or by the clock, which goes on."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NonDeterministicGenerationError(UntrustedExpressionError):
+    """A generated column was to have values that differ each time."""
+
+    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class AggregateInGenerationError(UntrustedExpressionError):
+    """A generated column was to be computed of several rows."""
+
+    condition: ClassVar[str] = "DELTA_AGGREGATE_IN_GENERATED_COLUMN"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedConstraintError(UntrustedExpressionError):
+    """A CHECK constraint was to ask what no table may ask."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NonDeterministicConstraintError(UntrustedExpressionError):
+    """A CHECK constraint was to ask what has another answer each time."""
+
+    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_CHECK_CONSTRAINT"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class AggregateInConstraintError(UntrustedExpressionError):
+    """A CHECK constraint was to ask something of several rows."""
+
+    condition: ClassVar[str] = "DELTA_AGGREGATE_IN_CHECK_CONSTRAINT"
+    sqlstate: ClassVar[str] = "42621"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConstraintNameError(DeltaAnalysisError, ValueError):
+    """A CHECK constraint was to have a name that Delta has for itself."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_CONSTRAINT_NAME"
+    sqlstate: ClassVar[str] = "42939"
+    table: str
+    name: str
+
+    def explain(self) -> str:
+        return f"{self.table} can have no CHECK constraint of the name {self.name}: it is reserved. Choose another."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -196,6 +273,14 @@ class ExpressionTypeError(DeltaAnalysisError, ValueError):
 
     def explain(self) -> str:
         return f"The {self.owner} of {self.table} ({_shortened(self.expression)}) cannot be used: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DefaultTypeError(ExpressionTypeError):
+    """A default has values of a type that its column does not take. The condition is Spark's."""
+
+    condition: ClassVar[str] = "INVALID_DEFAULT_VALUE.DATA_TYPE"
+    sqlstate: ClassVar[str] = "42623"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -39,6 +39,23 @@ class ManifestsHideVectorsError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class ManifestLineError(DeltaAnalysisError):
+    """The name of a data file holds a line break, and in a manifest every line is another file."""
+
+    condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
+    sqlstate: ClassVar[str] = "22000"
+    table: str
+    file: str
+
+    def explain(self) -> str:
+        return (
+            f"The data file {self.file!r} of {self.table} has a line break in its name: in a manifest, what follows "
+            "would be another file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), "
+            "and find out who named it so."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
     """Manifests name files, and readers of files do not know the columns of a table with column mapping."""
 

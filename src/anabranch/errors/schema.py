@@ -181,6 +181,38 @@ class InvalidPartitioningError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionColumnNotFoundError(InvalidPartitioningError):
+    """A table cannot be partitioned by a column that it has not."""
+
+    condition = "DELTA_PARTITION_COLUMN_NOT_FOUND"
+    sqlstate = "42703"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionColumnTypeError(InvalidPartitioningError):
+    """A table cannot be partitioned by a column of this type."""
+
+    condition = "DELTA_INVALID_PARTITION_COLUMN_TYPE"
+    sqlstate = "42996"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NoDataColumnsError(InvalidPartitioningError):
+    """A table cannot be partitioned by all of its columns."""
+
+    condition = "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION"
+    sqlstate = "428FT"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityPartitioningError(InvalidPartitioningError):
+    """A table cannot be partitioned by an identity column."""
+
+    condition = "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED"
+    sqlstate = "42601"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class MissingColumnsError(DeltaAnalysisError):
     """The data lacks columns that it must have."""
 
@@ -326,3 +358,31 @@ class IdentityInsertError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return f"{self.table} generates {self.column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SchemaChangedSinceAnalysisError(DeltaAnalysisError):
+    """A DataFrame was made when the table had other columns."""
+
+    condition = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    sqlstate = "KD007"
+    table: str
+    version: int
+    column: str
+    before: str | None
+    """The column's type when Spark resolved it; None where it came, or moved to this place, since then."""
+    now: str | None
+    """The column's type in `version`; None where it is gone."""
+
+    def explain(self) -> str:
+        again = "Make the DataFrame, or run the statement, again."
+        if self.before is None:
+            return (
+                f"{self.table} has got the column {self.column}, new or at another place, with version {self.version}, "
+                f"after Spark had resolved its columns. {again}"
+            )
+        change = "which is gone" if self.now is None else f"which is {self.now}"
+        return (
+            f"The DataFrame or view was made when {self.table} had the column {self.column} of type {self.before}, "
+            f"{change} in version {self.version}. {again}"
+        )

@@ -37,6 +37,70 @@ class FileMissingError(StorageError, FileNotFoundError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileMissingError(DeltaError, FileNotFoundError):
+    """A query needs a data file that is not there. Also Python's `FileNotFoundError`."""
+
+    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND_DETAILED"
+    sqlstate: ClassVar[str] = "42K03"
+
+    table: str
+    file: str
+    version: int | None
+    """The table's newest version, where that needs the file; None where it does not."""
+
+    def explain(self) -> str:
+        missing = f"Data file {self.file} of {self.table} is not there"
+        if self.version is None:
+            return (
+                f"{missing}. The table's newest version does not need it: an older one was read, whose files VACUUM "
+                "removed. Read a newer version; to keep older ones readable for longer, raise "
+                "delta.deletedFileRetentionDuration."
+            )
+        return (
+            f"{missing}, and version {self.version} needs it: neither DELETE nor VACUUM removed it. Put it back, "
+            "or RESTORE the table to a version without it, or let `anabranch fsck --data` tell what is missing."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileDamagedError(DeltaError):
+    """A data file cannot be read as Parquet of the table's columns."""
+
+    condition: ClassVar[str] = "DELTA_DATA_FILE_UNREADABLE"
+    sqlstate: ClassVar[str] = "KD001"
+
+    table: str
+    file: str
+    version: int | None
+    """The table's newest version, where that needs the file; None where it does not."""
+    problem: str
+
+    def explain(self) -> str:
+        needed = "an older version" if self.version is None else f"version {self.version}"
+        return (
+            f"Data file {self.file} of {self.table}, which {needed} needs, cannot be read: {self.problem.rstrip('.')}. "
+            "Put a whole copy of it back, or RESTORE the table to a version without it; `anabranch fsck --data` tells "
+            "which files are damaged."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FileTooLargeError(StorageError):
+    """A file is larger than any of its kind. Nothing of it was read."""
+
+    condition: ClassVar[str] = "DELTA_FILE_TOO_LARGE"
+    sqlstate: ClassVar[str] = "54000"
+
+    doing: str = "read"
+    cause: str = ""
+    size_bytes: int
+    size_max: int
+
+    def explain(self) -> str:
+        return f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, more than {self.size_max}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PathOutsideTableError(DeltaError, ValueError):
     """A path that would leave the table's root, or that no storage could hold."""
 

@@ -26,6 +26,14 @@ class NotADeltaTableError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class PathNotFoundError(NotADeltaTableError):
+    """A path that must be a Delta table's has nothing below it, as Spark says it of any files."""
+
+    condition: ClassVar[str] = "PATH_NOT_FOUND"
+    sqlstate: ClassVar[str] = "42K03"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class TableAlreadyExistsError(DeltaAnalysisError):
     """A table was to be created where one exists."""
 
@@ -41,6 +49,14 @@ class TableAlreadyExistsError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class PathExistsError(TableAlreadyExistsError):
+    """Rows were to make a table in a folder where one exists."""
+
+    condition: ClassVar[str] = "DELTA_PATH_EXISTS"
+    sqlstate: ClassVar[str] = "42K04"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class LocationNotEmptyError(DeltaAnalysisError):
     """A new table's folder holds files that no Delta log accounts for."""
 
@@ -53,6 +69,23 @@ class LocationNotEmptyError(DeltaAnalysisError):
         return (
             f"{self.table} cannot be created: its folder is not empty (it holds {self.example}) and is not a Delta "
             "table. Choose another location, or clear the folder."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableLocationMismatchError(DeltaAnalysisError):
+    """A table was to be replaced, and put elsewhere at once."""
+
+    condition: ClassVar[str] = "DELTA_TABLE_LOCATION_MISMATCH"
+    sqlstate: ClassVar[str] = "42613"
+    table: str
+    location: str
+    existing: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} lies in {self.existing}, and {self.location} was given as its place. Leave the place out to "
+            "replace the table where it is, or drop the name first, or use another one."
         )
 
 
@@ -84,6 +117,21 @@ class EmptyTableSchemaError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return f"{self.table} would have no columns. Give it a schema, or write a DataFrame that has one."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ReadWithoutColumnsError(DeltaAnalysisError):
+    """A table that was made without columns, and has got none since, was to be read."""
+
+    condition: ClassVar[str] = "DELTA_READ_TABLE_WITHOUT_COLUMNS"
+    sqlstate: ClassVar[str] = "428GU"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has no columns to be read. Give it some by ALTER TABLE … ADD COLUMNS, or write rows with "
+            'option("mergeSchema", "true").'
+        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -130,6 +178,18 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
 
     def explain(self) -> str:
         return f"Identity column {self.column} is {self.column_type}; identity columns are BIGINT. Declare it so."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityStepError(DeltaAnalysisError, ValueError):
+    """An identity column whose numbers would all be the same."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"
+    sqlstate: ClassVar[str] = "42611"
+    column: str
+
+    def explain(self) -> str:
+        return f"Identity column {self.column} counts in steps of 0. Choose another step, such as 1 or -1."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

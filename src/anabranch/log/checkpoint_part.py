@@ -21,6 +21,10 @@ from anabranch.protocol.actions_json import parse_action
 
 ROWS_MAX = 200_000_000
 """A part that claims more rows is taken for damaged or hostile."""
+ROWS_ANYWAY, ROWS_A_BYTE = 1_000_000, 8
+"""What a part may hold, too, by its size: every path is another, so that no writer comes near."""
+DECODED_ANYWAY, DECODED_A_BYTE = 1 << 30, 100
+"""Bytes that the columns of a part may come to, by its size."""
 BATCH_ROWS = 131_072
 
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
@@ -54,8 +58,9 @@ class CheckpointPart:
         with self._damage():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
-        if not 0 <= self._metadata.num_rows <= ROWS_MAX:
-            raise DamagedPartError(f"it claims {self._metadata.num_rows} rows")
+        self._decoded_max = DECODED_ANYWAY + DECODED_A_BYTE * len(data)
+        if not 0 <= self._metadata.num_rows <= min(ROWS_MAX, ROWS_ANYWAY + ROWS_A_BYTE * len(data)):
+            raise DamagedPartError(f"it claims {self._metadata.num_rows} rows in {len(data)} bytes")
 
     @functools.cached_property
     def has_removes(self) -> bool:
@@ -112,8 +117,12 @@ class CheckpointPart:
         with self._damage():
             # Batch by batch, since the buffer for a whole column of strings would double while it grows.
             groups = [group for group, held in enumerate(self._held) if name in held]
-            batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted)
-            tables += [_table_of(_valid_rows(batch[name]), schema) for batch in batches]
+            left = self._decoded_max
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
+                tables.append(_table_of(_valid_rows(batch[name]), schema))
+                left -= tables[-1].nbytes
+                if left < 0:
+                    raise DamagedPartError(f"its {len(self._data)} bytes come to more than {self._decoded_max}")
         return pa.concat_tables(tables)
 
     @functools.cached_property

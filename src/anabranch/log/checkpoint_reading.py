@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from anabranch.errors.log import CorruptCheckpointError
-from anabranch.errors.protocol import MalformedActionError
+from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.errors.storage import FileMissingError
 from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
 from anabranch.log.commits import READERS
@@ -29,6 +27,7 @@ from anabranch.protocol.actions import (
     Sidecar,
 )
 from anabranch.protocol.actions_json import parse_actions
+from anabranch.protocol.data_paths import decode_sidecar_path
 from anabranch.protocol.log_paths import SIDECAR_DIRECTORY
 from anabranch.storage.log_store import LogStore
 
@@ -148,15 +147,11 @@ def _decode(
 
 
 def _sidecar_path(store: LogStore, checkpoint: CheckpointFiles, sidecar: Sidecar) -> str:
-    """Where a sidecar is. It "must always reside in the table's own _delta_log/_sidecars directory"."""
-    name = unquote(sidecar.path)
-    for prefix in (f"{store.root.rstrip('/')}/{SIDECAR_DIRECTORY}/", f"{SIDECAR_DIRECTORY}/"):
-        name = name.removeprefix(prefix)
-    if not re.fullmatch(r"[^/\\\x00-\x1f]+", name) or name in {".", ".."}:
-        raise _corrupt(
-            store, checkpoint, checkpoint.files[0].path, f"its sidecar {sidecar.path!r} is outside {SIDECAR_DIRECTORY}"
-        )
-    return f"{SIDECAR_DIRECTORY}/{name}"
+    try:
+        return decode_sidecar_path(sidecar.path, table_root=store.root)
+    except UnsafePathError as error:
+        reason = f"its sidecar {sidecar.path[:200]!r} is outside {SIDECAR_DIRECTORY}"
+        raise _corrupt(store, checkpoint, checkpoint.files[0].path, reason) from error
 
 
 def _corrupt(store: LogStore, checkpoint: CheckpointFiles, path: str, reason: str) -> CorruptCheckpointError:

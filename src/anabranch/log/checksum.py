@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from anabranch.errors.protocol import MalformedActionError
-from anabranch.errors.storage import FileMissingError
+from anabranch.errors.storage import FileMissingError, FileTooLargeError
 from anabranch.log.histograms import FileSizeHistogram
 from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.actions_json import KEY_BY_TYPE, encode_action, parse_action
@@ -16,6 +16,10 @@ from anabranch.protocol.log_paths import checksum_path
 from anabranch.storage.log_store import LogStore, PutOutcome
 
 A = TypeVar("A", bound=Action)
+
+
+CHECKSUM_BYTES_MAX = 256 * 1024 * 1024
+"""A checksum file may list the table's files, but none of ours does; a larger one is passed over."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +55,8 @@ class Discrepancy:
 def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
     """The checksum of a version; None where there is none, or none that can be read."""
     try:
-        return decode_checksum(store.read(checksum_path(version)))
-    except (FileMissingError, ValueError):
+        return decode_checksum(store.read(checksum_path(version), size_max=CHECKSUM_BYTES_MAX))
+    except (FileMissingError, FileTooLargeError, ValueError):
         return None
 
 

@@ -12,8 +12,9 @@ from anabranch.errors.log import CorruptCommitError
 from anabranch.errors.protocol import MalformedActionError
 from anabranch.errors.storage import FileMissingError
 from anabranch.log.listing import CommitFile, CompactedFile, list_log
+from anabranch.log.reconciled import Doublets
 from anabranch.protocol.actions import Action, CommitInfo
-from anabranch.protocol.actions_json import parse_actions
+from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 
@@ -52,7 +53,7 @@ def read_commit(store: LogStore, version: int, *, file: StoredFile | None = None
     if known is None:
         raise FileMissingError(root=store.root, path=path)
     commit = CommitFile(version=version, file=known)
-    return _commit(commit, decode_actions(store, commit, store.read(path)))
+    return _commit(commit, _streamed(store, commit))
 
 
 def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
@@ -69,7 +70,7 @@ def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
             for action in decode_actions(store, commit, first_line):
                 if isinstance(action, CommitInfo):
                     return action
-    actions = decode_actions(store, commit, store.read(commit.file.path))
+    actions = _streamed(store, commit)
     return next((action for action in actions if isinstance(action, CommitInfo)), None)
 
 
@@ -83,7 +84,13 @@ def read_commits(store: LogStore, *, after: int, upto: int | None = None) -> lis
         if commit.version != after + 1 + len(files):
             break
         files.append(commit)
-    return [_commit(commit, actions) for commit, actions in read_actions(store, files)]
+    return list(commits_of(store, files))
+
+
+def commits_of(store: LogStore, files: Iterable[CommitFile]) -> Iterator[Commit]:
+    """The commits in these files, in order. Raises as `read_actions`."""
+    for commit, actions in read_actions(store, files):
+        yield _commit(commit, actions)
 
 
 def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
@@ -112,11 +119,24 @@ def read_actions(store: LogStore, steps: Iterable[Step]) -> Iterator[tuple[Step,
         while window := list(islice(remaining, READERS * 4)):
             if len(window) == 1 or sum(step.file.size_bytes for step in window) > READ_AHEAD_BYTES_MAX:
                 for step in window:
-                    yield step, _streamed(store, step)
+                    yield step, _believed(store, step, _streamed(store, step))
             else:
                 contents = pool.map(lambda step: store.read(step.file.path), window)
                 for step, data in zip(window, contents, strict=True):
-                    yield step, decode_actions(store, step, data)
+                    yield step, _believed(store, step, decode_actions(store, step, data))
+
+
+def _believed(store: LogStore, step: CommitFile | CompactedFile, actions: Iterator[Action]) -> Iterator[Action]:
+    """The actions of a step. A compaction that another writer did not reconcile would bring back what is gone."""
+    if isinstance(step, CommitFile):
+        yield from actions
+        return
+    doublets = Doublets()
+    for action in actions:
+        reason = doublets.found_with(action)
+        if reason is not None:
+            raise CorruptCommitError(table=store.root, version=step.last, path=step.file.path, reason=reason)
+        yield action
 
 
 def _streamed(store: LogStore, step: CommitFile | CompactedFile) -> Iterator[Action]:
@@ -125,14 +145,25 @@ def _streamed(store: LogStore, step: CommitFile | CompactedFile) -> Iterator[Act
     if size <= PIECE_BYTES:
         yield from decode_actions(store, step, store.read(path))
         return
-    rest = b""
+    begun: list[bytes] = []
     for offset in range(0, size, PIECE_BYTES):
-        piece = rest + store.read_range(path, offset, min(PIECE_BYTES, size - offset))
-        whole, line_break, rest = piece.rpartition(b"\n")
-        if line_break and whole.strip():
-            yield from decode_actions(store, step, whole)
-    if rest.strip():
-        yield from decode_actions(store, step, rest)
+        piece = store.read_range(path, offset, min(PIECE_BYTES, size - offset))
+        # Put together only where a line ends, or a long line would be copied again with each piece of it.
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield from _whole_lines(store, step, b"".join([*begun, piece[:end]]))
+            begun = []
+        begun.append(piece[end:])
+        if sum(map(len, begun)) > LINE_BYTES_MAX:
+            version = step.version if isinstance(step, CommitFile) else step.last
+            reason = f"a line of it has more than {LINE_BYTES_MAX} bytes"
+            raise CorruptCommitError(table=store.root, version=version, path=path, reason=reason)
+    yield from _whole_lines(store, step, b"".join(begun))
+
+
+def _whole_lines(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
+    if data.strip():
+        yield from decode_actions(store, step, data)
 
 
 def _commit(commit: CommitFile, read: Iterator[Action]) -> Commit:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from anabranch.errors.log import LogGapError
 from anabranch.log.commits import read_actions
 from anabranch.log.listing import list_log
-from anabranch.protocol.actions import (
-    Action,
-    AddFile,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    SetTransaction,
-)
+from anabranch.log.reconciled import reconciled
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import compacted_path
 from anabranch.storage.log_store import LogStore, PutOutcome
@@ -35,34 +25,3 @@ def write_compaction(store: LogStore, *, first: int, last: int) -> PutOutcome:
         raise LogGapError(table=store.root, version=last, missing_from=missing, missing_to=missing)
     actions = (action for _, actions_of_one in read_actions(store, commits) for action in actions_of_one)
     return store.put_if_absent(compacted_path(first, last), encode_actions(reconciled(actions)))
-
-
-def reconciled(actions: Iterable[Action]) -> Iterator[Action]:
-    """The actions of consecutive commits without those that a later one supersedes. See "Action Reconciliation".
-
-    Removals stay, also those of domain metadata: they cancel what stands in the log before.
-    """
-    newest: dict[tuple[object, ...], Action] = {}
-    for action in actions:
-        key = _key(action)
-        if key is not None:
-            newest.pop(key, None)
-            newest[key] = action
-    yield from newest.values()
-
-
-def _key(action: Action) -> tuple[object, ...] | None:
-    """What an action is about; None for what a compaction leaves out: provenance and change data."""
-    match action:
-        case AddFile() | RemoveFile():
-            return ("file", *action.key)
-        case SetTransaction():
-            return ("txn", action.app_id)
-        case DomainMetadata():
-            return ("domain", action.domain)
-        case Metadata():
-            return ("metadata",)
-        case Protocol():
-            return ("protocol",)
-        case _:
-            return None

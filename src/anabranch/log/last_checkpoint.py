@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from anabranch.errors.storage import FileMissingError
+from anabranch.errors.storage import FileMissingError, FileTooLargeError
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, VERSION_MAX
 from anabranch.storage.log_store import LogStore
 
@@ -32,19 +32,18 @@ class LastCheckpoint:
 def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
     """The hint, or None where there is none that can be trusted: absent, torn, or with a wrong checksum."""
     try:
-        data = store.read(LAST_CHECKPOINT_PATH)
-    except FileMissingError:
-        return None
-    if len(data) > HINT_BYTES_MAX:
+        data = store.read(LAST_CHECKPOINT_PATH, size_max=HINT_BYTES_MAX)
+    except (FileMissingError, FileTooLargeError):
         return None
     try:
         fields = _parse(data.decode())
+        if not isinstance(fields, dict):
+            return None
+        checksum = fields.get("checksum")
+        # Half a surrogate pair has no UTF-8, and so no checksum: that is a `ValueError` too.
+        if checksum is not None and checksum != json_checksum(data.decode()):
+            return None
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict):
-        return None
-    checksum = fields.get("checksum")
-    if checksum is not None and checksum != json_checksum(data.decode()):
         return None
     return _hint_of(fields)
 
@@ -68,7 +67,7 @@ def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
 
 
 def json_checksum(text: str) -> str:
-    """See "JSON checksum". Raises `ValueError` for what is not JSON or names a key twice."""
+    """See "JSON checksum". Raises `ValueError` for what is not JSON, names a key twice or is no Unicode."""
     return hashlib.md5(canonical_json(text).encode(), usedforsecurity=False).hexdigest()
 
 

@@ -11,14 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import sqlglot
 from pyspark.sql.types import (
     DateType,
     IntegerType,
     StringType,
 )
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from anabranch.predicates.calendar_ranges import day_condition, year_condition
 from anabranch.predicates.catalyst_terms import TEXT_MAX, VALUES, Term, name_of, type_of
@@ -47,7 +44,9 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.sql_literals import DIALECT, literal_of
+from anabranch.predicates.sql_literals import literal_of
+from anabranch.predicates.sql_nodes import ConditionSyntaxError, Node, Operation
+from anabranch.predicates.sql_tree import parse_condition
 
 NESTING_MAX = 100
 """Conditions that nest deeper are not looked into."""
@@ -83,7 +82,7 @@ def from_catalyst(text: str, *, session_time_zone: str, sql: str | None = None) 
 class _Reader:
     """Builds terms from the last node to the first, so that children are there before their parent."""
 
-    def __init__(self, zone: str, in_lists: list[list[exp.Expression]] | None) -> None:
+    def __init__(self, zone: str, in_lists: list[tuple[Node, ...]] | None) -> None:
         self._zone = zone
         self._in_lists = in_lists
 
@@ -145,7 +144,7 @@ class _Reader:
             return None
         found = []
         for node in self._in_lists[place]:
-            literal = literal_of(node, zone=self._zone, escapes="\\" in node.sql(dialect=DIALECT))
+            literal = literal_of(node, zone=self._zone)
             found.append(None if literal is None else coerced(literal, subject.data_type, zone=self._zone))
         return _membership(subject, found)
 
@@ -218,10 +217,10 @@ def _pattern(term: Term) -> Predicate | None:
     return None if not stem or begins is None else And((begins, Unknown(term.text, term.columns, term.opaque)))
 
 
-def _in_lists(sql: str) -> list[list[exp.Expression]] | None:
+def _in_lists(sql: str) -> list[tuple[Node, ...]] | None:
     """The values of every `IN` of an expression, in prefix order; None if its SQL is not understood."""
     try:
-        tree = sqlglot.parse_one(sql, dialect=DIALECT, into=exp.Condition)
-        return [list(node.expressions) for node in tree.find_all(exp.In, bfs=False)]
-    except (SqlglotError, RecursionError):
+        nodes = parse_condition(sql).walk()
+        return [node.operands[1:] for node in nodes if isinstance(node, Operation) and node.operator == "IN"]
+    except (ConditionSyntaxError, RecursionError):
         return None

@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.expressions import ColumnPath
+from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, Growth, check_arguments, check_operator
 from anabranch.predicates.stored_sql_tokens import Token, TokenKind, UnreadableTextError, tokens_of
 from anabranch.predicates.stored_sql_types import TypeReader
 from anabranch.predicates.stored_sql_words import (
@@ -48,6 +49,8 @@ class StoredExpression:
     """The same, put together from known words and quoted names."""
     columns: tuple[ColumnPath, ...]
     """What it reads, spelled as in the schema; each once."""
+    functions: frozenset[str]
+    """Those that it calls, clocks without parentheses included, in lower case."""
     table: str
     owner: str
     """Both for messages."""
@@ -69,9 +72,18 @@ def read_stored_sql(text: str, schema: StructType, *, table: str, owner: str) ->
             # also within quotes: a default could carry a secret of this machine into the table.
             raise UnreadableTextError("it holds ${, where Spark would put a variable of the session or the machine")
     except UnreadableTextError as error:
-        raise UntrustedExpressionError(table=table, owner=owner, expression=text, reason=str(error)) from None
+        raise UntrustedExpressionError(
+            table=table, owner=owner, expression=text, reason=str(error), function=error.function
+        ) from None
     columns = tuple(dict.fromkeys(reader.columns))
-    return StoredExpression(text=text, sql=" ".join(reader.out), columns=columns, table=table, owner=owner)
+    return StoredExpression(
+        text=text,
+        sql=" ".join(reader.out),
+        columns=columns,
+        functions=frozenset(reader.functions),
+        table=table,
+        owner=owner,
+    )
 
 
 class _Reader:
@@ -83,11 +95,13 @@ class _Reader:
         self._at = 0
         self._calls: list[str] = []
         """For every parenthesis that is open, the function it belongs to; empty for none. `[` is `[`."""
+        self._growth = Growth()
         self._cases = 0
         self._parameters: set[str] = set()
         """Of lambda functions."""
         self.out: list[str] = []
         self.columns: list[ColumnPath] = []
+        self.functions: set[str] = set()
 
     def read(self) -> None:
         if len(self._tokens) == 1:
@@ -112,6 +126,8 @@ class _Reader:
 
     def _take(self, text: str | None = None) -> None:
         self.out.append(self._here.text if text is None else text)
+        if self._here.kind is not TokenKind.SIGN:
+            self._growth.add(len(self._here.text))
         self._at += 1
 
     def _step(self) -> None:
@@ -137,10 +153,16 @@ class _Reader:
             if sign == "(" and self._lambda_parameters():
                 return
             self._calls.append("" if sign == "(" else sign)
+            self._growth.opened("")
         elif sign in ")]":
             opened = self._calls.pop() if self._calls else None
             if opened is None or (opened == "[") != (sign == "]"):
                 raise UnreadableTextError("its parentheses do not match")
+            self._growth.closed()
+        elif sign == ",":
+            self._growth.next_argument()
+        elif sign == "||":
+            self._growth.check_gathers(sign)
         elif sign == ".":
             self._field()
             return
@@ -186,6 +208,7 @@ class _Reader:
         upper = self._here.upper
         context = self._calls[-1] if self._calls else ""
         if self._is_keyword(upper, context):
+            check_operator(self._tokens, self._at)
             self._take(upper)
             if upper == "AS":
                 self._type()
@@ -196,6 +219,7 @@ class _Reader:
         elif self._is(1, "("):
             self._call()
         elif upper.lower() in CLOCKS and self._path() is None:
+            self.functions.add(upper.lower())
             self._take(upper)
         else:
             self._name()
@@ -248,13 +272,19 @@ class _Reader:
     def _call(self) -> None:
         name = self._here.text.lower()
         if name not in FUNCTIONS:
-            raise UnreadableTextError(f"{self._here.text}(…) is not among the functions that a table may call")
+            raise UnreadableTextError(
+                f"{self._here.text}(…) is not among the functions that a table may call", function=name
+            )
+        self.functions.add(name)
+        length = check_arguments(self._tokens, self._at + 1, name)
         self._take(name)
         # With the function before it, the parenthesis cannot begin the parameters of a lambda.
         if len(self._calls) >= NESTING_MAX:
             raise UnreadableTextError(f"it nests deeper than {NESTING_MAX} levels")
         self._calls.append(name)
         self._take()
+        self._growth.opened(name)
+        self._growth.length(length)
 
     def _interval(self) -> None:
         self._take("INTERVAL")
@@ -285,6 +315,7 @@ class _Reader:
             self._at += 2
             return
         path = self._path()
+        self._growth.add(COLUMN_SIZE)
         if path is not None:
             self.columns.append(path)
         elif not self._is_parameter():

@@ -49,6 +49,11 @@ _PATTERN = re.compile(
 class UnreadableTextError(ValueError):
     """Text that holds something no expression holds. The message says what."""
 
+    def __init__(self, message: str, *, function: str | None = None) -> None:
+        super().__init__(message)
+        self.function = function
+        """The function that no table may call, in lower case, where it is one."""
+
 
 def tokens_of(text: str) -> list[Token]:
     """All tokens, then one of kind END. Raises `UnreadableTextError`."""

@@ -39,7 +39,8 @@ FUNCTIONS: Final = _words(
     """
 )
 """Built-in functions of the row alone, but for the clock. None of them runs code, reads files or asks the catalog;
-`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory."""
+`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory, and
+`stored_sql_bounds` bounds those that could do so too."""
 
 CLOCKS: Final = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 """May stand without parentheses."""

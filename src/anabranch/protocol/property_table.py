@@ -92,7 +92,7 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row("checkpointInterval", "10", (integer_between(1, INT_MAX), "a positive integer"), "commits per checkpoint"),
     _row("checkpointPolicy", "classic", (one_of("classic", "v2"), "classic or v2"), "kind of checkpoint"),
     _row("checkpoint.writeStatsAsJson", "true", _BOOLEAN, "statistics as JSON in checkpoints"),
-    _row("checkpoint.writeStatsAsStruct", "true", _BOOLEAN, "statistics as columns in checkpoints"),
+    _row("checkpoint.writeStatsAsStruct", "false", _BOOLEAN, "statistics as columns in checkpoints; Delta: true"),
     _row(
         "requireCheckpointProtectionBeforeVersion",
         "0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import LongType, StructField
 
-from anabranch.errors.tables import InvalidIdentityColumnError
+from anabranch.errors.tables import IdentityStepError, InvalidIdentityColumnError
 from anabranch.schema.visibility import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
@@ -22,11 +22,16 @@ def generated_column(field: StructField, expression: str) -> StructField:
 
 
 def identity_column(field: StructField, *, start: int, step: int, allow_explicit: bool) -> StructField:
-    """`field`, numbered by the table. Raises `InvalidIdentityColumnError` unless it is a BIGINT."""
+    """`field`, numbered by the table. Whether it takes a NULL that somebody writes into it is up to the field.
+
+    Raises `InvalidIdentityColumnError` unless it is a BIGINT, `IdentityStepError`.
+    """
     if not isinstance(field.dataType, LongType):
         raise InvalidIdentityColumnError(column=field.name, column_type=field.dataType.simpleString())
+    if step == 0:
+        raise IdentityStepError(column=field.name)
     identity = {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_ALLOW_EXPLICIT: allow_explicit}
-    return StructField(field.name, field.dataType, False, {**field.metadata, **identity})
+    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, **identity})
 
 
 def default_column(field: StructField, expression: str) -> StructField:

@@ -84,16 +84,12 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
 def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:
     """`source` with the names that its fields have in `target`, position by position.
 
-    Fields beyond those of `target` keep their names. Inside structs, names win where both sides have the
-    same ones: then the order is an accident. Raises ColumnCountError where `source` has too few fields.
+    Fields beyond those of `target` keep their names. So it is inside structs, too, whatever their fields are called.
+    Raises ColumnCountError where `source` has too few fields.
     """
-    known = positions(target)
-    if path and positions(source).keys() == known.keys():
-        pairs = [(field, target.fields[known[fold(field.name)]]) for field in source.fields]
-    elif len(source.fields) < len(target.fields):
+    if len(source.fields) < len(target.fields):
         raise ColumnCountError(table=table, column=quoted(path), expected=len(target.fields), given=len(source.fields))
-    else:
-        pairs = list(zip(source.fields, target.fields, strict=False))
+    pairs = list(zip(source.fields, target.fields, strict=False))
     beyond = source.fields[len(pairs) :]
     return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + beyond)
 

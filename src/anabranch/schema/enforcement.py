@@ -17,6 +17,7 @@ from anabranch.errors.schema import (
     MissingPartitionColumnsError,
     SchemaMismatchError,
 )
+from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
 from anabranch.schema.char_varchar import LengthLimit, length_limits
 from anabranch.schema.comparison import as_nullable
@@ -38,7 +39,11 @@ from anabranch.schema.void import check_writable
 from anabranch.schema.widening import record_type_changes
 from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
 
+LEFT_TO_TABLE = "anabranch.default"
+"""In the metadata of a field of the data: its values are the keyword DEFAULT, so the table fills the column."""
+
 __all__ = [
+    "LEFT_TO_TABLE",
     "ColumnPlan",
     "Fill",
     "WriteApi",
@@ -73,8 +78,9 @@ class ColumnPlan:
     """Its position, which is unique also where names are not."""
     conversion: Conversion
     fill: Fill | None = None
-    """Set if `source` is None. With a source it is IDENTITY, and fills in where the source is NULL: rows that were
-    in the table keep their numbers, new ones among them get theirs."""
+    """Set if `source` is None, unless it is NULL that was asked for, by the keyword DEFAULT. With a source it is
+    IDENTITY, and fills in where the source is NULL: rows that were in the table keep their numbers, new ones among them
+    get theirs."""
     expression: str | None = None
     """SQL, not to be trusted: of the default or the generated value to fill in, or which a given value must equal."""
 
@@ -141,11 +147,12 @@ def plan_write(
         return plan_new_schema(data, table=table, constraints=constraints, partition_columns=given_partitioning)
     check_partitioning(given_partitioning, partition_columns, table=table, overwriting=rules.overwriting)
     named = _named_for(data, table_schema, rules, table)
-    schema = _grown(table_schema, named, rules, table)
+    given = StructType([field for field in named.fields if LEFT_TO_TABLE not in field.metadata])
+    schema = _grown(table_schema, given, rules, table)
     check_writable(schema, table=table)
     columns = tuple(_columns(data, named, schema, numbers_nulls=rules.new_rows_among_them))
     _check_filled(columns, partition_columns, rules, table)
-    _check_nested_filled(named, schema, table)
+    _check_nested_filled(given, schema, table)
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
@@ -159,6 +166,8 @@ def plan_new_schema(
 
     Nulls are allowed everywhere, as a DataFrame's word on nulls is no promise.
     """
+    if not data.fields:
+        raise EmptyTableSchemaError(table=table)
     check_types(data, table)
     check_duplicates(data, where="the data", table=table)
     schema = as_nullable(visible_schema(data))
@@ -224,6 +233,12 @@ def _columns(
             continue
         fill, expression = fill_of(target)
         index = known.get(fold(target.name))
+        if index is not None and LEFT_TO_TABLE in data.fields[index].metadata:
+            asked = None if fill is Fill.NULL else fill
+            yield ColumnPlan(
+                target=target, source=None, source_index=None, conversion=Keep(), fill=asked, expression=expression
+            )
+            continue
         if index is None:
             yield ColumnPlan(
                 target=target, source=None, source_index=None, conversion=Keep(), fill=fill, expression=expression

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import ArrayType, MapType, NullType, StructType, VariantType
 
-from anabranch.errors.schema import InvalidPartitioningError, PartitionColumnMismatchError
+from anabranch.errors.schema import (
+    InvalidPartitioningError,
+    NoDataColumnsError,
+    PartitionColumnMismatchError,
+    PartitionColumnNotFoundError,
+    PartitionColumnTypeError,
+)
 from anabranch.schema.paths import child, fold
 
 
@@ -16,14 +22,17 @@ def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: s
     for column in columns:
         field = child(schema, column)
         if field is None:
-            raise _invalid(table, columns, f"there is no column {column}; columns are {', '.join(schema.fieldNames())}")
+            reason = f"there is no column {column}; columns are {', '.join(schema.fieldNames())}"
+            raise PartitionColumnNotFoundError(table=table, columns=tuple(columns), reason=reason)
         if isinstance(field.dataType, ArrayType | MapType | StructType | NullType | VariantType):
-            raise _invalid(table, columns, f"{column} is of type {field.dataType.simpleString()}")
+            reason = f"{column} is of type {field.dataType.simpleString()}"
+            raise PartitionColumnTypeError(table=table, columns=tuple(columns), reason=reason)
         if field.name in named:
-            raise _invalid(table, columns, f"{column} comes twice")
+            raise InvalidPartitioningError(table=table, columns=tuple(columns), reason=f"{column} comes twice")
         named.append(field.name)
     if named and len(named) == len(schema.fields):
-        raise _invalid(table, columns, "at least one column has to remain for the data files")
+        reason = "at least one column has to remain for the data files"
+        raise NoDataColumnsError(table=table, columns=tuple(columns), reason=reason)
     return tuple(named)
 
 
@@ -33,7 +42,3 @@ def check_partitioning(given: Sequence[str], actual: Sequence[str], *, table: st
         raise PartitionColumnMismatchError(
             table=table, given=tuple(given), actual=tuple(actual), overwriting=overwriting
         )
-
-
-def _invalid(table: str, columns: Sequence[str], reason: str) -> InvalidPartitioningError:
-    return InvalidPartitioningError(table=table, columns=tuple(columns), reason=reason)

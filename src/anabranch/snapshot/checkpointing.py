@@ -57,9 +57,7 @@ def checkpoint_content(snapshot: Snapshot, *, now_ms: int) -> CheckpointContent:
 def wants_structs(snapshot: Snapshot) -> bool:
     """Whether statistics are to be columns too. See `delta.checkpoint.writeStatsAsStruct` under "Checkpoints".
 
-    By the protocol the default is false, by Delta's own configuration true. We write them where the table
-    asks for them: for a large table they double the work of a checkpoint.
+    By the protocol the default is false, by Delta's own configuration true. For a large table they double the work
+    of a checkpoint, so they are written where the table asks for them.
     """
-    return snapshot.metadata.configuration.get("delta.checkpoint.writeStatsAsStruct") is not None and (
-        snapshot.properties.checkpoint_stats_as_struct
-    )
+    return snapshot.properties.checkpoint_stats_as_struct

@@ -23,7 +23,7 @@ def partition_bounds(
     is not known: the file is kept, and reading it raises.
     """
     data_type = field.dataType
-    texts = _texts(values, field.name)
+    texts = partition_texts(values, field.name)
     if bound_type(data_type) is None:
         return nothing_known(len(texts), data_type)
     encoded = texts.dictionary_encode()
@@ -47,7 +47,7 @@ def padded_bounds(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array,
     return pc.utf8_rtrim(lower, " "), pc.utf8_rtrim(stem, " "), pc.if_else(pc.is_valid(upper), True, None)
 
 
-def _texts(values: pa.ChunkedArray, name: str) -> pa.Array:
+def partition_texts(values: pa.ChunkedArray, name: str) -> pa.Array:
     """The value of one column in each map; an empty text is NULL, and so is a key that is missing."""
     found = [pa.nulls(0, pa.string())]
     for chunk in values.chunks:

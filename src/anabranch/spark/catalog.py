@@ -13,6 +13,8 @@ from anabranch.errors.tables import InvalidIdentifierError, UnsupportedCatalogEr
 from anabranch.spark.table_identifiers import NameIdentifier
 
 SESSION_CATALOG = "spark_catalog"
+CATALOG_CLASS = "delta.DeltaCatalog"
+"""Of the JVM's."""
 PROVIDER = "delta"
 MANAGED_MARK = "anabranch.managedFolder"
 """A property, for the catalog alone, of tables whose folder it chose, and which it takes for external all the same."""
@@ -84,12 +86,17 @@ def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
     """The name as schema and table; None where it belongs to another catalog than the session's own."""
     parts = name.parts
     if len(parts) == 3:
-        return NameIdentifier(parts[1:]) if parts[0].lower() == SESSION_CATALOG else None
-    if spark.catalog.currentCatalog().lower() != SESSION_CATALOG:
+        return NameIdentifier(parts[1:]) if _is_session_catalog(spark, parts[0]) else None
+    if not _is_session_catalog(spark, spark.catalog.currentCatalog()):
         return None
     if len(parts) == 2:
         return name
     return NameIdentifier((spark.catalog.currentDatabase(), parts[0]))
+
+
+def _is_session_catalog(spark: SparkSession, name: str) -> bool:
+    """Whether that catalog has the tables of the session's own, as `CATALOG_CLASS` has under any name."""
+    return name.lower() == SESSION_CATALOG or spark.conf.get(f"spark.sql.catalog.{name}", None) == CATALOG_CLASS
 
 
 def require_session_catalog(spark: SparkSession, name: NameIdentifier) -> NameIdentifier:

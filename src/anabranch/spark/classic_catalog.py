@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.spark.catalog import MANAGED_MARK, PROVIDER, CatalogEntry, StoredView, managed_mark, qualify
+from anabranch.spark.catalog_objects import CatalogObjects, copied
 from anabranch.spark.table_identifiers import NameIdentifier
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
@@ -23,20 +24,20 @@ class ClassicCatalog:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._jvm: Any = spark.sparkContext._jvm
-        self._session: Any = spark._jsparkSession
+        self._objects = CatalogObjects(spark)
+        self._jvm = self._objects.jvm
 
     def find(self, name: NameIdentifier) -> CatalogEntry | None:
         qualified = qualify(self._spark, name)
         if qualified is None:
             return None
-        identifier = self._identifier(qualified)
-        catalog = self._catalog()
+        identifier = self._objects.identifier(qualified)
+        catalog = self._objects.catalog
         if not catalog.databaseExists(qualified.parts[0]) or not catalog.tableExists(identifier):
             return None
         table = catalog.getTableMetadata(identifier)
         provider, uri = table.provider(), table.storage().locationUri()
-        location = self._plain_path(uri.get()) if uri.isDefined() else None
+        location = self._objects.plain_path(uri.get()) if uri.isDefined() else None
         mark = table.properties().get(MANAGED_MARK)
         marked = mark.isDefined() and location is not None and mark.get() == managed_mark(location)
         return CatalogEntry(
@@ -53,14 +54,14 @@ class ClassicCatalog:
         for part in name.parts:
             parts.append(part)
         names = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq()
-        return bool(self._catalog().isTempView(names))
+        return bool(self._objects.catalog.isTempView(names))
 
     def default_location(self, name: NameIdentifier) -> str:
-        return self._plain_path(self._catalog().defaultTablePath(self._identifier(name)))
+        return self._objects.plain_path(self._objects.catalog.defaultTablePath(self._objects.identifier(name)))
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
-        identifier = self._identifier(entry.name)
-        catalog = self._catalog()
+        identifier = self._objects.identifier(entry.name)
+        catalog = self._objects.catalog
         table = self._table(identifier, entry, schema, partition_columns)
         if catalog.tableExists(identifier):
             catalog.alterTable(table)
@@ -68,13 +69,9 @@ class ClassicCatalog:
             catalog.createTable(table, True, False)
 
     def set_view_text(self, name: NameIdentifier, text: str) -> None:
-        catalog = self._catalog()
-        table = catalog.getTableMetadata(self._identifier(name))
         written = self._jvm.scala.Option.apply(text)
         changes = {"viewText": written, "viewOriginalText": written}
-        fields = [table.productElementName(place) for place in range(table.productArity())]
-        values = [changes.get(field, table.productElement(place)) for place, field in enumerate(fields)]
-        catalog.alterTable(table.copy(*values))
+        self._objects.catalog.alterTable(copied(self._objects.table(name), changes))
 
     def _table(
         self, identifier: Any, entry: CatalogEntry, schema: StructType, partition_columns: tuple[str, ...]
@@ -106,17 +103,6 @@ class ClassicCatalog:
 
     def _companion(self, class_name: str) -> Any:
         return self._jvm.java.lang.Class.forName(f"{_CATALOG}.{class_name}$").getField("MODULE$").get(None)
-
-    def _catalog(self) -> Any:
-        return self._session.sessionState().catalog()
-
-    def _identifier(self, name: NameIdentifier) -> Any:
-        schema, table = name.parts
-        return self._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, self._jvm.scala.Option.apply(schema))
-
-    def _plain_path(self, uri: Any) -> str:
-        """A catalog's URI, decoded, as Hadoop writes paths."""
-        return str(self._jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
 def _stored_view(table: Any) -> StoredView | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from py4j.protocol import Py4JError
@@ -19,13 +19,21 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, Truth, Unknown, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.visibility import visible_schema
-from anabranch.spark.condition_plan import column_condition
-from anabranch.spark.condition_text import TextCondition, text_condition
 from anabranch.spark.physical_predicates import PhysicalNames
+from anabranch.spark.row_names import RowNames, alias_of_text, named
 from anabranch.spark.session_identity import is_connect
+from anabranch.spark.stopped_clock import stop_clock
+from anabranch.spark.unresolved.condition_plan import column_condition
+from anabranch.spark.unresolved.condition_text import TextCondition, text_condition
 
 _TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
 _QUERY = re.compile(r"subquery|\b(select|from|values|table)\b", re.IGNORECASE)
+_NO_VERSION_CHOSEN = "delta: "
+"""How the Java class `TableFiles` begins to describe itself."""
+_KNOWN_LEAVES = frozenset(
+    {"LogicalRelation", "HiveTableRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation"}
+)
+"""Rows of a checkpoint are an RDD's: they stand still, like the source of a MERGE."""
 _ROW_BY_ROW = frozenset({"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"})
 """Operators whose input rows are those of their output, or more."""
 
@@ -52,40 +60,45 @@ def understood(
     *,
     schema: StructType,
     column_mapping: ColumnMappingMode,
-    alias: str | None = None,
+    alias: RowNames = None,
     now_ms: int,
+    reads_table: Callable[[DataFrame], bool],
 ) -> ReadCondition:
     """What `condition` asks of rows of a table of this schema, which it may call `alias`.
 
-    Raises Spark's `AnalysisException` for a condition that makes no sense for such rows.
+    `reads_table` tells of a frame whether it reads rows of that table; asked of one that has the condition's
+    subqueries. Raises Spark's `AnalysisException` for a condition that makes no sense for such rows.
     """
     names = PhysicalNames(schema, column_mapping)
-    asked: Column | str = condition
     text = text_of(condition)
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
-    words = None
-    if isinstance(condition, str):
-        words = text_condition(spark, condition, schema=schema, alias=alias, time_zone=zone, now_ms=now_ms)
-        asked = words.frozen
     if is_connect(spark):
-        words = words or _column_words(spark, cast("Column", condition), schema, alias, zone)
+        if isinstance(condition, str):
+            called = alias_of_text(alias)
+            words = text_condition(spark, condition, schema=schema, alias=called, time_zone=zone, now_ms=now_ms)
+        else:
+            words = _column_words(spark, condition, schema, alias, zone)
         return ReadCondition(
-            condition=asked,
+            condition=words.frozen if isinstance(condition, str) else condition,
             text=text,
             predicate=names.of(words.predicate),
             repeatable=words.repeatable,
             asks_other_rows=words.has_subquery,
         )
-    execution = stand_in(spark, schema, alias).where(asked)._jdf.queryExecution()
-    return _resolved(spark, execution, names, asked=asked, text=text, zone=zone)
+    asked: Column | str = condition
+    if isinstance(condition, str):
+        columns = {name.lower() for name in schema.fieldNames()}
+        asked = stop_clock(condition, columns=columns, time_zone=zone, now_ms=now_ms)
+    frame = stand_in(spark, schema, alias).where(asked)
+    return _resolved(frame, names, asked=asked, text=text, zone=zone, reads_table=reads_table)
 
 
 def _column_words(
-    spark: SparkSession, condition: Column, schema: StructType, alias: str | None, zone: str
+    spark: SparkSession, condition: Column, schema: StructType, alias: RowNames, zone: str
 ) -> TextCondition:
     def words_of(text: str) -> TextCondition:
         # Its clock goes on, as the Column is sent as it is.
-        return text_condition(spark, text, schema=schema, alias=alias, time_zone=zone, now_ms=None)
+        return text_condition(spark, text, schema=schema, alias=alias_of_text(alias), time_zone=zone, now_ms=None)
 
     tree = column_condition(spark, condition, is_steady_text=lambda text: words_of(text).repeatable)
     predicate = Unknown(str(condition)) if tree.text is None else words_of(tree.text).predicate
@@ -109,13 +122,27 @@ def ask_other_rows(frame: DataFrame, values: Iterable[Column | str]) -> bool:
 
 
 def _resolved(
-    spark: SparkSession, execution: Any, names: PhysicalNames, *, asked: Column | str, text: str, zone: str
+    frame: DataFrame,
+    names: PhysicalNames,
+    *,
+    asked: Column | str,
+    text: str,
+    zone: str,
+    reads_table: Callable[[DataFrame], bool],
 ) -> ReadCondition:
+    execution = frame._jdf.queryExecution()
     resolved = execution.analyzed().condition()
-    jvm: Any = spark.sparkContext._jvm
-    if jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(resolved):
-        opaque = Unknown(text, opaque=True)
-        return ReadCondition(condition=asked, text=text, predicate=opaque, repeatable=False, asks_other_rows=True)
+    if _has_subquery(frame.sparkSession, resolved):
+        # What a subquery asks of other tables stands still. Of this one, any row may matter to it.
+        rest = Unknown(text, opaque=not _reads_known_tables(execution.analyzed()) or reads_table(frame))
+        beside = conjunction(_beside_subqueries(frame, zone))
+        return ReadCondition(
+            condition=asked,
+            text=text,
+            predicate=names.of(conjunction([beside, rest])),
+            repeatable=False,
+            asks_other_rows=True,
+        )
     # The clock in a Column goes on: between now and the job it may strike midnight.
     steady = not tells_the_time(resolved)
     return ReadCondition(
@@ -127,12 +154,51 @@ def _resolved(
     )
 
 
-def stand_in(spark: SparkSession, schema: StructType, alias: str | None) -> DataFrame:
+def _has_subquery(spark: SparkSession, expression: Any) -> bool:
+    jvm: Any = spark.sparkContext._jvm
+    return bool(jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(expression))
+
+
+def _beside_subqueries(frame: DataFrame, zone: str) -> Iterator[Predicate]:
+    """What the parts of the frame's condition without a subquery say, each of which must be true."""
+    spark: Any = frame.sparkSession
+    jvm = spark.sparkContext._jvm
+    filtered = frame._jdf.queryExecution().analyzed()
+    waiting = [filtered.condition()]
+    while waiting:
+        part = waiting.pop()
+        if part.nodeName() == "And":
+            waiting += [part.left(), part.right()]
+        elif not _has_subquery(spark, part) and not tells_the_time(part):
+            alone = jvm.org.apache.spark.sql.catalyst.plans.logical.Filter(part, filtered.child())
+            rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, alone)
+            yield from passed_filters(rows.queryExecution().optimizedPlan(), zone)
+
+
+def _reads_known_tables(plan: Any) -> bool:
+    """Whether every leaf of the plan's subqueries is of a kind that says what it reads."""
+    subqueries = plan.subqueriesAll()
+    for place in range(subqueries.size()):
+        leaves = subqueries.apply(place).collectLeaves()
+        if not all(_is_known(leaves.apply(at)) for at in range(leaves.size())):
+            return False
+    return True
+
+
+def _is_known(leaf: Any) -> bool:
+    name = leaf.nodeName()
+    if name != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
+        return name in _KNOWN_LEAVES
+    # A Delta table of which no version has been chosen does not tell where it is.
+    return not str(leaf.relation().location().toString()).startswith(_NO_VERSION_CHOSEN)
+
+
+def stand_in(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
     """No rows of these columns, of which the optimizer does not know that there are none."""
     # The optimizer of a server is out of sight, so what it knows is no matter.
     empty: Any = [] if is_connect(spark) else spark.sparkContext.emptyRDD()
     frame = spark.createDataFrame(empty, _nullable(visible_schema(schema)))
-    return frame if alias is None else frame.alias(alias)
+    return named(frame, alias)
 
 
 def _nullable(schema: StructType) -> StructType:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
-from anabranch.errors.constraints import CastOverflowError, LengthLimitError
+from anabranch.errors.constraints import CastOverflowError, LengthLimitError, MalformedValueError
 from anabranch.schema.casts import Casting, can_up_cast
 from anabranch.schema.char_varchar import LengthLimit
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
@@ -23,13 +23,16 @@ from anabranch.spark.table_identifiers import quote
 _NESTED = (StructType, ArrayType, MapType)
 
 
-def conform(frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = ()) -> DataFrame:
+def conform(
+    frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = (), new_rows: str | None = None
+) -> DataFrame:
     """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them.
 
     Everything that a table asks of its writers happens here: casts, defaults, numbers of identity columns, generated
     columns, lengths, NOT NULL, CHECK constraints. Raises `UntrustedExpressionError` for an expression in the
     table's metadata that is not run. Where numbers are made, shuffles of `frame` run at once. `keep` names further
-    columns of `frame` that are put last, as they are.
+    columns of `frame` that are put last, as they are. `new_rows` names a column that is true for the rows that get
+    numbers where the data has NULL, if not all do: a row of the table whose number is NULL keeps that.
     """
     names = frame.columns
     unique = len({name.lower() for name in names}) == len(names)
@@ -42,7 +45,8 @@ def conform(frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
-        value = _value(column, source.columns, types, plan.casting, table)
+        is_new = F.lit(True) if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
+        value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
         value = _within_limits(value, column, plan.length_limits, row, table)
         columns.append(value.alias(column.target.name))
     columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
@@ -54,14 +58,16 @@ def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Cas
     return _converted(value, plan.conversion, source, casting, (plan.target.name,), table)
 
 
-def _value(plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str) -> Column:
+def _value(
+    plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column
+) -> Column:
     made = _made(plan, table)
     if plan.source_index is None:
         return made
     column = F.col(quote(given[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
-    return F.coalesce(value, made) if plan.fill is Fill.IDENTITY else value
+    return F.when(value.isNull() & is_new, made).otherwise(value) if plan.fill is Fill.IDENTITY else value
 
 
 def _made(plan: ColumnPlan, table: str) -> Column:
@@ -101,7 +107,8 @@ def _cast(
     if casting is Casting.LEGACY:
         return tried
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
-    return refuse_when(column.isNotNull() & tried.isNull(), tried, CastOverflowError, facts, shown={"value": column})
+    error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
+    return refuse_when(column.isNotNull() & tried.isNull(), tried, error, facts, shown={"value": column})
 
 
 def _rebuilt_struct(

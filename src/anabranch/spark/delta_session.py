@@ -1,13 +1,18 @@
-"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it."""
+"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it.
+
+Engine and catalog of sessions that are not native are imported by these alone: imports take much of the first query.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -16,10 +21,10 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.catalog import SessionCatalog
 from anabranch.spark.classic_catalog import ClassicCatalog
 from anabranch.spark.engine import Engine
+from anabranch.spark.engine_setting import ENGINE_SETTING
 from anabranch.spark.finding_rows import RowFinder
+from anabranch.spark.flags import parse_flag
 from anabranch.spark.native.engine import NativeEngine
-from anabranch.spark.portable.engine import PortableEngine
-from anabranch.spark.public_catalog import PublicCatalog
 from anabranch.spark.session_identity import identity, is_connect
 from anabranch.storage.elsewhere import PLACES_SETTING, ReachingStore, parse_places, place_of
 from anabranch.storage.hadoop import HadoopSession
@@ -27,19 +32,39 @@ from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening import open_store
 from anabranch.transaction.table import Table
 
-ENGINE_SETTING = "spark.anabranch.engine"
-"""`native` or `portable`; by default what the session allows."""
+logger = logging.getLogger("anabranch.spark")
+
 TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
 _HADOOP = "spark.hadoop."
 
-_sessions: dict[str, DeltaSession] = {}
+SESSIONS_KEPT_MAX = 8
+"""How many are kept though the user has let go of the session, or never had it, as with a stream's."""
+_KEPT = "_anabranch_delta_session"
+"""Attribute of the objects that stand for a session in Python, by which one lives as long as they do."""
+
+_sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
 """By identity of the session."""
+_recent: OrderedDict[str, DeltaSession] = OrderedDict()
 _lock = threading.Lock()
+
+
+def open_table_with(path: str) -> tuple[str, Table] | None:
+    """The innermost of the tables opened by any session whose folder a file lies in, with its root."""
+    with _lock:
+        sessions = list(_sessions.values())
+    tables = {root: table for session in sessions for root, table in session.opened()}
+    roots = [root for root in tables if path == root or path.startswith(f"{root.rstrip('/')}/")]
+    root = max(roots, key=len, default=None)
+    return None if root is None else (root, tables[root])
 
 
 class DeltaSession:
     """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
+
+    refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
+    """Makes Spark read anew what it keeps in memory of the table in a folder, after our commits. All sessions of an
+    application share what is kept."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -47,7 +72,7 @@ class DeltaSession:
         self.random: random.Random = random.SystemRandom()
         self.is_connect = is_connect(spark)
         self.engine: Engine = self._choose_engine()
-        self.catalog: SessionCatalog = PublicCatalog(spark) if self.is_connect else ClassicCatalog(spark)
+        self.catalog: SessionCatalog = self._choose_catalog()
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
@@ -56,12 +81,17 @@ class DeltaSession:
 
     @classmethod
     def of(cls, spark: SparkSession) -> DeltaSession:
-        """The one that belongs to `spark`, made at first use."""
+        """The one that belongs to `spark`, made at first use. It ends with the session."""
         key = identity(spark)
         with _lock:
             found = _sessions.get(key)
             if found is None:
                 found = _sessions[key] = cls(spark)
+            vars(spark)[_KEPT] = found
+            _recent[key] = found
+            _recent.move_to_end(key)
+            while len(_recent) > SESSIONS_KEPT_MAX:
+                _recent.popitem(last=False)
             return found
 
     def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
@@ -80,6 +110,11 @@ class DeltaSession:
                     self._tables.popitem(last=False)
             self._tables.move_to_end((root, extra))
             return table
+
+    def opened(self) -> list[tuple[str, Table]]:
+        """The tables that are open, with their roots."""
+        with self._guard:
+            return [(root, table) for (root, _), table in self._tables.items()]
 
     def places_of(self, root: str) -> tuple[str, ...]:
         """Where the table at `root` may have files outside its folder: what the user allows, and what was cloned."""
@@ -128,6 +163,11 @@ class DeltaSession:
         """A runtime setting of the session, or `default` where it is not set."""
         return self.spark.conf.get(key, default)
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A runtime setting that is true or false. Raises `InvalidOptionError` for any other word."""
+        text = self.setting(key)
+        return default if text is None else parse_flag(key, text)
+
     def settings_below(self, prefix: str) -> dict[str, str]:
         """The settings whose key starts with `prefix`, under what follows it."""
         return {key.removeprefix(prefix): value for key, value in self.all_settings().items() if key.startswith(prefix)}
@@ -143,7 +183,19 @@ class DeltaSession:
             open_place=lambda place: self._store(place, options),
         )
         find_rows = RowFinder(self.spark, self.engine, store, root=root, storage=options)
-        return Table(store, clock=self.clock, random=self.random, find_rows=find_rows)
+        return Table(
+            store, clock=self.clock, random=self.random, find_rows=find_rows, landed=lambda: self._refresh_cached(root)
+        )
+
+    def _refresh_cached(self, root: str) -> None:
+        """What Spark keeps in memory of the table is read anew, once Spark itself knows such tables."""
+        refresh = type(self).refresh_cached
+        if refresh is None or self.is_connect:
+            return
+        try:
+            refresh(self.spark, root)
+        except Exception:
+            logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
 
     def _store(self, root: str, options: dict[str, str]) -> LogStore:
         if self.is_connect:
@@ -158,7 +210,18 @@ class DeltaSession:
         if self.is_connect and chosen == "native":
             problem = "Spark Connect offers no classes to drive; leave the setting out"
             raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem=problem)
-        return PortableEngine(self.spark) if self.is_connect or chosen == "portable" else NativeEngine(self.spark)
+        if not self.is_connect and chosen != "portable":
+            return NativeEngine(self.spark)
+        from anabranch.spark.portable.engine import PortableEngine  # noqa: PLC0415
+
+        return PortableEngine(self.spark)
+
+    def _choose_catalog(self) -> SessionCatalog:
+        if not self.is_connect:
+            return ClassicCatalog(self.spark)
+        from anabranch.spark.public_catalog import PublicCatalog  # noqa: PLC0415
+
+        return PublicCatalog(self.spark)
 
     def _hadoop_configuration(self) -> Any:
         return self.spark._jsparkSession.sessionState().newHadoopConf()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from anabranch.predicates.expressions import Predicate
@@ -22,9 +22,13 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.row_tracking import RowTrackingColumns
+from anabranch.spark.row_names import RowNames
 
 FileMask = npt.NDArray[np.bool_]
 """One entry a file, in the order of the file table; True where the file must be read."""
+
+NEWEST_VERSION = 2**63 - 1
+"""Stands for the version that is newest when a frame runs, in the place of one that is known."""
 
 FILE_ID_COLUMN = "__anabranch_file_id"
 """Row number of the file in `ScanRequest.files`; int."""
@@ -56,6 +60,8 @@ class ScanRequest:
     """Which files can hold a row for which the predicate, in physical names, is true."""
     with_positions: bool = False
     """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
+    with_metadata: bool = False
+    """Add Spark's `_metadata` of the file and the row after all other columns. Native scans alone can."""
     tracked: bool = False
     """`prune` must see the filters of every use of this scan. Otherwise Spark may run one scan, or take cached rows,
     for all scans of the same files."""
@@ -128,6 +134,18 @@ class RewrittenFile:
     """The files of the request as their rows follow each other; those of one file are in ascending order."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnRead:
+    """A read of the table that rows are written to: they depend on no row of it for which the condition is not true."""
+
+    predicate: Predicate
+    """In logical names. True for every row on which they depend, maybe for more."""
+    condition: Column | None = None
+    """The same, to be asked of rows that `names` has renamed. None where files must tell, as where a query counts rows
+    or takes the first of them."""
+    names: RowNames = None
+
+
 class Engine(Protocol):
     """Spark, as far as a Delta table needs it."""
 
@@ -137,13 +155,14 @@ class Engine(Protocol):
     def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
         """Which versions of a table the frame reads, other than by time travel.
 
-        A write of such a frame to the same table is no blind append: its rows depend on what it read.
+        A write of such a frame to the same table is no blind append: its rows depend on what it read. `NEWEST_VERSION`
+        stands for a read whose version is chosen when the frame runs: none older than what the caller has seen.
         """
 
-    def predicates_read(self, frame: DataFrame, table_root: str) -> Sequence[Predicate] | None:
-        """For each such read, a condition in logical names that all rows satisfy on which the frame depends.
+    def own_reads(self, frame: DataFrame, table_root: str, schema: StructType, /) -> Sequence[OwnRead] | None:
+        """What the frame asks of a table of this schema, one entry for each such read.
 
-        None where that cannot be told.
+        None where that cannot be told: then it may depend on any row.
         """
 
     def write(self, request: WriteRequest) -> WrittenFiles:

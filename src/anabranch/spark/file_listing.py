@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.protocol.data_paths import decode_path_column
+from anabranch.snapshot.partition_columns import partition_texts
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,8 @@ def listing_of(
     allowed_prefixes: Sequence[str] = (),
 ) -> FileListing:
     """Take apart live files. Raises `UnsafePathError` for a path that leaves the table."""
-    groups, group_of = _grouped(_partition_texts(files["partition_values"], physical_partition_columns), len(files))
+    texts = [partition_texts(files["partition_values"], name) for name in physical_partition_columns]
+    groups, group_of = _grouped(texts, len(files))
     return FileListing(
         names=absolute_names(files["path"], table_root=table_root, allowed_prefixes=allowed_prefixes),
         sizes=_integers(files["size"]),
@@ -65,13 +67,6 @@ def absolute_names(paths: pa.ChunkedArray, *, table_root: str, allowed_prefixes:
 def file_root(table_root: str) -> str:
     """`table_root` as Hadoop takes it: a local path says so, whatever the default file system is."""
     return f"file:{table_root}" if table_root.startswith("/") else table_root
-
-
-def _partition_texts(values: pa.ChunkedArray, names: Sequence[str]) -> list[pa.Array]:
-    whole = values.cast(pa.map_(pa.string(), pa.string())).combine_chunks()
-    found = [pc.map_lookup(whole, pa.scalar(name), "first") for name in names]
-    # An empty string stands for null, whatever the type: see "Partition Value Serialization".
-    return [pc.if_else(pc.equal(texts, ""), None, texts) for texts in found]
 
 
 def _grouped(columns: list[pa.Array], count: int) -> tuple[tuple[pa.Array, ...], npt.NDArray[np.int32]]:

@@ -14,8 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from anabranch.deletion_vectors.reading import check_rows
 from anabranch.deletion_vectors.words import to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.transaction.row_ids import row_count
 
 CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS
@@ -64,21 +66,36 @@ def chunk_table(vectors: Sequence[tuple[int, BitMap64]]) -> pa.Table:
     )
 
 
-def load_all(
+def load_hidden(
+    files: pa.Table,
+    rows: npt.NDArray[np.integer],
+    load_vector: LoadVector,
+    load_vectors: LoadVectors | None,
+    *,
+    table: str,
+) -> list[BitMap64]:
+    """The vectors of the files in those rows of `files`, each of which has one.
+
+    All at once where the caller offers that, else on threads. Raises `DeletionVectorRowIndexError` for one that names
+    a row which its file has not, as far as the log says how many it has.
+    """
+    chosen = files.select(["deletion_vector", "stats"]).take(pa.array(rows))
+    descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
+    loaded = _loaded(descriptors, load_vector, load_vectors)
+    for vector, descriptor, stats in zip(loaded, descriptors, chosen["stats"].to_pylist(), strict=True):
+        check_rows(vector, descriptor, num_rows=row_count(stats), table=table)
+    return loaded
+
+
+def _loaded(
     descriptors: Sequence[DeletionVectorDescriptor], load_vector: LoadVector, load_vectors: LoadVectors | None
 ) -> list[BitMap64]:
-    """The vectors in the order of `descriptors`, all at once where the caller offers that, else on threads."""
     if load_vectors is not None:
         return list(load_vectors(descriptors))
     if len(descriptors) < 2:
         return [load_vector(descriptor) for descriptor in descriptors]
     with concurrent.futures.ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="deletion-vectors") as pool:
         return list(pool.map(load_vector, descriptors))
-
-
-def descriptors_at(vectors: pa.ChunkedArray, rows: npt.NDArray[np.integer]) -> list[DeletionVectorDescriptor]:
-    """The descriptors in those rows of the column `deletion_vector`, none of which is null."""
-    return [DeletionVectorDescriptor(**fields) for fields in vectors.take(pa.array(rows)).to_pylist()]
 
 
 def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:

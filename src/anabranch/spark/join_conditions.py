@@ -21,13 +21,15 @@ from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.comparison import as_nullable
 from anabranch.schema.paths import fold
 from anabranch.schema.visibility import visible_schema
-from anabranch.spark.condition_plan import column_condition
-from anabranch.spark.condition_text import TextCondition, stop_clock, text_condition
 from anabranch.spark.conditions import ask_other_rows, passed_filters, stand_in, tells_the_time, text_of
 from anabranch.spark.native.jvm_classes import JvmClasses
 from anabranch.spark.physical_predicates import PhysicalNames
+from anabranch.spark.row_names import RowNames, alias_of_text, named
 from anabranch.spark.session_identity import is_connect
-from anabranch.spark.written_join import changes_by_chance, holds_query, named_columns, written_join
+from anabranch.spark.stopped_clock import stop_clock
+from anabranch.spark.unresolved.condition_plan import column_condition
+from anabranch.spark.unresolved.condition_text import TextCondition, text_condition
+from anabranch.spark.unresolved.written_join import changes_by_chance, holds_query, named_columns, written_join
 
 
 class Scope(enum.Enum):
@@ -80,7 +82,7 @@ class JoinScope:
         table: str,
         schema: StructType,
         column_mapping: ColumnMappingMode,
-        alias: str | None,
+        alias: RowNames,
         now_ms: int,
     ) -> None:
         self.target = _no_rows(spark, schema, alias)
@@ -178,7 +180,7 @@ class JoinScope:
             return JoinCondition(
                 condition=asked, text=words or facts["expression"], repeatable=steady, target_columns=columns
             )
-        found = written_join(words, self.target, self.source, alias=self._alias)
+        found = written_join(words, self.target, self.source, alias=alias_of_text(self._alias))
         keys = (
             JoinKey(target=key.target, source=key.source, data_type=key.data_type, null_safe=False, column=key.column)
             for key in found.keys
@@ -197,7 +199,7 @@ class JoinScope:
 
     def _words(self, text: str) -> TextCondition:
         return text_condition(
-            self._spark, text, schema=self._schema, alias=self._alias, time_zone=self._zone, now_ms=None
+            self._spark, text, schema=self._schema, alias=alias_of_text(self._alias), time_zone=self._zone, now_ms=None
         )
 
 
@@ -238,11 +240,11 @@ class _Part:
         )
 
 
-def _no_rows(spark: SparkSession, schema: StructType, alias: str | None) -> DataFrame:
+def _no_rows(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
     if not is_connect(spark):
         return stand_in(spark, schema, alias)
     frame = spark.createDataFrame([], as_nullable(visible_schema(schema)))
-    return frame if alias is None else frame.alias(alias)
+    return named(frame, alias)
 
 
 def _subqueries(frame: DataFrame) -> int:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.schema.serialization import parse_schema
 from anabranch.spark.catalog import PROVIDER
+from anabranch.spark.catalog_objects import CatalogObjects, copied
 from anabranch.spark.table_identifiers import NameIdentifier
 
 _HIVE_PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -35,12 +36,12 @@ class ParquetTables:
     """Those of a classic session. Public API has no way to give a table another provider."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark.sparkContext._jvm
-        self._session: Any = spark._jsparkSession
+        self._objects = CatalogObjects(spark)
+        self._jvm = self._objects.jvm
 
     def find(self, name: NameIdentifier) -> ParquetTable | None:
         """The Parquet table of that name, as schema and table; None for one of another format."""
-        table = self._table(name)
+        table = self._objects.table(name)
         provider = table.provider().get().lower() if table.provider().isDefined() else ""
         serde = table.storage().serde()
         if provider != "parquet" and not (provider == "hive" and serde.isDefined() and serde.get() == _HIVE_PARQUET):
@@ -58,21 +59,20 @@ class ParquetTables:
     def partitions(self, name: NameIdentifier) -> dict[str, dict[str, str]]:
         """The folders that the catalog knows as partitions, absolute plain paths, with their values by column."""
         found = {}
-        listed = self._catalog().listPartitions(self._identifier(name), self._jvm.scala.Option.empty())
+        listed = self._objects.catalog.listPartitions(self._objects.identifier(name), self._jvm.scala.Option.empty())
         for place in range(listed.length()):
             partition = listed.apply(place)
             spec = dict(self._converters().asJava(partition.spec()))
             location = partition.storage().locationUri()
             if location.isDefined():
-                folder = self._jvm.org.apache.hadoop.fs.Path(location.get()).toString()
-                found[str(folder)] = {str(key): str(value) for key, value in spec.items()}
+                found[self._objects.plain_path(location.get())] = {str(key): str(value) for key, value in spec.items()}
         return found
 
     def make_delta(self, name: NameIdentifier, schema: StructType) -> None:
         """Let the name stand for the Delta table in the same folder. Its comment, owner and properties stay."""
-        table = self._table(name)
+        table = self._objects.table(name)
         none = self._jvm.scala.Option.empty()
-        storage = _copied(table.storage(), {"inputFormat": none, "outputFormat": none, "serde": none})
+        storage = copied(table.storage(), {"inputFormat": none, "outputFormat": none, "serde": none})
         changes = {
             "storage": storage,
             "provider": self._jvm.scala.Option.apply(PROVIDER),
@@ -83,24 +83,8 @@ class ParquetTables:
             "tracksPartitionsInCatalog": False,
             "stats": none,
         }
-        self._catalog().alterTable(_copied(table, changes))
-        self._catalog().refreshTable(self._identifier(name))
-
-    def _table(self, name: NameIdentifier) -> Any:
-        return self._catalog().getTableMetadata(self._identifier(name))
+        self._objects.catalog.alterTable(copied(table, changes))
+        self._objects.catalog.refreshTable(self._objects.identifier(name))
 
     def _converters(self) -> Any:
         return self._jvm.scala.jdk.javaapi.CollectionConverters
-
-    def _catalog(self) -> Any:
-        return self._session.sessionState().catalog()
-
-    def _identifier(self, name: NameIdentifier) -> Any:
-        schema, table = name.parts
-        return self._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, self._jvm.scala.Option.apply(schema))
-
-
-def _copied(value: Any, changes: Mapping[str, Any]) -> Any:
-    """A case class of Scala's with some fields changed; how many it has differs by Spark version."""
-    fields = [value.productElementName(place) for place in range(value.productArity())]
-    return value.copy(*(changes.get(field, value.productElement(place)) for place, field in enumerate(fields)))

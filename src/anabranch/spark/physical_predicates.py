@@ -30,10 +30,8 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_paths
 class PhysicalNames:
     """Renames the columns of predicates from logical to physical names."""
 
-    def __init__(self, schema: StructType, mode: ColumnMappingMode, *, given_physical: bool = False) -> None:
-        """With `given_physical` the predicates have physical names already, and are only checked."""
-        paths = physical_paths(schema, mode)
-        self._paths: Mapping[ColumnPath, ColumnPath] = {to: to for to in paths.values()} if given_physical else paths
+    def __init__(self, schema: StructType, mode: ColumnMappingMode) -> None:
+        self._paths: Mapping[ColumnPath, ColumnPath] = physical_paths(schema, mode)
 
     def of(self, predicate: Predicate) -> Predicate:
         """The same condition. What names a column that the table does not have becomes unknown."""

@@ -24,6 +24,7 @@ from anabranch.errors.constraints import (
     GeneratedColumnMismatchError,
     IdentityOverflowError,
     LengthLimitError,
+    MalformedValueError,
     NotNullViolationError,
     ReplaceWhereMismatchError,
 )
@@ -38,6 +39,7 @@ _CHECKS: dict[str, type[DeltaError]] = {
         GeneratedColumnMismatchError,
         IdentityOverflowError,
         LengthLimitError,
+        MalformedValueError,
         NotNullViolationError,
         ReplaceWhereMismatchError,
         RowOrderError,

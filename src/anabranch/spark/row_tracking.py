@@ -52,6 +52,27 @@ def stable(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns | Non
     )
 
 
+def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> DataFrame:
+    """The frame of a scan of `with_tracking`, with ids and versions as the last fields of its `_metadata`.
+
+    The columns that they came from are left out.
+    """
+    metadata = frame["_metadata"]
+    base, version = _of_file(frame, files["base_row_id"]), _of_file(frame, files["default_row_commit_version"])
+    ids = {
+        "base_row_id": base,
+        "default_row_commit_version": version,
+        "row_id": F.coalesce(frame[quoted_name(tracking.row_id)], base + frame[ROW_INDEX_COLUMN]),
+        "row_commit_version": F.coalesce(frame[quoted_name(tracking.commit_version)], version),
+    }
+    known = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
+    hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
+    shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
+    return frame.select(
+        *shown, F.struct(*known, *(value.alias(name) for name, value in ids.items())).alias("_metadata")
+    )
+
+
 def stable_values(
     rows: pa.RecordBatch, positions: pa.Array, ids: RowIdsOfFile, tracking: RowTrackingColumns
 ) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from anabranch.spark.session_identity import is_connect
-from anabranch.spark.written_join import CHANCE_FUNCTIONS
+from anabranch.spark.unresolved.written_join import CHANCE_FUNCTIONS
 
 _STEADY_LEAVES = frozenset({"LocalRelation", "LogicalRDD", "Range", "OneRowRelation", "InMemoryRelation"})
 _CHANCE = re.compile(rb"\b(" + "|".join(sorted(CHANCE_FUNCTIONS)).encode() + rb")\b", re.IGNORECASE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import BinaryType, DataType, TimestampType
 
+from anabranch.errors.base import DeltaError
 from anabranch.errors.spark import WrittenFileError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
@@ -59,7 +61,7 @@ def completed(request: WriteRequest, entries: Sequence[ManifestEntry], open_file
     completion = _Completion(request, open_file)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="written-files") as pool:
         found = [add for add in pool.map(completion.complete, entries) if add is not None]
-        list(pool.map(_sync, completion.directories([add for add, _ in found])))
+        list(pool.map(completion.sync, completion.directories([add for add, _ in found])))
     adds = sorted((add for add, _ in found), key=lambda add: add.path)
     return WrittenFiles(
         adds=tuple(adds),
@@ -102,7 +104,7 @@ class _Completion:
             self._remove(relative)
             return None
         if self._is_local:
-            _sync(self._root + relative)
+            self.sync(self._root + relative)
         add = AddFile(
             path=encode_path(relative),
             partition_values=self._partition_values(relative),
@@ -113,6 +115,15 @@ class _Completion:
             tags=None if self._tags is None else dict(self._tags),
         )
         return add, metadata.num_rows
+
+    def sync(self, path: str) -> None:
+        """Return when the local file or directory would survive a power loss."""
+        with self._told(path, "could not be made durable"):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def directories(self, adds: Sequence[AddFile]) -> list[str]:
         """Local directories that got a file or a directory, so that their entries are made durable, too."""
@@ -134,7 +145,7 @@ class _Completion:
 
     def _metadata(self, relative: str, entry: ManifestEntry) -> pq.FileMetaData:
         """The footer. A file that was cut short on its way has none."""
-        with self._open_file(relative) as file:
+        with self._told(relative, "could not be read back"), self._open_file(relative) as file:
             if file.size() != entry.size_bytes:
                 problem = f"has {file.size()} bytes where {entry.size_bytes} were written"
                 raise WrittenFileError(table=self._request.table_root, path=relative, problem=problem)
@@ -143,7 +154,19 @@ class _Completion:
     def _remove(self, relative: str) -> None:
         """A file that nothing refers to; elsewhere than on local disk it is left to VACUUM."""
         if self._is_local:
-            os.unlink(self._root + relative)
+            with self._told(relative, "is without rows and could not be removed"):
+                os.unlink(self._root + relative)
+
+    @contextlib.contextmanager
+    def _told(self, path: str, problem: str) -> Iterator[None]:
+        """What a disk or a footer does wrong, as our error."""
+        try:
+            yield
+        except DeltaError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            told = f"{problem} ({str(error).splitlines()[0]})"
+            raise WrittenFileError(table=self._request.table_root, path=path, problem=told) from error
 
     def _partition_values(self, relative: str) -> dict[str, str | None]:
         if self._request.partition_values is not None:
@@ -161,12 +184,3 @@ def _as_in_log(text: str | None, data_type: DataType) -> str | None:
     if isinstance(data_type, TimestampType):
         return serialize(parse(text, data_type, zone="UTC"), data_type)
     return text
-
-
-def _sync(path: str) -> None:
-    """Return when the file or directory would survive a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

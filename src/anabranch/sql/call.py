@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,26 +14,25 @@ from anabranch.commands.table_access import TableHandle, is_delta_identifier, ta
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, quote, split_identifier
+from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, split_identifier
 from anabranch.sql.grammar.cursor import Fragment, TableName
-from anabranch.sql.grammar.named_queries import named_queries
 from anabranch.sql.parameters import Parameters
-from anabranch.sql.queries import OwnSql, rewrite_query
-from anabranch.sql.reads import Reader
+
+OwnSql = Callable[..., DataFrame]
+"""`spark.sql` as Spark has it, without the session."""
 
 
 class Call:
     """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
 
+    Queries and expressions go to Spark as they are written; `own_sql` is how they do.
     Use it in a `with` block: views that were made for the statement go when it is over.
     """
 
-    def __init__(self, session: DeltaSession, own_sql: OwnSql, args: Any) -> None:
+    def __init__(self, session: DeltaSession, own_sql: OwnSql, parameters: Parameters) -> None:
         self.session = session
         self.own_sql = own_sql
-        self.parameters = Parameters.of(args)
-        self.named: dict[str, DataFrame] = {}
-        """What names given by WITH, before the statement, stand for."""
+        self.parameters = parameters
         self._views: list[str] = []
 
     # Tables.
@@ -73,52 +73,39 @@ class Call:
         parameters = self.parameters if self.parameters.positional is None else Parameters()
         for piece in pieces:
             if isinstance(piece, Fragment):
-                own = self._of(piece)
+                own = self.parameters_of(piece)
                 parameters = own if parameters.args is None else parameters.followed_by(own)
         return self.select(" ".join(str(piece) for piece in pieces), parameters)
 
     def select(self, text: str, parameters: Parameters) -> DataFrame:
         """The rows of a query with these parameters."""
-        rewritten = rewrite_query(self.session, text, has_fields=False, parameters=parameters, named=self.named)
-        return self.own_sql(text, parameters.args) if rewritten is None else rewritten.run(self.own_sql, {})
+        return self.own_sql(text, parameters.args)
 
     def relation(self, piece: Fragment) -> DataFrame:
         """The rows of what may stand after FROM."""
-        return self.select(f"SELECT * FROM {piece.text}", self._of(piece))  # noqa: S608 - the user's own words
+        return self.select(f"SELECT * FROM {piece.text}", self.parameters_of(piece))  # noqa: S608 - the user's own words
 
     def expression(self, piece: Fragment) -> str:
-        """An expression by itself: values stand for its parameters, views for the Delta tables in its subqueries."""
-        text, parameters = piece.text, self._of(piece)
-        changes = [(marker.start, marker.end, sql) for marker, sql in parameters.literals(self.session.spark, text)]
-        for read in Reader(self.session, self.named).reads(text, parameters, is_expression=True):
-            alias = "" if read.alias is None else f" AS {quote(read.alias)}"
-            reference = read.reference
-            # A parameter of its time travel went into the version that was read.
-            changes = [change for change in changes if not reference.start <= change[0] < reference.end]
-            changes.append((reference.start, reference.end, quote(self.view_of(read.frame))))
-            changes.append((reference.alias_at, reference.alias_at, alias))
-        return _changed(text, changes)
+        """An expression by itself, values in the place of its parameters."""
+        return self.literals(piece)
 
     def literals(self, piece: Fragment) -> str:
         """The piece as it is written, values in the place of its parameters."""
-        markers = self._of(piece).literals(self.session.spark, piece.text)
-        return _changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
+        markers = self.parameters_of(piece).literals(self.session.spark, piece.text)
+        return changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
 
     def name_queries(self, piece: Fragment) -> None:
-        """Let the names that `WITH a AS (…), b AS (…)` gives stand for the queries' rows."""
-        for name in named_queries(piece.text):
-            query = f"{piece.text} SELECT * FROM {quote(name)}"  # noqa: S608 - the user's own words
-            self.named[name.lower()] = self.select(query, self._of(piece))
+        """Take note of names that `WITH a AS (…), b AS (…)` gives, before the queries that use them."""
 
     def constant(self, piece: Fragment) -> Any:
         """The value of an expression that names no columns."""
-        row = self.own_sql(f"SELECT {piece.text}", self._of(piece).args).first()
+        row = self.own_sql(f"SELECT {piece.text}", self.parameters_of(piece).args).first()
         return None if row is None else row[0]
 
     def timestamp(self, piece: Fragment) -> str:
         """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidArgumentError`."""
         query = f"SELECT CAST(TRY_CAST({piece.text} AS TIMESTAMP) AS STRING)"
-        row = self.own_sql(query, self._of(piece).args).first()
+        row = self.own_sql(query, self.parameters_of(piece).args).first()
         if row is None or row[0] is None:
             problem = "Spark cannot read it as a timestamp; write it as '2024-01-31' or '2024-01-31 09:30:00'"
             raise InvalidArgumentError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
@@ -159,11 +146,13 @@ class Call:
     ) -> None:
         self.close()
 
-    def _of(self, piece: Fragment) -> Parameters:
+    def parameters_of(self, piece: Fragment) -> Parameters:
+        """Those in the piece."""
         return self.parameters.within(piece.source, piece.start, piece.end)
 
 
-def _changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+def changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """The text with others in the place of some of its parts, told by start and end."""
     pieces = []
     at = 0
     for start, end, new in sorted(changes):

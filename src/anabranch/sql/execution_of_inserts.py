@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.default_values import given_default
 from anabranch.commands.replacing_rows import ReplaceOn, ReplaceUsing, replacing
 from anabranch.commands.table_access import TableHandle
 from anabranch.commands.write import register_if_changed, write_frame
@@ -20,29 +21,14 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
 from anabranch.spark.table_identifiers import quote
 from anabranch.sql.call import Call
-from anabranch.sql.default_values import default_of
 from anabranch.sql.grammar.cursor import Fragment
-from anabranch.sql.grammar.inserts import Insert, Inserts, Row
+from anabranch.sql.grammar.inserts import Insert, Row
 from anabranch.sql.parameters import Parameters
 
 
 def insert(call: Call, statement: Insert, *before: Fragment) -> DataFrame:
     """`INSERT INTO` and `INSERT OVERWRITE`; `before` is what stands before the statement and belongs to its query."""
     prepared(call, statement, *before)()
-    return call.nothing()
-
-
-def insert_many(call: Call, statement: Inserts, *before: Fragment) -> DataFrame:
-    """One INSERT after the other, each a commit of its own, that reads what is there when its turn comes."""
-    ours = [(written, each) for written, each in statement.inserts if call.is_delta(each.table)]
-    for _, each in ours:
-        # What cannot be done is told before anything is.
-        prepared(call, each, *before, statement.source)
-    for written, each in statement.inserts:
-        if (written, each) in ours:
-            prepared(call, each, *before, statement.source)()
-        else:
-            call.query(*before, statement.source, written)
     return call.nothing()
 
 
@@ -179,7 +165,7 @@ def _rows_with_default(
             # Where other rows have a value, the column is there, and the table no longer fills it.
             for name, missing in zip(names, left_out, strict=True):
                 if missing:
-                    frame = frame.withColumn(name, default_of(handle, (name,)))
+                    frame = frame.withColumn(name, given_default(handle, (name,)))
         frames.append(frame)
     merged = functools.reduce(lambda one, other: one.unionByName(other), frames)
     return _with_partition(call, handle, merged, statement), True

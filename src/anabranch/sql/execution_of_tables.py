@@ -1,4 +1,4 @@
-"""CREATE, REPLACE and DROP TABLE, run."""
+"""CREATE and REPLACE TABLE, run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from anabranch.commands.clone_source import clone_source
 from anabranch.commands.create_table import CreationMode, create_table
 from anabranch.commands.create_table_as import create_table_as
 from anabranch.commands.create_table_like import definition_like
-from anabranch.commands.dropped_folder import delete_folder
 from anabranch.commands.read import TimeTravel, parse_version
 from anabranch.commands.table_access import TableHandle, table_at, table_to_create
 from anabranch.commands.table_definition import TableDefinition
@@ -27,10 +26,23 @@ from anabranch.sql.column_types import types_of
 from anabranch.sql.grammar.clauses import Properties
 from anabranch.sql.grammar.columns import Check, ColumnDefinition
 from anabranch.sql.grammar.cursor import Fragment, TableName
-from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike, DropTable, TableClauses
+from anabranch.sql.grammar.statements import Opening
+from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike, TableClauses
 
 _OPTION_PATH = "path"
 _TIME_TRAVEL = re.compile(r"(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s*", re.IGNORECASE)
+
+
+def makes_delta_table(call: Call, opening: Opening) -> bool:
+    """Whether the table that a CREATE or REPLACE makes is one of Delta's."""
+    if opening.is_clone:
+        return True
+    if opening.provider is not None:
+        return opening.provider == "delta"
+    if opening.source is not None:
+        return call.is_delta(opening.source)
+    by_default = call.session.setting("spark.sql.sources.default", "parquet") or ""
+    return by_default.lower() == "delta" or call.is_delta(opening.table)
 
 
 def create(call: Call, statement: CreateTable) -> DataFrame:
@@ -92,20 +104,6 @@ def _travel(call: Call, piece: Fragment | None) -> TimeTravel:
     if match[1].upper() == "TIME" or match[1].upper() == "TIMESTAMP":
         return TimeTravel(timestamp=call.timestamp(value))
     return TimeTravel(version=parse_version(str(call.constant(value))))
-
-
-def drop(call: Call, statement: DropTable) -> DataFrame:
-    """`DROP TABLE`: the name goes, and the files of a table whose folder the catalog chose."""
-    identifier = call.identifier(statement.table)
-    if isinstance(identifier, PathIdentifier):
-        operation = f"DROP TABLE of a table without a name, {identifier},"
-        raise UnsupportedOperationError(operation=operation, instead="Delete its folder.")
-    handle = call.table(statement.table)
-    result = call.own_sql(f"DROP TABLE {identifier.quoted}")
-    if handle.entry is not None and handle.entry.leaves_folder:
-        delete_folder(handle)
-    call.session.forget(handle.path)
-    return result
 
 
 def _mode(statement: CreateTable | CloneTable) -> CreationMode:
@@ -198,5 +196,4 @@ TABLES: Mapping[type, Callable[[Call, Any], DataFrame]] = {
     CreateTable: create,
     CreateTableLike: create_like,
     CloneTable: clone,
-    DropTable: drop,
 }

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.sql.grammar.strings import string_literal
+from anabranch.predicates.sql_strings import string_literal
 
 _INTEGER_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _SUFFIXES: Mapping[type, str] = {ByteType: "Y", ShortType: "S", IntegerType: "", LongType: "L"}

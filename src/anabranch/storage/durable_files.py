@@ -82,6 +82,24 @@ def make_directories(directory: str, *, durable_below: str) -> None:
         sync_directory(parent)
 
 
+def sync_above(directory: str) -> None:
+    """Make durable the names of `directory` and of all that are above it in its file system.
+
+    They may be new, and made by somebody who syncs nothing, as Spark is. One that we may not open for reading,
+    or write to, is not ours, and was there before.
+    """
+    device = os.stat(directory).st_dev
+    while (parent := os.path.dirname(directory)) != directory:
+        try:
+            if os.stat(parent).st_dev != device:
+                return
+            sync_directory(parent)
+        except OSError as error:
+            if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise
+        directory = parent
+
+
 def sync_directory(directory: str) -> None:
     """Make the names in `directory` durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

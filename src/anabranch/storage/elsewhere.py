@@ -89,9 +89,10 @@ class ReachingStore:
         file = there.store.head(there.path)
         return None if file is None else dataclasses.replace(file, path=path)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
         there = self._elsewhere(path)
-        return self.own.read(path) if there is None else there.store.read(there.path)
+        store, path = (self.own, path) if there is None else (there.store, there.path)
+        return store.read(path, size_max=size_max)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         there = self._elsewhere(path)
@@ -114,6 +115,9 @@ class ReachingStore:
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         return self.own.put_if_absent(path, data)
+
+    def make_durable(self, path: str) -> None:
+        self.own.make_durable(path)
 
     def put(self, path: str, data: bytes) -> None:
         self.own.put(path, data)

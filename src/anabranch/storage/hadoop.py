@@ -37,6 +37,7 @@ from anabranch.storage.paths import (
 )
 from anabranch.storage.ranged_file import open_ranges
 from anabranch.storage.redaction import redact
+from anabranch.storage.sizes import check_size
 
 ATOMIC_RENAME_SCHEMES = frozenset({"hdfs"})
 """File systems whose rename checks the target and moves in one step, on the server."""
@@ -141,7 +142,9 @@ class HadoopStore:
             return None
         return StoredFile(path=path, size_bytes=status.getLen(), modified_ms=status.getModificationTime())
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
+        if size_max is not None and (found := self.head(path)) is not None:
+            check_size(found.size_bytes, size_max, root=self._root, path=path)
         return self._ask("read", path, lambda: b"".join(self._chunks(path, 0, None)))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -169,6 +172,9 @@ class HadoopStore:
             self._discard(temporary)
             return self._outcome_of(error, path)
         return PutOutcome.CREATED
+
+    def make_durable(self, path: str) -> None:
+        """A name that shows is as durable as its file system ever makes it: Hadoop offers no more."""
 
     def put(self, path: str, data: bytes) -> None:
         target = self._path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import threading
@@ -30,6 +31,7 @@ from anabranch.storage.paths import (
     join_path,
     order_of,
 )
+from anabranch.storage.sizes import check_size
 
 
 class LocalStore:
@@ -93,12 +95,13 @@ class LocalStore:
     def head(self, path: str) -> StoredFile | None:
         return self._look_at(self._file(path), path)
 
-    def read(self, path: str) -> bytes:
-        with self._errors("read", path), open(self._file(path), "rb", buffering=0) as file:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
+        with self._errors("read", path), _open_file(self._file(path)) as file:
+            check_size(os.fstat(file.fileno()).st_size, size_max, root=self._root, path=path)
             return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        with self._errors("read", path), open(self._file(path), "rb", buffering=0) as file:
+        with self._errors("read", path), _open_file(self._file(path)) as file:
             size = os.fstat(file.fileno()).st_size
             if offset < 0 or length < 0 or offset + length > size:
                 cause = f"bytes {offset} to {offset + length} of a file of {size}"
@@ -109,6 +112,9 @@ class LocalStore:
     def open(self, path: str) -> pa.NativeFile:
         # No memory map: one over a file that somebody cuts short kills the process.
         with self._errors("open", path):
+            # Looked at first: who opens a pipe waits for its writer.
+            if not stat.S_ISREG(os.stat(self._file(path)).st_mode):
+                raise FileMissingError(root=self._root, path=path, doing="open")
             return pa.OSFile(self._file(path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
@@ -123,6 +129,10 @@ class LocalStore:
                 # Somebody removed the directory since we prepared it.
                 self._prepare(os.path.dirname(target), anew=True)
                 return durable_files.create(target, data)
+
+    def make_durable(self, path: str) -> None:
+        with self._errors("sync", path):
+            durable_files.sync_directory(os.path.dirname(self._file(path)))
 
     def put(self, path: str, data: bytes) -> None:
         target = self._writable(path)
@@ -159,6 +169,7 @@ class LocalStore:
             if directory in self._prepared and not anew:
                 return
         durable_files.make_directories(directory, durable_below=self._root)
+        durable_files.sync_above(self._root)
         durable_files.remove_abandoned(directory, now_ms=self._clock.now_ms())
         with self._lock:
             self._prepared.add(directory)
@@ -235,6 +246,18 @@ def local_path(root: str) -> str:
             url=root, reason="its path is not absolute", way_out="Files of this machine are file:///path"
         )
     return os.path.abspath(path)
+
+
+def _open_file(path: str) -> io.FileIO:
+    """A file to read from. A pipe or a device is none: it has no end, or lets whoever opens it wait for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "it is no regular file", path)
+        return open(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _read_exactly(descriptor: int, length: int) -> bytes:

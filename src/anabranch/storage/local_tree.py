@@ -43,7 +43,7 @@ def delete_files(root: str, paths: Sequence[str]) -> Iterator[tuple[str, OSError
             directory, name = split_path(path)
             if opened is None or opened[0] != directory:
                 if opened is not None:
-                    os.close(opened[1])
+                    _close(opened[1])
                 opened = None
                 try:
                     opened = directory, _open(root, directory)
@@ -56,7 +56,7 @@ def delete_files(root: str, paths: Sequence[str]) -> Iterator[tuple[str, OSError
             yield path, _unlinked(opened[1], name)
     finally:
         if opened is not None:
-            os.close(opened[1])
+            _close(opened[1])
 
 
 def remove_directory(root: str, path: str) -> bool:
@@ -107,7 +107,7 @@ def _opened(root: str, directory: str) -> Iterator[int]:
     try:
         yield descriptor
     finally:
-        os.close(descriptor)
+        _close(descriptor)
 
 
 def _open(root: str, directory: str) -> int:
@@ -117,6 +117,12 @@ def _open(root: str, directory: str) -> int:
         try:
             below = os.open(segment, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
-            os.close(descriptor)
+            _close(descriptor)
         descriptor = below
     return descriptor
+
+
+def _close(directory: int) -> None:
+    """Nothing was written through it, so nothing is lost where that fails."""
+    with suppress(OSError):
+        os.close(directory)

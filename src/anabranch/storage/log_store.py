@@ -67,8 +67,12 @@ class LogStore(Protocol):
     def head(self, path: str) -> StoredFile | None:
         """What a listing would show of `path`, or None where there is no such file."""
 
-    def read(self, path: str) -> bytes:
-        """The whole file. Raises `FileMissingError`, `StorageError`."""
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
+        """The whole file.
+
+        Raises `FileMissingError`, also for what is no file but a directory, a pipe or a device; `FileTooLargeError`
+        before anything is read of a file of more than `size_max` bytes; `StorageError`.
+        """
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`; a shorter file raises `StorageError`."""
@@ -85,6 +89,13 @@ class LogStore(Protocol):
         CREATED means durable: it survives a power loss. Raises `StorageError` only when the file was
         surely not made (no permission, no space); doubt is `UNKNOWN`. A storage that cannot decide between
         two writers raises `ConditionalPutUnsupportedError`, which is one, and writes nothing.
+        """
+
+    def make_durable(self, path: str) -> None:
+        """See that `path`, which is there, survives a power loss.
+
+        For a file that shows although its put was not answered CREATED. Raises `StorageError` where nobody
+        can promise it.
         """
 
     def put(self, path: str, data: bytes) -> None:

@@ -20,6 +20,7 @@ from anabranch.storage.paths import (
     order_of,
     split_path,
 )
+from anabranch.storage.sizes import check_size
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,10 +83,11 @@ class MemoryStore:
         content = self._find(path)
         return None if content is None else _stored(path, content)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
         content = self._find(path)
         if content is None:
             raise FileMissingError(root=self._root, path=path)
+        check_size(len(content.data), size_max, root=self._root, path=path)
         return content.data
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -107,6 +109,9 @@ class MemoryStore:
                 return PutOutcome.EXISTS
             contents[name] = content
         return PutOutcome.CREATED
+
+    def make_durable(self, path: str) -> None:
+        """Nothing here outlives the process."""
 
     def put(self, path: str, data: bytes) -> None:
         directory, name = self._place_of(path)

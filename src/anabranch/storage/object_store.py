@@ -35,6 +35,7 @@ from anabranch.storage.paths import (
     split_path,
 )
 from anabranch.storage.ranged_file import open_ranges
+from anabranch.storage.sizes import check_size
 
 _LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -104,9 +105,14 @@ class ObjectStore:
         except FileMissingError:
             return None
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, size_max: int | None = None) -> bytes:
         key = self._key(path)
-        return self._ask("read", path, lambda: bytes(obstore.get(self._client, key).bytes()))
+        if size_max is None:
+            return self._ask("read", path, lambda: bytes(obstore.get(self._client, key).bytes()))
+        # The size comes with the headers, before the body is fetched.
+        found = self._ask("read", path, lambda: obstore.get(self._client, key))
+        check_size(found.meta["size"], size_max, root=self._root, path=path)
+        return self._ask("read", path, lambda: bytes(found.bytes()))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         key = self._key(path)
@@ -136,6 +142,9 @@ class ObjectStore:
                 raise self._unsupported("answered that it cannot put conditionally")
             case Creation.UNKNOWN:
                 return PutOutcome.UNKNOWN
+
+    def make_durable(self, path: str) -> None:
+        """An object that shows is durable."""
 
     def put(self, path: str, data: bytes) -> None:
         key = self._key(path)

@@ -61,11 +61,7 @@ class StreamSink:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         session = self._session_of(batch)
         handle = dataclasses.replace(table_at(session, self._path, self._options.file_system), entry=self._entry)
-        if self._entry is not None:
-            # A table that was dropped is not made again behind its name's back.
-            handle.latest()
-        options = dataclasses.replace(self._options, application=(self._query_id(session), batch_id))
-        register_if_changed(handle, write_frame(handle, batch, options, WriteApi.STREAM))
+        write_batch(handle, batch, self._options, query_id=self._query_id(session), number=batch_id)
 
     def _session_of(self, batch: DataFrame) -> DeltaSession:
         """Batches run in a session of their query's own, which goes with it."""
@@ -76,12 +72,26 @@ class StreamSink:
 
     def _query_id(self, session: DeltaSession) -> str:
         if not session.is_connect:
-            return str(session.spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY))
+            return query_id_of_thread(session)
         found = session.spark.read.text(f"{self._checkpoint.rstrip('/')}/{_METADATA_FILE}").collect()
         return str(json.loads("".join(row[0] for row in found))["id"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "failure": None, "_session": None}
+
+
+def write_batch(handle: TableHandle, batch: DataFrame, options: WriteOptions, *, query_id: str, number: int) -> None:
+    """Commit the rows of a batch, unless that batch of the query has landed before."""
+    if handle.entry is not None:
+        # A table that was dropped is not made again behind its name's back.
+        handle.latest()
+    told = dataclasses.replace(options, application=(query_id, number))
+    register_if_changed(handle, write_frame(handle, batch, told, WriteApi.STREAM))
+
+
+def query_id_of_thread(session: DeltaSession) -> str:
+    """The id of the query whose batch this thread of the JVM runs."""
+    return str(session.spark.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY))
 
 
 def sink_at(session: DeltaSession, stream: DataFrame, path: str, options: StreamOptions) -> StreamSink:
@@ -90,7 +100,7 @@ def sink_at(session: DeltaSession, stream: DataFrame, path: str, options: Stream
     if not travel.is_newest:
         raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
     handle = table_at(session, path, options.write.file_system)
-    _check_no_void(stream.schema, table=handle.label)
+    check_batch(stream.schema, table=handle.label)
     return _sink(handle, stream, options)
 
 
@@ -101,7 +111,7 @@ def sink_named(session: DeltaSession, stream: DataFrame, name: str, options: Str
         return sink_at(session, stream, identifier.path, options)
     handle = table_to_create(session, identifier, location=options.write.path)
     assert handle.entry is not None
-    _check_no_void(stream.schema, table=handle.label)
+    check_batch(stream.schema, table=handle.label)
     if session.catalog.find(handle.entry.name) is None:
         definition = TableDefinition(
             schema=as_nullable(visible_schema(stream.schema)),
@@ -124,7 +134,8 @@ def _sink(handle: TableHandle, stream: DataFrame, options: StreamOptions) -> Str
     )
 
 
-def _check_no_void(schema: StructType, *, table: str) -> None:
+def check_batch(schema: StructType, *, table: str) -> None:
+    """Raises `VoidWriteError` where a column has no type yet."""
     for field in schema.fields:
         if contains_type(field.dataType, NullType):
             raise VoidWriteError(table=table, column=quoted([field.name]), reason="has void in the rows of a stream")

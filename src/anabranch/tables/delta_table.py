@@ -14,7 +14,7 @@ from anabranch.commands.delete import delete
 from anabranch.commands.describe import describe_detail, describe_history
 from anabranch.commands.generate import generate
 from anabranch.commands.merge_clauses import MergeStatement
-from anabranch.commands.read import TimeTravel, read
+from anabranch.commands.read import TimeTravel
 from anabranch.commands.restore import restore_frame
 from anabranch.commands.table_access import TableHandle, table_at, table_named
 from anabranch.commands.update import update
@@ -28,19 +28,24 @@ from anabranch.tables.cloning import check_clone_argument, clone_into
 from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
 from anabranch.tables.merge_builder import DeltaMergeBuilder
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
+from anabranch.tables.table_rows import TableRows
 
 
 class DeltaTable:
     """A Delta table, found by path or by name.
 
-    Rows are read at the newest version each time `toDF` is called; a frame that was given out stays at its
-    version.
+    On sessions where Spark itself knows Delta, `toDF` follows the table, and its Columns can be used in conditions
+    and values. Elsewhere rows are read at the newest version each time it is called, and a frame that was given out
+    stays at its version.
     """
 
-    def __init__(self, spark: SparkSession, handle: TableHandle, *, alias: str | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, handle: TableHandle, *, alias: str | None = None, rows: TableRows | None = None
+    ) -> None:
         self._spark = spark
         self._handle = handle
         self._alias = alias
+        self._rows = rows or TableRows(spark, handle)
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: dict[str, str] = {}) -> DeltaTable:  # noqa: B006
@@ -119,12 +124,11 @@ class DeltaTable:
 
     def toDF(self) -> DataFrame:
         """The rows of the newest version."""
-        frame = read(self._handle)
-        return frame if self._alias is None else frame.alias(self._alias)
+        return self._rows.frame(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table; `toDF` and conditions call it `aliasName`."""
-        return DeltaTable(self._spark, self._handle, alias=aliasName)
+        return DeltaTable(self._spark, self._handle, alias=aliasName, rows=self._rows)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """One row a commit, newest first; the last `limit` commits, or all that the log still has."""
@@ -149,7 +153,12 @@ class DeltaTable:
         `conflictRetries` says how often the statement may be executed again after a conflict; by default
         `spark.anabranch.conflictRetries` does. Raises the exceptions of `anabranch.exceptions`.
         """
-        delete(self._handle, condition_or_none(condition), alias=self._alias, conflict_retries=conflictRetries)
+        asked = condition_or_none(condition)
+        plans = self._rows.plans(conflictRetries)
+        if plans is not None:
+            plans.delete(self.toDF(), asked)
+            return
+        delete(self._handle, asked, alias=self._alias, conflict_retries=conflictRetries)
 
     def update(
         self,
@@ -163,13 +172,12 @@ class DeltaTable:
         `set` maps columns, as `a` or `s.x`, to a Column or to SQL. `conflictRetries` is as in `delete`. Raises the
         exceptions of `anabranch.exceptions`.
         """
-        update(
-            self._handle,
-            column_values(set, argument="set"),
-            condition_or_none(condition),
-            alias=self._alias,
-            conflict_retries=conflictRetries,
-        )
+        values, asked = column_values(set, argument="set"), condition_or_none(condition)
+        plans = self._rows.plans(conflictRetries)
+        if plans is not None:
+            plans.update(self.toDF(), values, asked)
+            return
+        update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Say what rows of `source` do to this table: clauses of the builder, then `execute`.
@@ -186,7 +194,7 @@ class DeltaTable:
         checked = condition_or_none(condition, argument="'condition' in merge")
         assert checked is not None
         statement = MergeStatement(source=source, condition=checked, alias=self._alias)
-        return DeltaMergeBuilder(self._spark, self._handle, statement)
+        return DeltaMergeBuilder(self._spark, self._handle, self._rows, statement)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that neither the newest version needs nor any version within the retention.
@@ -203,9 +211,9 @@ class DeltaTable:
         return nothing(self._handle)
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Let the table support the features that these versions imply; versions never get lower.
+        """Let the table support the features that these versions imply; what it supports already stays.
 
-        Raises `InvalidProtocolError`.
+        Versions never get lower, so that asking for less does nothing. Raises `InvalidPropertyError`.
         """
         _check_type("readerVersion", readerVersion, int, "an integer")
         _check_type("writerVersion", writerVersion, int, "an integer")

@@ -8,9 +8,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.merge import merge
-from anabranch.commands.merge_clauses import ChangeClause, DeleteClause, InsertClause, MergeStatement, UpdateClause
+from anabranch.commands.merge_clauses import (
+    ChangeClause,
+    DeleteClause,
+    InsertClause,
+    MergeClause,
+    MergeStatement,
+    UpdateClause,
+)
 from anabranch.commands.table_access import TableHandle
+from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans
 from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
+from anabranch.tables.table_rows import TableRows
 
 _RESULT = StructType(
     [
@@ -29,9 +38,10 @@ class DeltaMergeBuilder:
     by two rows of the source.
     """
 
-    def __init__(self, spark: SparkSession, handle: TableHandle, statement: MergeStatement) -> None:
+    def __init__(self, spark: SparkSession, handle: TableHandle, rows: TableRows, statement: MergeStatement) -> None:
         self._spark = spark
         self._handle = handle
+        self._rows = rows
         self._statement = statement
 
     def whenMatchedUpdate(
@@ -86,9 +96,25 @@ class DeltaMergeBuilder:
         `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.merge` and the exceptions of
         `anabranch.exceptions`.
         """
+        plans = self._rows.plans(conflictRetries)
+        if plans is not None:
+            return self._planned(plans)
         outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
         counts = [outcome.counts[name] for name in ("updated", "deleted", "inserted")]
         return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], _RESULT)
+
+    def _planned(self, plans: RowChangePlans) -> DataFrame:
+        statement, alias = self._statement, self._statement.alias
+        assert alias is None or isinstance(alias, str)
+        return plans.merge(
+            self._rows.frame(alias),
+            statement.source,
+            statement.condition,
+            matched=[_planned(each) for each in statement.matched],
+            not_matched=[_planned(each) for each in statement.not_matched],
+            not_matched_by_source=[_planned(each) for each in statement.not_matched_by_source],
+            evolves=statement.evolves,
+        )
 
     def _matched(self, clause: ChangeClause) -> DeltaMergeBuilder:
         return self._with(dataclasses.replace(self._statement, matched=(*self._statement.matched, clause)))
@@ -101,4 +127,11 @@ class DeltaMergeBuilder:
         return self._with(dataclasses.replace(self._statement, not_matched_by_source=clauses))
 
     def _with(self, statement: MergeStatement) -> DeltaMergeBuilder:
-        return DeltaMergeBuilder(self._spark, self._handle, statement)
+        return DeltaMergeBuilder(self._spark, self._handle, self._rows, statement)
+
+
+def _planned(clause: MergeClause) -> PlannedClause:
+    if isinstance(clause, DeleteClause):
+        return PlannedClause(action="delete", condition=clause.condition)
+    action = "update" if isinstance(clause, UpdateClause) else "insert"
+    return PlannedClause(action=action, condition=clause.condition, values=clause.values)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from anabranch.errors.commits import LogMovedOnError
-from anabranch.errors.conflicts import ConcurrentWriteException, ConflictReason, MetadataChangedException
+from anabranch.errors.conflicts import ConcurrentWriteException, ConflictReason
 from anabranch.log.commits import read_commits
-from anabranch.log.listing import list_log
 from anabranch.transaction.commit_draft import CommitDraft, draft_commit
 from anabranch.transaction.commit_place import CommitPlace
+from anabranch.transaction.conflict_advice import told
 from anabranch.transaction.conflict_checks import rebase, without_repetition
 from anabranch.transaction.fate import Fate, settle
 from anabranch.transaction.head import Head
+from anabranch.transaction.log_continuity import check_still_there, take_back_if_alone
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.winners import Winner
@@ -49,10 +49,11 @@ def land(proposal: ProposedCommit, *, read: Head, place: CommitPlace) -> Landed 
     """
     head, ours = read, without_repetition(proposal, read)
     for attempt in range(1, place.bounds.attempts_max + 1):
-        _check_still_there(read, head, place)
+        check_still_there(read, head, place.store)
         draft = draft_commit(ours, head, now_ms=place.clock.now_ms(), engine_info=place.engine_info)
         fate = settle(draft, place)
         if fate.theirs is None:
+            take_back_if_alone(draft.version, read=read, head=head, store=place.store)
             dropped = tuple(each for each in proposal.bins if each not in ours.bins)
             return Landed(draft=draft, head=head, attempts=attempt, dropped=dropped, interrupt=fate.interrupt)
         _obey(fate, draft)
@@ -78,7 +79,9 @@ def _rebased(proposal: ProposedCommit, read: Head, head: Head, place: CommitPlac
     )
     outcome = rebase(race)
     if isinstance(outcome, Conflict):
-        raise outcome.as_error(table=head.table, read_version=read.version, describe_rows=proposal.describe_rows)
+        raise told(outcome, race).as_error(
+            table=head.table, read_version=read.version, describe_rows=proposal.describe_rows
+        )
     return outcome
 
 
@@ -94,39 +97,6 @@ def _obey(fate: Fate, draft: CommitDraft) -> None:
     if fate.interrupt is not None:
         fate.interrupt.add_note(f"anabranch: nothing landed; version {draft.version} is another writer's.")
         raise fate.interrupt
-
-
-def _check_still_there(read: Head, head: Head, place: CommitPlace) -> None:
-    """Refuse to write behind a gap: the commits that we would follow must be in the log.
-
-    While we worked, clean-up may have removed the version we read and many that followed it, or the table
-    may have been dropped and made anew. Our next version is then free without being next.
-    """
-    if read.base is None:
-        return
-    segment = read.base.segment
-    witness = segment.version_file
-    if witness is None and segment.checkpoint is not None:
-        witness = segment.checkpoint.files[0]
-    if witness is None or place.store.head(witness.path) == witness:
-        return
-    # Some storages round times differently in a listing, which is where the witness comes from.
-    directory, _, name = witness.path.rpartition("/")
-    if witness in place.store.list_from(directory, start_after=name[:-1]):
-        return
-    listing = list_log(place.store, first=0, upto=None)
-    if listing.latest_version is not None and listing.latest_version > head.version:
-        earliest = listing.earliest_recreatable_version()
-        raise LogMovedOnError(table=head.table, read_version=read.version, earliest=earliest)
-    raise MetadataChangedException(
-        table=head.table,
-        version=None,
-        operation="another program",
-        read_version=read.version,
-        reason=ConflictReason.TABLE_REPLACED,
-        where=f"{witness.path} is gone, or is another file",
-        advice="The table was dropped, or made anew. Check what is there now.",
-    )
 
 
 def _too_many_winners(proposal: ProposedCommit, head: Head, place: CommitPlace) -> ConcurrentWriteException:

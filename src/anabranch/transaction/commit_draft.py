@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeGuard
 
+from anabranch.errors.commits import NumbersExhaustedError
 from anabranch.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
 from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.log_paths import VERSION_MAX
 from anabranch.protocol.properties import TableProperties
 from anabranch.transaction.checkpoint_protection import with_protection
 from anabranch.transaction.commit_timestamps import in_commit_timestamp, with_enablement
@@ -39,9 +41,15 @@ class CommitDraft:
 def draft_commit(ours: ProposedCommit, head: Head, *, now_ms: int, engine_info: str) -> CommitDraft:
     """`ours` as the commit right after `head`.
 
-    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`.
+    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`,
+    `NumbersExhaustedError`.
     """
     version = head.version + 1
+    if version > VERSION_MAX:
+        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        raise NumbersExhaustedError(
+            table=head.table, version=version, numbers="version", last=head.version, way_out=way_out
+        )
     protocol, metadata = check_invariants(ours, head)
     timestamp_ms = in_commit_timestamp(head, protocol=protocol, metadata=metadata, now_ms=now_ms)
     actions = tuple(

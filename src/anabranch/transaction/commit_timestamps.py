@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from anabranch.errors.commits import NumbersExhaustedError
 from anabranch.protocol.actions import Metadata, Protocol
+from anabranch.protocol.date_times import LONG_MAX
 from anabranch.protocol.features import active
 from anabranch.protocol.properties import TableProperties
 from anabranch.transaction.head import Head
 
 FEATURE = "inCommitTimestamp"
+ENABLED = "delta.enableInCommitTimestamps"
 ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
@@ -18,13 +21,22 @@ def in_commit_timestamp(head: Head, *, protocol: Protocol, metadata: Metadata, n
     """The time that the commit after `head` must carry; None where the table has no in-commit timestamps.
 
     Above that of the commit before, also when our clock is behind; where this commit turns them on,
-    above the time of the file before.
+    above the time of the file before. Raises `NumbersExhaustedError`.
     """
     if not _is_active(protocol, metadata):
         return None
     if head.version < 0:
         return now_ms
     previous_ms = head.timestamp_ms if _was_active(head) else max(head.timestamp_ms, head.modified_ms)
+    if previous_ms >= LONG_MAX:
+        way_out = f"ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'false'), and 'true' again if you need them"
+        raise NumbersExhaustedError(
+            table=head.table,
+            version=head.version + 1,
+            numbers="in-commit timestamps",
+            last=previous_ms,
+            way_out=way_out,
+        )
     return max(now_ms, previous_ms + 1)
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from anabranch.errors.conflicts import (
+    ConcurrentAppendException,
     ConcurrentTransactionException,
     ConflictReason,
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
 )
+from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.protocol.actions import Action, Protocol
 from anabranch.protocol.column_rules import IDENTITY_PREFIX
-from anabranch.protocol.features import supported_features
+from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transaction.bins import fit_bins
 from anabranch.transaction.description_changes import harmful_features, harmful_properties, same_schema_and_layout
+from anabranch.transaction.description_rules import unfit_file
 from anabranch.transaction.file_rules import files_gone, rows_added
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
@@ -26,6 +29,7 @@ from anabranch.transaction.row_rules import fit_rows, tells_rows_apart
 from anabranch.transaction.winners import Winner
 
 RUN_AGAIN = "Run the operation again on the new version."
+UPGRADE = "This anabranch does not know that protocol: upgrade it, or use an engine that does."
 
 
 def rebase(race: Race) -> ProposedCommit | Conflict:
@@ -36,15 +40,21 @@ def rebase(race: Race) -> ProposedCommit | Conflict:
 
 
 def fit_data(race: Race) -> ProposedCommit | Conflict:
-    """By rows where they can be told apart, else by files."""
+    """By rows where they can be told apart, else by files.
+
+    Where several conflicts apply, rows that were added are reported before what was read and what is deleted: that is
+    Delta's order, and what users catch and run again.
+    """
     if race.ours.bins:
         return fit_bins(race)
     if race.ours.isolation is not None and tells_rows_apart(race):
         return fit_rows(race)
-    gone = files_gone(race)
-    ignored = gone if gone is not None else rows_added(race)
+    ignored = rows_added(race)
     if isinstance(ignored, Conflict):
         return ignored
+    gone = files_gone(race)
+    if gone is not None:
+        return gone
     return race.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
 
 
@@ -57,8 +67,10 @@ def description_conflict(race: Race) -> Conflict | None:
         or metadata_changed(race)
         or identity_columns(race)
         or metadata_domains(race)
+        or domains_read(race)
         or application_ids(race)
         or ruled_out(race)
+        or unfit_files(race)
     )
 
 
@@ -109,6 +121,17 @@ def protocol_changed(race: Race) -> Conflict | None:
         return None
     dropped, added = harmful_features(supported_features(before), supported_features(after))
     ours = race.ours.protocol
+    winner = _last(race, lambda winner: winner.protocol is not None)
+    try:
+        check_writable(after, table=race.head.table)
+    except UnsupportedFeatureError as unknown:
+        return Conflict(
+            error=ProtocolChangedException,
+            winner=winner,
+            reason=ConflictReason.UNSUPPORTED_PROTOCOL,
+            where=_protocol_in_words(unknown),
+            advice=UPGRADE,
+        )
     if ours is not None and not _same_protocol(ours, after):
         reason, where = ConflictReason.BOTH_CHANGE_PROTOCOL, None
     elif dropped:
@@ -117,8 +140,12 @@ def protocol_changed(race: Race) -> Conflict | None:
         reason, where = ConflictReason.FEATURES_ADDED, f"added {', '.join(added)}"
     else:
         return None
-    winner = _last(race, lambda winner: winner.protocol is not None)
     return Conflict(error=ProtocolChangedException, winner=winner, reason=reason, where=where, advice=RUN_AGAIN)
+
+
+def _protocol_in_words(unknown: UnsupportedFeatureError) -> str:
+    versions = f"reader version {unknown.min_reader_version}, writer version {unknown.min_writer_version}"
+    return f"{versions}, with {', '.join(unknown.features)}" if unknown.features else versions
 
 
 def metadata_changed(race: Race) -> Conflict | None:
@@ -172,26 +199,93 @@ def metadata_domains(race: Race) -> Conflict | None:
     return None
 
 
-def application_ids(race: Race) -> Conflict | None:
-    """A winner carries progress of an application whose progress ours carries or has looked up."""
-    ours = race.ours.set_transactions
-    watched = race.ours.reads.application_ids | ours.keys()
+def domains_read(race: Race) -> Conflict | None:
+    """A winner changed a domain by which a statement must go that changes what columns, partitions or properties are.
+
+    So a column is not dropped by which the table has just been clustered, and what a replacement would have removed
+    does not outlive it.
+    """
+    if not redefines(race):
+        return None
     for winner in race.winners:
-        for app_id in sorted(watched & winner.set_transactions.keys()):
-            theirs = winner.set_transactions[app_id]
-            written = app_id in ours and theirs.version >= ours[app_id].version
+        for name in winner.domain_metadata.keys() - {ROW_TRACKING_DOMAIN} - race.ours.domain_metadata.keys():
             return Conflict(
-                error=ConcurrentTransactionException,
+                error=MetadataChangedException,
                 winner=winner,
-                reason=ConflictReason.ALREADY_WRITTEN if written else ConflictReason.APPLICATION_ID,
-                where=f"application id {app_id}, version {theirs.version}",
-                advice=(
-                    "The table has this write already: skip it. If the id is a stream's, two runs share one checkpoint."
-                    if written
-                    else "Two runs share one application id or checkpoint: stop one of them."
-                ),
+                reason=ConflictReason.METADATA_DOMAIN,
+                where=f"metadata domain {name}",
+                advice=RUN_AGAIN,
             )
     return None
+
+
+def redefines(race: Race) -> bool:
+    """Whether ours gives the table other columns, partitions or properties that matter, or states all of it anew.
+
+    Who states all anew, as REPLACE, has read the rows that go, be there none.
+    """
+    before, ours = race.read.metadata, race.ours.metadata
+    if before is None or ours is None:
+        return False
+    edits = (ours.name, ours.description, ours.configuration) != (before.name, before.description, before.configuration)
+    only_edits = edits and ours.id == before.id and same_schema_and_layout(before, ours)
+    harmful = harmful_properties(before.configuration, ours.configuration)
+    return not only_edits or bool(harmful) or race.ours.changes_data or race.ours.reads.reads_rows
+
+
+def unfit_files(race: Race) -> Conflict | None:
+    """A winner brought a file that does not fit the description which ours gives the table.
+
+    Statements on the description look at the files that are there, and here at those that came since.
+    """
+    ours, head = race.ours, race.head
+    metadata, protocol = ours.metadata or head.metadata, ours.protocol or head.protocol
+    if (ours.metadata is None and ours.protocol is None) or metadata is None or protocol is None:
+        return None
+    for winner in race.winners:
+        for add in winner.adds:
+            where = unfit_file(add, metadata, protocol) if add.key in head.added else None
+            if where is not None:
+                return Conflict(
+                    error=ConcurrentAppendException,
+                    winner=winner,
+                    reason=ConflictReason.RULED_OUT,
+                    where=where,
+                    advice=RUN_AGAIN,
+                )
+    return None
+
+
+def application_ids(race: Race) -> Conflict | None:
+    """A winner carries progress of an application whose progress ours carries or has looked up.
+
+    Of several, the furthest says whether this very write has landed.
+    """
+    ours = race.ours.set_transactions
+    watched = race.ours.reads.application_ids | ours.keys()
+    for app_id in sorted(watched):
+        told = [winner for winner in race.winners if app_id in winner.set_transactions]
+        if not told:
+            continue
+        furthest = _furthest(told, app_id)
+        theirs = furthest.set_transactions[app_id]
+        written = app_id in ours and theirs.version >= ours[app_id].version
+        return Conflict(
+            error=ConcurrentTransactionException,
+            winner=furthest,
+            reason=ConflictReason.ALREADY_WRITTEN if written else ConflictReason.APPLICATION_ID,
+            where=f"application id {app_id}, version {theirs.version}",
+            advice=(
+                "The table has this write already: skip it. If the id is a stream's, two runs share one checkpoint."
+                if written
+                else "Two runs share one application id or checkpoint: stop one of them."
+            ),
+        )
+    return None
+
+
+def _furthest(winners: Sequence[Winner], app_id: str) -> Winner:
+    return max(winners, key=lambda winner: (winner.set_transactions[app_id].version, winner.version))
 
 
 def ruled_out(race: Race) -> Conflict | None:

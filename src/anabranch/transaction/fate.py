@@ -92,8 +92,15 @@ def _look(draft: CommitDraft, place: CommitPlace, *, unless: _Doubt) -> Fate | _
         return _Doubt(cause=error.cause, error=error)
     except CorruptCommitError as error:
         return _Doubt(cause=error.reason, error=error)
-    is_ours = commit.info is not None and commit.info.txn_id == draft.txn_id
-    return Fate(theirs=None if is_ours else commit)
+    if commit.info is None or commit.info.txn_id != draft.txn_id:
+        return Fate(theirs=commit)
+    try:
+        # On a disk, a name may show and yet not survive a power loss. Asking again is no self-deception: a
+        # journal that failed to take a name keeps failing.
+        place.store.make_durable(commit_path(draft.version))
+    except StorageError as error:
+        return _Doubt(cause=error.cause, error=error)
+    return Fate(theirs=None)
 
 
 def _unknown(draft: CommitDraft, place: CommitPlace, attempts: int, *, cause: str) -> CommitFateUnknownError:

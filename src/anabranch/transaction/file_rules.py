@@ -40,16 +40,14 @@ class AddedFile:
 
 
 def files_gone(race: Race) -> Conflict | None:
-    """A winner removed a file that ours removes or adds again, or that ours only read."""
+    """A winner removed a file that ours had read, or that ours removes or adds again."""
     gone = race.head.removed_from_base
+    for scan in race.ours.reads.scans if race.ours.isolation is not None else ():
+        for key in _read_among(race, scan, gone):
+            return gone_conflict(race, ConcurrentDeleteReadException, key)
     for file in race.ours.files:
         if file.key in gone:
             return gone_conflict(race, ConcurrentDeleteDeleteException, file.key)
-    if race.ours.isolation is None:
-        return None
-    for scan in race.ours.reads.scans:
-        for key in _read_among(race, scan, gone):
-            return gone_conflict(race, ConcurrentDeleteReadException, key)
     return None
 
 

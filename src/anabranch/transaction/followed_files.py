@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from anabranch.protocol.actions import AddFile
 from anabranch.transaction.race import Race
 from anabranch.transaction.read_set import FileKey, Scan
-from anabranch.transaction.row_ids import row_count
+from anabranch.transaction.row_ids import row_count, with_row_count
 from anabranch.transaction.row_moves import Moves
 from anabranch.transaction.winners import Winner
 
@@ -60,15 +60,17 @@ class FollowedFile:
         """Those of the rows that ours deletes."""
         return gone if self.any_deleted else self.deleted & gone
 
-    def reads_among(self, gone: BitMap64) -> BitMap64:
-        """Those of the rows that ours read, as far as it is known which."""
-        return self.reads & gone
+    def only_reads_among(self, gone: BitMap64) -> BitMap64:
+        """Those of the rows that ours read and leaves alone, as far as it is known which."""
+        return (self.reads & gone) - self.deletes_among(gone)
 
 
 def as_read(race: Race, add: AddFile, row: int) -> FollowedFile:
     """A file of our snapshot, at `row` of its file table, with the rows in it that ours knows."""
     key = add.key
     ours = race.ours
+    # Who hides rows of a file counts them first; the log need not have said how many there are.
+    add = with_row_count(add, ours.removed_files[key]) if key in ours.removed_files else add
     deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
     scans = dict(enumerate(ours.reads.scans))
     untold = {number for number, scan in scans.items() if scan.rows is None and opened(scan, key, row)}

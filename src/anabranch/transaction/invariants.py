@@ -11,14 +11,26 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from anabranch.deletion_vectors.locations import is_vector_file
 from anabranch.errors.commits import AppendOnlyTableError, InvalidCommitError
-from anabranch.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.errors.protocol import MalformedActionError
+from anabranch.protocol.actions import (
+    AddCDCFile,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.protocol.features import check_writable, supported
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_table
 from anabranch.schema.serialization import parse_schema
+from anabranch.transaction.description_rules import faults_of_description
 from anabranch.transaction.head import Head
 from anabranch.transaction.proposed_commit import ProposedCommit
+from anabranch.transaction.row_ids import row_count
 
 
 def check_invariants(ours: ProposedCommit, head: Head) -> tuple[Protocol, Metadata]:
@@ -41,11 +53,27 @@ def check_invariants(ours: ProposedCommit, head: Head) -> tuple[Protocol, Metada
 
 
 def _violations(ours: ProposedCommit, head: Head, protocol: Protocol, metadata: Metadata) -> Iterator[str]:
+    yield from _unreadable_actions(ours)
     yield from _kinds_given_twice(ours)
     yield from _files_given_twice(ours)
     yield from _files_that_do_not_fit(ours, head)
+    yield from _vectors_of_uncounted_files(ours)
     yield from _missing_features(ours, protocol)
     yield from _partition_columns(ours, head, metadata)
+    yield from _description(ours, head, metadata)
+
+
+def _unreadable_actions(ours: ProposedCommit) -> Iterator[str]:
+    """What describes the table must come back as it is written; a number beyond a long would spoil the log.
+
+    Numbers of files are ours, sizes and row counts, or came out of the log.
+    """
+    for action in ours.actions:
+        if not isinstance(action, AddFile | RemoveFile | AddCDCFile):
+            try:
+                parse_action(encode_action(action))
+            except MalformedActionError as error:
+                yield f"a reader would refuse it, because {error.reason}"
 
 
 def _kinds_given_twice(ours: ProposedCommit) -> Iterator[str]:
@@ -86,6 +114,17 @@ def _files_that_do_not_fit(ours: ProposedCommit, head: Head) -> Iterator[str]:
             yield f"it adds {add.path}, which is in version {head.version} with another deletion vector"
 
 
+def _vectors_of_uncounted_files(ours: ProposedCommit) -> Iterator[str]:
+    """Who hides rows of a file says how many it has. See "Deletion Vectors".
+
+    What comes back as it was, as by RESTORE or in a clone, may be another engine's work.
+    """
+    hides = bool(ours.bins) or any(rows is not None for rows in ours.deleted_rows.values())
+    for add in ours.adds if hides else ():
+        if add.deletion_vector is not None and row_count(add.stats) is None:
+            yield f"it hides rows of {add.path} and does not say how many rows the file has"
+
+
 def _missing_features(ours: ProposedCommit, protocol: Protocol) -> Iterator[str]:
     if any(add.deletion_vector is not None for add in ours.adds) and not supported(protocol, "deletionVectors"):
         yield "it adds a deletion vector, and the table does not support the feature `deletionVectors`"
@@ -104,6 +143,16 @@ def _partition_columns(ours: ProposedCommit, head: Head, metadata: Metadata) -> 
     for action in ours.actions:
         if isinstance(action, AddFile | AddCDCFile) and (missing := wanted - action.partition_values.keys()):
             yield f"{action.path} has no value for the partition columns {', '.join(sorted(missing))}"
+
+
+def _description(ours: ProposedCommit, head: Head, metadata: Metadata) -> Iterator[str]:
+    """Ours brings no contradiction into what describes the table. One that is there already may stay."""
+    if ours.metadata is None and not ours.domain_metadata:
+        return
+    before = head.metadata
+    known = () if before is None else tuple(faults_of_description(before, head.domain_metadata, table=head.table))
+    after = faults_of_description(metadata, {**head.domain_metadata, **ours.domain_metadata}, table=head.table)
+    yield from (fault for fault in after if fault not in known)
 
 
 def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, str | None]:

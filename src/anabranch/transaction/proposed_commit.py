@@ -86,6 +86,11 @@ class ProposedCommit:
     def removes(self) -> tuple[RemoveFile, ...]:
         return tuple(action for action in self.actions if isinstance(action, RemoveFile))
 
+    @cached_property
+    def removed_files(self) -> dict[FileKey, RemoveFile]:
+        """By what each removes."""
+        return {remove.key: remove for remove in self.removes}
+
     @property
     def files(self) -> list[AddFile | RemoveFile]:
         return [*self.adds, *self.removes]

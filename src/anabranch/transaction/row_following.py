@@ -26,7 +26,7 @@ from anabranch.transaction.followed_files import FollowedFile, NewRows, as_read,
 from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rearrangements import only_rearranges
-from anabranch.transaction.row_ids import shown_rows
+from anabranch.transaction.row_ids import shown_rows, with_row_count
 from anabranch.transaction.row_moves import Moves, checked_moves, has_word
 from anabranch.transaction.scanning_again import found_again
 from anabranch.transaction.winners import Winner
@@ -52,20 +52,17 @@ class Followed:
         return sorted(found, key=lambda rows: rows.origin.version)
 
 
-def follow(race: Race) -> Followed | Conflict:
-    """Go through the winners, oldest first, until one is found that took or changed a row that ours knows."""
+def follow(race: Race) -> tuple[Followed, Conflict | None]:
+    """Go through the winners, oldest first, until one is found that took or changed a row that ours knows.
+
+    With a conflict comes how things stood behind that winner: rows that it or an earlier one added are told first.
+    """
     state = _State(race)
     for winner in race.winners:
         conflict = state.apply(winner)
         if conflict is not None:
-            return conflict
-    conflict = first_row_read(race, state.doubts)
-    return conflict or Followed(
-        files=state.files,
-        out_of_sight=tuple(state.out_of_sight),
-        moved_rows=state.moved_rows,
-        found_rows=state.found_rows,
-    )
+            return state.followed(), conflict
+    return state.followed(), first_row_read(race, state.doubts)
 
 
 class _State:
@@ -84,6 +81,14 @@ class _State:
         self._as_read = race.read.base_files.adds(self._rows_as_read)
         self._added: dict[FileKey, AddFile] = {}
 
+    def followed(self) -> Followed:
+        return Followed(
+            files=self.files,
+            out_of_sight=tuple(self.out_of_sight),
+            moved_rows=self.moved_rows,
+            found_rows=self.found_rows,
+        )
+
     def apply(self, winner: Winner) -> Conflict | None:
         if self.race.time_is_up():
             return _out_of_time(winner)
@@ -98,7 +103,11 @@ class _State:
         ]
         fresh = [add for path, add in came.items() if path not in self.files]
         self._describe(came)
-        conflict = self._regrow(changed, winner) or self._replace(removed, fresh, winner, only_moves=not changed)
+        conflict = self._regrow(changed, winner)
+        if conflict is not None:
+            self.files |= {add.path: _brought(add, winner) for add in fresh if winner.changes_data}
+            return conflict
+        conflict = self._replace(removed, fresh, winner, only_moves=not changed)
         self._added |= {add.key: add for add in winner.adds}
         return conflict
 
@@ -112,21 +121,23 @@ class _State:
         for path, add in came.items():
             file = self.files.get(path)
             if file is not None and file.add.key == add.key:
-                self.files[path] = dataclasses.replace(file, add=add)
+                self.files[path] = dataclasses.replace(file, add=with_row_count(add, file.add))
 
     def _regrow(self, adds: Sequence[AddFile], winner: Winner) -> Conflict | None:
         """Files that stay with another vector: some rows went, and after RESTORE some may be back.
 
         Of a file that hid nothing and has no row that matters, the vectors need not be read.
         """
-        followed = [(self.files[add.path], add) for add in adds]
-        adds = [add for file, add in followed if file.matters or file.new or file.add.deletion_vector is not None]
+        followed = [(self.files[add.path], with_row_count(add, self.files[add.path].add)) for add in adds]
+        adds = [add for file, add in followed if _vectors_tell_more(file)]
         files = [self.files[add.path] for add in adds]
         self.files |= {add.path: dataclasses.replace(file, add=add) for file, add in followed}
         before, after = self.race.vectors.hidden([file.add for file in files]), self.race.vectors.hidden(adds)
         gone = [hidden - hidden_before for hidden_before, hidden in zip(before, after, strict=True)]
         back = [hidden_before - hidden for hidden_before, hidden in zip(before, after, strict=True)]
         for file, add, went, came in zip(files, adds, gone, back, strict=True):
+            if came and _goes_with_whatever_it_holds(file):
+                return _file_gone(self.race, winner, [file], [])
             new = [_grown(rows, add, went) for rows in file.new]
             if came:
                 new.append(NewRows(origin=winner, first=add, file=add, positions=came))
@@ -135,12 +146,13 @@ class _State:
 
     def _first_hit(self, touched: Sequence[tuple[FollowedFile, BitMap64]], winner: Winner) -> Conflict | None:
         deletes = [(file.add, hit) for file, gone in touched if (hit := file.deletes_among(gone))]
-        if deletes:
-            return _rows_gone(self.race, winner, deletes, error=ConcurrentDeleteDeleteException)
-        reads = [(file.add, hit) for file, gone in touched if (hit := file.reads_among(gone))]
-        reads += [(file.add, gone) for file, gone in touched if not self._can_ask(file)]
+        reads = [(file.add, hit) for file, gone in touched if (hit := file.only_reads_among(gone))]
+        if not deletes:
+            reads += [(file.add, gone) for file, gone in touched if not self._can_ask(file)]
         if reads:
             return _rows_gone(self.race, winner, reads, error=ConcurrentDeleteReadException)
+        if deletes:
+            return _rows_gone(self.race, winner, deletes, error=ConcurrentDeleteDeleteException)
         self.doubts += [
             Doubt(winner=winner, rows=RowsOfFile(file=file.add, positions=gone), scans=file.unknown)
             for file, gone in touched
@@ -165,11 +177,11 @@ class _State:
         if unmapped and only_rearranges(winner, self.race.read, added_before=self._added):
             return self._lose_sight([self.files.pop(remove.path) for remove in removes], adds, winner)
         sources = [self.files.pop(remove.path) for remove in removes]
-        for add in adds:
-            self.files[add.path] = FollowedFile(
-                add=add, new=(NewRows(origin=winner, first=add, file=add, positions=None),)
-            )
-        return self._files_gone(sources, winner)
+        conflict = self._files_gone(sources, winner)
+        if conflict is None or winner.changes_data:
+            # Of a commit that claims to move rows it is told that they went, not that others came.
+            self.files |= {add.path: _brought(add, winner) for add in adds}
+        return conflict
 
     def _files_gone(self, sources: Sequence[FollowedFile], winner: Winner) -> Conflict | None:
         """Files that took rows with them: a conflict if ours knows one of them."""
@@ -223,6 +235,21 @@ class _State:
                 mixed=mixed,
             )
         return None
+
+
+def _brought(add: AddFile, winner: Winner) -> FollowedFile:
+    """A file whose rows are all new."""
+    return FollowedFile(add=add, new=(NewRows(origin=winner, first=add, file=add, positions=None),))
+
+
+def _vectors_tell_more(file: FollowedFile) -> bool:
+    """Whether another vector may take rows that matter, or bring rows back: those are new, whatever the file held."""
+    return file.matters or bool(file.new) or file.add.deletion_vector is not None
+
+
+def _goes_with_whatever_it_holds(file: FollowedFile) -> bool:
+    """Whether ours takes the file out whole, so that rows would go that it has not seen."""
+    return file.any_deleted
 
 
 def _grown(rows: NewRows, add: AddFile, gone: BitMap64) -> NewRows:

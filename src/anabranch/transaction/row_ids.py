@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from anabranch.errors.commits import RowIdsNeedStatisticsError
+from anabranch.errors.commits import MalformedDomainError, NumbersExhaustedError, RowIdsNeedStatisticsError
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, RemoveFile
 from anabranch.protocol.actions import Protocol as TableProtocol
+from anabranch.protocol.date_times import LONG_MAX
 
 FileAction = TypeVar("FileAction", bound=AddFile | RemoveFile)
 
@@ -21,7 +22,7 @@ NO_ROW_IDS = -1
 
 
 class _RowIdMark(msgspec.Struct, rename="camel"):
-    row_id_high_water_mark: int = NO_ROW_IDS
+    row_id_high_water_mark: Annotated[int, msgspec.Meta(ge=NO_ROW_IDS, le=LONG_MAX)] = NO_ROW_IDS
 
 
 class _RowCount(msgspec.Struct, rename="camel"):
@@ -40,11 +41,14 @@ class RowIds:
     default_row_commit_version: int | None
 
 
-def high_water_mark_of(domain: DomainMetadata | None) -> int:
-    """The highest id given out, as the domain `delta.rowTracking` says."""
+def high_water_mark_of(domain: DomainMetadata | None, *, table: str) -> int:
+    """The highest id given out, as the domain `delta.rowTracking` says. Raises `MalformedDomainError`."""
     if domain is None or domain.removed:
         return NO_ROW_IDS
-    return _MARK.decode(domain.configuration).row_id_high_water_mark
+    try:
+        return _MARK.decode(domain.configuration).row_id_high_water_mark
+    except msgspec.MsgspecError as error:
+        raise MalformedDomainError(table=table, domain=domain.domain, reason=str(error)) from error
 
 
 def row_count(stats: str | None) -> int | None:
@@ -56,6 +60,24 @@ def row_count(stats: str | None) -> int | None:
     except msgspec.MsgspecError:
         return None
     return count if count is not None and count >= 0 else None
+
+
+def with_row_count(file: AddFile, known: AddFile | RemoveFile) -> AddFile:
+    """The file, with the count of rows that another action of the same path tells, where it tells none itself."""
+    count = None if row_count(file.stats) is not None else row_count(known.stats)
+    if count is None:
+        return file
+    told = _told(file.stats)
+    return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())
+
+
+def _told(stats: str | None) -> dict[str, Any]:
+    """What statistics say; nothing where they cannot be read."""
+    try:
+        found = msgspec.json.decode(stats or "{}")
+    except msgspec.MsgspecError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def shown_rows(stats: str | None, hidden: int) -> int | None:
@@ -73,7 +95,7 @@ def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: 
     """Give ids above `after`, and `version` as commit version, to the files that have none.
 
     A file that came with ids keeps them: it was in the table before. The new high-water mark is among the
-    actions if it moved. Raises `RowIdsNeedStatisticsError`.
+    actions if it moved. Raises `RowIdsNeedStatisticsError`, `NumbersExhaustedError`.
     """
     mark = after
     numbered: list[Action] = []
@@ -88,6 +110,9 @@ def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: 
             mark += rows
         else:
             numbered.append(action)
+    if mark > LONG_MAX:
+        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        raise NumbersExhaustedError(table=table, version=version, numbers="row ids", last=after, way_out=way_out)
     if mark != after:
         numbered.insert(0, _mark_action(mark))
     return tuple(numbered)

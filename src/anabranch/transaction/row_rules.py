@@ -38,16 +38,15 @@ def tells_rows_apart(race: Race) -> bool:
 def fit_rows(race: Race) -> ProposedCommit | Conflict:
     """Our proposal behind all winners, its deletes added to theirs, or the first row that stands in the way."""
     rewritten = files_rewritten_by_both(race)
-    if rewritten is not None:
-        return rewritten
-    if not race.ours.reads.reads_rows and not race.ours.deleted_rows:
+    if rewritten is None and not race.ours.reads.reads_rows and not race.ours.deleted_rows:
         return race.ours
-    followed = follow(race)
-    if isinstance(followed, Conflict):
-        return followed
-    ignored = rows_added(race, followed)
+    followed, gone = follow(race)
+    ignored = () if gone is not None and race.time_is_up() else rows_added(race, followed)
     if isinstance(ignored, Conflict):
         return ignored
+    stands_in_the_way = gone or rewritten
+    if stands_in_the_way is not None:
+        return stands_in_the_way
     marked = {path for path, _ in race.ours.deleted_rows}
     how = Reconciliation(
         moved_rows=followed.moved_rows,

@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.errors.generate import ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
+from anabranch.errors.generate import ManifestLineError, ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
 from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column
 from anabranch.protocol.hive_paths import partition_path
+from anabranch.snapshot.partition_columns import partition_texts
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.elsewhere import allowed_places
 from anabranch.storage.log_store import LogStore
@@ -19,6 +20,8 @@ from anabranch.transaction.committed_version import CommittedVersion
 
 MANIFEST_DIRECTORY = "_symlink_format_manifest"
 _MANIFEST = "manifest"
+_LINE_BREAK = r"[\x00-\x1F\x7F\x{0085}\x{2028}\x{2029}]"
+"""What some reader takes for the end of a line; no other control character is of use in a name."""
 _ABSOLUTE = "^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
 
 PartitionKey = tuple[str | None, ...]
@@ -57,7 +60,7 @@ class WriteManifests:
 def write_manifests(store: LogStore, snapshot: Snapshot, *, only: Collection[PartitionKey] | None = None) -> None:
     """Make the manifests say what is in the table, or in the partitions `only`; those of partitions without files go.
 
-    Raises `ManifestsHideVectorsError`, `ManifestsNeedPlainColumnsError` and `StorageError`.
+    Raises `ManifestsHideVectorsError`, `ManifestsNeedPlainColumnsError`, `ManifestLineError` and `StorageError`.
     """
     check_listable(snapshot, table=store.root)
     listed = _files_by_partition(snapshot, store)
@@ -94,21 +97,17 @@ def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKe
     elsewhere = pc.if_else(pc.starts_with(plain, "/"), "file:", "")
     before = pc.if_else(pc.match_substring_regex(plain, _ABSOLUTE), elsewhere, f"{root.rstrip('/')}/")
     names = pc.binary_join_element_wise(before, plain, "")
+    broken = names.filter(pc.match_substring_regex(names, _LINE_BREAK))
+    if len(broken):
+        raise ManifestLineError(table=store.root, file=broken[0].as_py())
     if not snapshot.partition_columns:
         return {(): sorted(names.to_pylist())}
-    values = files["partition_values"].cast(pa.map_(pa.string(), pa.string())).combine_chunks()
     places = [f"p{place}" for place in range(len(snapshot.partition_columns))]
-    columns = [_values_of(values, name) for name in snapshot.partition_columns]
+    columns = [partition_texts(files["partition_values"], name) for name in snapshot.partition_columns]
     by_partition = pa.table([*columns, names], names=[*places, "name"]).group_by(places, use_threads=False)
     told = by_partition.aggregate([("name", "list")])
     keys = zip(*(told[place].to_pylist() for place in places), strict=True)
     return {key: sorted(found) for key, found in zip(keys, told["name_list"].to_pylist(), strict=True)}
-
-
-def _values_of(values: pa.Array, name: str) -> pa.Array:
-    texts = pc.map_lookup(values, pa.scalar(name), "first")
-    # An empty string stands for null, whatever the type: see "Partition Value Serialization".
-    return pc.if_else(pc.equal(texts, ""), None, texts)
 
 
 def _path(snapshot: Snapshot, key: Sequence[str | None]) -> str:

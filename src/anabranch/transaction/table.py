@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 
 from anabranch import __version__
 from anabranch.clock import Clock
@@ -35,7 +36,8 @@ class Table:
 
     `random` names transactions and spreads retries. Outside of tests it is a `random.SystemRandom`: two
     processes that share a seed, as after a fork, would take each other's commits for their own.
-    `after_commit` is the upkeep of the log; without it, checksums and checkpoints are written.
+    `after_commit` is the upkeep of the log; without it, checksums and checkpoints are written. `landed` is called after
+    each commit, and raises nothing.
     """
 
     def __init__(
@@ -50,9 +52,11 @@ class Table:
         find_rows: FindRows | None = None,
         bounds: CommitBounds = DEFAULT_BOUNDS,
         snapshots: Snapshots | None = None,
+        landed: Callable[[], None] | None = None,
     ) -> None:
         self.store = store
         self.snapshots = snapshots or Snapshots(store, clock)
+        self._landed = landed
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
         self._place = CommitPlace(
             store=store,
@@ -97,6 +101,8 @@ class Table:
         if isinstance(landed, NothingLeft):
             return None
         version = self._committed(landed)
+        if self._landed is not None:
+            self._landed()
         if landed.interrupt is not None:
             landed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
             raise landed.interrupt

@@ -16,6 +16,7 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,6 +76,12 @@ class Winner:
     def domain_metadata(self) -> dict[str, DomainMetadata]:
         """By domain."""
         return {action.domain: action for action in self.commit.actions if isinstance(action, DomainMetadata)}
+
+    @property
+    def describes_table(self) -> bool:
+        """Whether it says anything of how the table is described, but for the counters that every commit moves."""
+        domains = self.domain_metadata.keys() - {ROW_TRACKING_DOMAIN}
+        return self.metadata is not None or self.protocol is not None or bool(domains)
 
     @cached_property
     def changes_data(self) -> bool:

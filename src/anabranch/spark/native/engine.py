@@ -1,35 +1,52 @@
-"""The engine for classic sessions: Spark's own reader and writer, through classes that ship in Spark."""
+"""The engine for classic sessions: Spark's own reader and writer, through classes that ship in Spark.
+
+What only writers need is imported by these.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from anabranch.predicates.expressions import Predicate
-from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
-from anabranch.spark.native.driver_classes import driver_classes
+from anabranch.spark.engine import OwnRead, RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.extension.compiled import load_extension
 from anabranch.spark.native.jvm_values import JvmValues
-from anabranch.spark.native.plan_reading import predicates_read, versions_read
-from anabranch.spark.native.rewrite import NativeRewrite
+from anabranch.spark.native.plan_reading import own_reads, versions_read
 from anabranch.spark.native.scan import NativeScan
-from anabranch.spark.native.write import NativeWrite
+
+if TYPE_CHECKING:
+    from anabranch.spark.native.rewrite import NativeRewrite
+    from anabranch.spark.native.write import NativeWrite
 
 
 class NativeEngine:
     """Implements `Engine` for one classic session. Any thread may use it."""
 
-    def __init__(self, spark: SparkSession, *, compiles: bool = True) -> None:
-        """`compiles=False` does without the Java compiler, as where Spark's distribution has none."""
+    def __init__(self, spark: SparkSession) -> None:
         values = JvmValues(spark)
         # Spark's planner calls back into this process.
         ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
-        driver = driver_classes(values.gateway, values.classes) if compiles else None
-        self._speaks_logical_names = driver is not None
+        driver = load_extension(values.gateway)
+        self._values = values
+        self._driver = driver
         self._scan = NativeScan(spark, values, driver)
-        self._write = NativeWrite(values, driver)
-        self._rewrite = NativeRewrite(values, self._scan, self._write)
+
+    @functools.cached_property
+    def _write(self) -> NativeWrite:
+        from anabranch.spark.native.write import NativeWrite  # noqa: PLC0415
+
+        return NativeWrite(self._values, self._driver)
+
+    @functools.cached_property
+    def _rewrite(self) -> NativeRewrite:
+        from anabranch.spark.native.rewrite import NativeRewrite  # noqa: PLC0415
+
+        return NativeRewrite(self._values, self._scan, self._write)
 
     def scan(self, request: ScanRequest) -> DataFrame:
         return self._scan.frame(request)
@@ -37,9 +54,8 @@ class NativeEngine:
     def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
         return versions_read(frame, table_root)
 
-    def predicates_read(self, frame: DataFrame, table_root: str) -> Sequence[Predicate] | None:
-        # Without the compiler the plan has the names of files.
-        return predicates_read(frame, table_root) if self._speaks_logical_names else None
+    def own_reads(self, frame: DataFrame, table_root: str, schema: StructType) -> Sequence[OwnRead] | None:
+        return own_reads(frame, table_root, schema)
 
     def write(self, request: WriteRequest) -> WrittenFiles:
         return self._write.files(request)

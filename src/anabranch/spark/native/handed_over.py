@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from anabranch.log.file_columns import vector_ids
+from anabranch.spark.extension.compiled import ExtensionClasses
 from anabranch.spark.file_listing import FileListing
-from anabranch.spark.native.driver_classes import DriverClasses
 from anabranch.spark.native.jvm_values import JvmValues
 
 LISTS_KEPT_MAX = 8
@@ -23,7 +23,7 @@ LISTS_KEPT_MAX = 8
 class HandedOver:
     """The newest lists of files of one session, by what they hold. Any thread may use it."""
 
-    def __init__(self, values: JvmValues, driver: DriverClasses) -> None:
+    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
         self._values = values
         self._driver = driver
         self._lock = threading.Lock()

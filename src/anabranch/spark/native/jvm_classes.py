@@ -24,23 +24,13 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "CollectionConverters": ("scala.jdk.javaapi.CollectionConverters",),
     "DataType": (f"{_SQL}.types.DataType",),
-    "DataTypeUtils": (f"{_SQL}.catalyst.types.DataTypeUtils",),
     "ExpressionUtils": (f"{_SQL}.classic.ExpressionUtils",),
     "FileFormatWriter": (f"{_DATASOURCES}.FileFormatWriter",),
-    "FileStatus": ("org.apache.hadoop.fs.FileStatus",),
-    "FileStatusWithMetadata": (f"{_DATASOURCES}.FileStatusWithMetadata",),
     "FileStreamSinkLog": (f"{_STREAMING}.sinks.FileStreamSinkLog", f"{_STREAMING}.FileStreamSinkLog"),
-    "GenericInternalRow": (f"{_SQL}.catalyst.expressions.GenericInternalRow",),
     "HadoopFsRelation": (f"{_DATASOURCES}.HadoopFsRelation",),
-    "IntegerType": (f"{_SQL}.types.IntegerType",),
-    "InterpretedPredicate": (f"{_SQL}.catalyst.expressions.InterpretedPredicate",),
-    "BindReferences": (f"{_SQL}.catalyst.expressions.BindReferences",),
-    "AttributeSeq": (f"{_SQL}.catalyst.expressions.package$AttributeSeq",),
     "ManifestFileCommitProtocol": (f"{_STREAMING}.ManifestFileCommitProtocol",),
     "OutputSpec": (f"{_DATASOURCES}.FileFormatWriter$OutputSpec",),
     "ParquetFileFormat": (f"{_DATASOURCES}.parquet.ParquetFileFormat",),
-    "PartitionDirectory": (f"{_DATASOURCES}.PartitionDirectory",),
-    "Path": ("org.apache.hadoop.fs.Path",),
     "PythonUtils": ("org.apache.spark.api.python.PythonUtils",),
     "SQLExecution": (f"{_SQL}.execution.SQLExecution",),
     "StaticInvoke": (f"{_SQL}.catalyst.expressions.objects.StaticInvoke",),
@@ -96,6 +86,14 @@ def load_class(jvm: Any, name: str) -> Any | None:
 def class_loader(jvm: Any) -> Any:
     """The loader that knows Spark's classes and the user's jars."""
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def object_array(gateway: Any, values: tuple[Any, ...]) -> Any:
+    """`values` as a Java `Object[]`. A Python object that implements an interface cannot be among them."""
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(values))
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
 
 
 def _py4j_view(jvm: Any, place: str) -> Any:

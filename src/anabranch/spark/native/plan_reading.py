@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from anabranch.predicates.catalyst import from_catalyst
-from anabranch.predicates.expressions import Predicate, conjunction
+from anabranch.predicates.expressions import conjunction
+from anabranch.schema.visibility import visible_schema
+from anabranch.spark.engine import NEWEST_VERSION, OwnRead
+from anabranch.spark.native.jvm_values import column_of
+from anabranch.spark.row_names import BoundAttributes
 
-_DESCRIPTION = re.compile(r"anabranch: version (\d+|past) of (.*)", re.DOTALL)
+_ROW_BY_ROW = frozenset(
+    {
+        "Project",
+        "Filter",
+        "Join",
+        "Union",
+        "Generate",
+        "Sort",
+        "Repartition",
+        "RepartitionByExpression",
+        "SubqueryAlias",
+        "ResolvedHint",
+        "ArrowEvalPython",
+        "BatchEvalPython",
+    }
+)
+"""Operators that make their rows of single rows, or pairs of rows: not of how many there are, nor in which order."""
+_DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DOTALL)
 
 
 def description_of(version: int | None, table_root: str) -> str:
-    """How the file index of a scan describes itself; `versions_read` reads it back."""
+    """How the file index of a scan describes itself; `versions_read` reads it back.
+
+    `delta.TableFiles` describes itself in the same way, as of version `newest`, until a version is chosen.
+    """
     return f"anabranch: version {'past' if version is None else version} of {table_root}"
 
 
@@ -25,8 +51,13 @@ def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
     for location in _locations(frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
         if match is not None and match[2] == table_root and match[1] != "past":
-            found.add(int(match[1]))
+            found.add(NEWEST_VERSION if match[1] == "newest" else int(match[1]))
     return frozenset(found)
+
+
+def reads_table(plan: Any, table_root: str) -> bool:
+    """Whether a plan of which versions are chosen reads the newest version of a table, subqueries included."""
+    return any(_is_of(location, table_root) for location in _locations(plan))
 
 
 def _locations(plan: Any) -> Iterator[str]:
@@ -48,38 +79,109 @@ def _location(leaf: Any) -> str | None:
     return str(relation.location().toString()) if relation.getClass().getSimpleName() == "HadoopFsRelation" else None
 
 
-def predicates_read(frame: DataFrame, table_root: str) -> list[Predicate] | None:
-    """The conditions under which the frame reads a table, one a scan, in the names of the plan's attributes.
+def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[OwnRead] | None:
+    """See `Engine.own_reads`. None where scans are not all found in the plan that Spark made, as behind cached rows.
 
-    None where scans are not all found in the plan that Spark made, as behind cached rows.
+    A filter right above a scan leaves rows out before anything else sees them, so whatever stands above it depends on
+    the rows that pass, and on no others. In the optimized plan filters are as far down as Spark can prove it right.
     """
     execution = frame._jdf.queryExecution()
-    wanted = sum(_is_of(location, table_root) for location in _locations(execution.analyzed()))
+    analyzed = execution.analyzed()
+    wanted = sum(_is_of(location, table_root) for location in _locations(analyzed))
+    if wanted and _tells_the_time(frame, analyzed):
+        return None
     optimized = execution.optimizedPlan()
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     nested = optimized.subqueriesAll()
+    reader = _ReadsOfPlan(frame, schema)
     found = [
-        conjunction(filters)
+        reader.read(leaf, filters, row_by_row=row_by_row)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
-        for location, filters in _scans(part, (), zone)
-        if _is_of(location, table_root)
+        for leaf, filters, row_by_row in _scans(part, (), row_by_row=True)
+        if _is_of(_location(leaf) or "", table_root)
     ]
     return found if len(found) == wanted else None
 
 
-def _scans(plan: Any, filters: tuple[Predicate, ...], zone: str) -> Iterator[tuple[str, tuple[Predicate, ...]]]:
-    """Our scans below, with the filters right above each: those above anything else may speak of other columns."""
-    if plan.nodeName() == "Filter":
-        condition = plan.condition()
-        here = from_catalyst(condition.toJSON(), session_time_zone=zone, sql=condition.sql())
-        yield from _scans(plan.child(), (*filters, here), zone)
+def _tells_the_time(frame: DataFrame, plan: Any) -> bool:
+    """Whether the plan looks at the clock, which shows another time to each run of it."""
+    jvm: Any = frame.sparkSession._jvm
+    return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()))
+
+
+def _scans(plan: Any, filters: tuple[Any, ...], *, row_by_row: bool) -> Iterator[tuple[Any, tuple[Any, ...], bool]]:
+    """The relations below, with the filters right above each, and whether all above them works row by row.
+
+    Filters above anything else may speak of other columns, and of rows that are more than those of the relation.
+    """
+    name = str(plan.nodeName())
+    if name == "Filter":
+        yield from _scans(plan.child(), (*filters, plan.condition()), row_by_row=row_by_row)
         return
-    location = _location(plan)
-    if location is not None:
-        yield location, filters
+    if _location(plan) is not None:
+        yield plan, filters, row_by_row
     children = plan.children()
     for i in range(children.size()):
-        yield from _scans(children.apply(i), (), zone)
+        yield from _scans(children.apply(i), (), row_by_row=row_by_row and name in _ROW_BY_ROW)
+
+
+class _ReadsOfPlan:
+    """Reads the filters above scans of one table."""
+
+    def __init__(self, frame: DataFrame, schema: StructType) -> None:
+        self._spark: Any = frame.sparkSession
+        self._jvm: Any = self._spark._jvm
+        self._zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        self._schema = visible_schema(schema)
+        self._types = {field.name: field.dataType.simpleString() for field in self._schema}
+
+    def read(self, leaf: Any, filters: Sequence[Any], *, row_by_row: bool) -> OwnRead:
+        known = [part for condition in filters for part in self._conjuncts(condition) if self._is_of_row(part)]
+        predicate = conjunction(
+            from_catalyst(part.toJSON(), session_time_zone=self._zone, sql=part.sql()) for part in known
+        )
+        if not known or not row_by_row:
+            return OwnRead(predicate=predicate)
+        condition = known[0]
+        for part in known[1:]:
+            condition = self._jvm.org.apache.spark.sql.catalyst.expressions.And(condition, part)
+        column = column_of(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(condition))
+        return OwnRead(predicate=predicate, condition=column, names=self._names(leaf))
+
+    def _conjuncts(self, condition: Any) -> Iterator[Any]:
+        waiting = [condition]
+        while waiting:
+            part = waiting.pop()
+            if part.nodeName() == "And":
+                waiting += [part.left(), part.right()]
+            else:
+                yield part
+
+    def _is_of_row(self, part: Any) -> bool:
+        """Whether it tells the same of the same row of the table, asked again later. Without it more rows count."""
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        if not part.deterministic() or expressions.SubqueryExpression.hasSubquery(part):
+            return False
+        # Spark may have taken fields that nobody asks for out of a struct: then the others stand at other places.
+        # Some columns are ours, and say which rows of a file are hidden.
+        columns = part.references().toSeq()
+        asked = (columns.apply(i) for i in range(columns.size()))
+        if not all(self._types.get(str(column.name())) == str(column.dataType().catalogString()) for column in asked):
+            return False
+        try:
+            part.toJSON()
+        except Py4JError:
+            # Functions of the user, some of which cannot be written down.
+            return False
+        return True
+
+    def _names(self, leaf: Any) -> BoundAttributes:
+        """The scan's attributes for the table's columns. One that it does not read has one that nobody asks for."""
+        output = leaf.output()
+        scanned = {str(output.apply(i).name()): output.apply(i) for i in range(output.size())}
+        jvm = self._jvm.org.apache.spark.sql
+        fresh = jvm.catalyst.types.DataTypeUtils.toAttributes(jvm.types.DataType.fromJson(self._schema.json()))
+        chosen = [scanned.get(name, fresh.apply(place)) for place, name in enumerate(self._schema.fieldNames())]
+        return BoundAttributes(self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(chosen))
 
 
 def _is_of(location: str, table_root: str) -> bool:

@@ -17,22 +17,18 @@ from anabranch.schema.visibility import visible_schema
 from anabranch.schema.void import without_void
 from anabranch.spark.dictionary_filters import filter_options
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
+from anabranch.spark.extension.compiled import ExtensionClasses
 from anabranch.spark.file_listing import FileListing, file_root, listing_of
-from anabranch.spark.file_schema import stored_schema
-from anabranch.spark.hidden_rows import descriptors_at, load_all
-from anabranch.spark.native.driver_classes import DriverClasses
+from anabranch.spark.hidden_rows import load_hidden
 from anabranch.spark.native.handed_over import HandedOver
 from anabranch.spark.native.hidden_filter import is_live, without_hidden_rows
 from anabranch.spark.native.jvm_values import JvmValues
 from anabranch.spark.native.plan_reading import description_of
-from anabranch.spark.native.python_file_index import PythonFileIndex
 from anabranch.spark.native.scan_reader import ScanReader
-from anabranch.spark.physical_columns import renamed
 from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.void_columns import column_with_void
 
 HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
-_FIELD_ID_READ = "spark.sql.parquet.fieldId.read.enabled"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A live file that is missing or damaged is an error, whatever the session does for other data."""
 _COLON_IN_NAME = r"(:|%3[Aa])[^/]*$"
@@ -76,11 +72,11 @@ class _Layout:
 class NativeScan:
     """Scans of one session."""
 
-    def __init__(self, spark: SparkSession, values: JvmValues, driver: DriverClasses | None) -> None:
+    def __init__(self, spark: SparkSession, values: JvmValues, driver: ExtensionClasses) -> None:
         self._spark = spark
         self._values = values
         self._driver = driver
-        self._handed_over = HandedOver(values, driver) if driver is not None else None
+        self._handed_over = HandedOver(values, driver)
 
     def frame(
         self,
@@ -125,37 +121,25 @@ class NativeScan:
 
     def _file_index(self, request: ScanRequest, layout: _Layout) -> Any:
         reader = ScanReader(
-            deletion_vectors=request.files["deletion_vector"],
-            names=PhysicalNames(request.schema, request.column_mapping, given_physical=self._driver is None),
+            files=request.files.select(["deletion_vector", "stats"]),
+            table=request.table_root,
+            names=PhysicalNames(request.schema, request.column_mapping),
             prune=request.prune,
             load_vector=request.load_vector,
             load_vectors=request.load_vectors,
         )
-        partition_schema = layout.partition_schema
-        if self._driver is None or self._handed_over is None:
-            return PythonFileIndex(
-                self._spark,
-                self._values,
-                self._listing(request),
-                reader,
-                root=file_root(request.table_root),
-                description=description_of(request.version, request.table_root),
-                partition_schema=_physical_partitions(partition_schema, request),
-                hidden_rows_column=HIDDEN_ROWS_COLUMN if layout.hides_by_constant else None,
-            )
         index = self._driver.new(
             "ListedFiles",
             self._files(request, layout),
             _identity(request),
             description_of(request.version, request.table_root),
-            self._values.type(partition_schema),
+            self._values.type(layout.partition_schema),
             layout.with_file_id,
             layout.hides_by_constant,
         )
         return index.readBy(reader)
 
     def _files(self, request: ScanRequest, layout: _Layout) -> Any:
-        assert self._handed_over is not None
         time_zone = self._values.setting("spark.sql.session.timeZone")
         variant = "\n".join((request.table_root, layout.partition_fields.json(), time_zone, *request.allowed_prefixes))
         known = self._handed_over.known(request.files, variant)
@@ -190,17 +174,9 @@ class NativeScan:
         }
         format_ = self._values.classes.ParquetFileFormat()
         by_id = request.column_mapping is ColumnMappingMode.ID
-        if request.column_mapping.maps and self._driver is not None:
+        if request.column_mapping.maps:
             table = self._values.type(layout.read_schema)
             format_ = self._driver.new("MappedParquet", table, by_id)
-        elif request.column_mapping.maps:
-            data_schema = stored_schema(layout.read_schema, request.column_mapping)
-            partition_schema = _physical_partitions(partition_schema, request)
-            options[_FIELD_ID_READ] = str(by_id).lower()
-            if by_id:
-                # Pushed filters go by name, which in some file may be that of another column.
-                session = session.cloneSession()
-                session.conf().set("spark.sql.parquet.filterPushdown", "false")
         return self._values.classes.HadoopFsRelation(
             index,
             self._values.type(partition_schema),
@@ -221,7 +197,9 @@ class NativeScan:
             # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
             vectors = request.files["deletion_vector"]
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
-            loaded = load_all(descriptors_at(vectors, rows), request.load_vector, request.load_vectors)
+            loaded = load_hidden(
+                request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
+            )
             numbered = list(zip(rows.tolist(), loaded, strict=True))
             # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
             frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
@@ -233,9 +211,6 @@ class NativeScan:
                 frame[ROW_INDEX_COLUMN],
                 shown=request.vectors_show,
             )
-        if self._driver is None and request.column_mapping.maps:
-            kept = [name for name in (FILE_ID_COLUMN, ROW_INDEX_COLUMN) if name in frame.columns]
-            frame = renamed(frame, layout.read_schema, request.column_mapping, kept=kept)
         return frame
 
 
@@ -244,7 +219,9 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
     columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
     if layout.with_positions:
         columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
-    elif not layout.has_vectors and frame.columns == request.schema.names:
+    if request.with_metadata:
+        columns.append(frame.metadataColumn("_metadata"))
+    elif not layout.with_positions and not layout.has_vectors and frame.columns == request.schema.names:
         return frame
     return frame.select(*columns)
 
@@ -283,15 +260,3 @@ def _identity(request: ScanRequest) -> str:
         return f"\n{next(_identities)}"
     shown = " shown" if request.vectors_show else ""
     return f"\n{request.schema.json()}{request.column_mapping.value}{shown}"
-
-
-def _physical_partitions(partition_schema: StructType, request: ScanRequest) -> StructType:
-    table = {field.name: field for field in request.schema}
-    return StructType(
-        [
-            StructField(physical_name(table[field.name], request.column_mapping), field.dataType)
-            if field.name in table
-            else field
-            for field in partition_schema
-        ]
-    )

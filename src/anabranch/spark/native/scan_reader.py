@@ -14,7 +14,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.engine import FileMask
-from anabranch.spark.hidden_rows import LoadVector, LoadVectors, descriptors_at, encode, load_all
+from anabranch.spark.hidden_rows import LoadVector, LoadVectors, encode, load_hidden
 from anabranch.spark.native.python_errors import remember
 from anabranch.spark.physical_predicates import PhysicalNames
 
@@ -30,13 +30,15 @@ class ScanReader:
     def __init__(
         self,
         *,
-        deletion_vectors: pa.ChunkedArray,
+        files: pa.Table,
+        table: str,
         names: PhysicalNames,
         prune: Callable[[Predicate], FileMask],
         load_vector: LoadVector,
         load_vectors: LoadVectors | None,
     ) -> None:
-        self._deletion_vectors = deletion_vectors
+        self._files = files
+        self._table = table
         self._names = names
         self._prune = prune
         self._load_vector = load_vector
@@ -73,8 +75,8 @@ class ScanReader:
 
     def hidden_rows(self, file_ids: npt.NDArray[np.int32]) -> bytes:
         """Hidden rows of those files: all lengths first, then all tables of `hidden_rows.encode`."""
-        descriptors = descriptors_at(self._deletion_vectors, file_ids)
-        encoded = [encode(vector) for vector in load_all(descriptors, self._load_vector, self._load_vectors)]
+        loaded = load_hidden(self._files, file_ids, self._load_vector, self._load_vectors, table=self._table)
+        encoded = [encode(vector) for vector in loaded]
         return b"".join((struct.pack(f"<{len(encoded)}i", *map(len, encoded)), *encoded))
 
     class Java:

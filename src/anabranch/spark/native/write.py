@@ -21,9 +21,10 @@ from anabranch.schema.column_mapping import nested_ids, physical_name
 from anabranch.schema.paths import walk
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.extension.compiled import ExtensionClasses
 from anabranch.spark.file_listing import file_root
 from anabranch.spark.file_schema import stored_schema
-from anabranch.spark.native.driver_classes import DriverClasses, object_array
+from anabranch.spark.native.jvm_classes import object_array
 from anabranch.spark.native.jvm_values import JvmValues
 from anabranch.spark.portable.write import write_files
 from anabranch.spark.stored_partitions import stored_fields, stored_partitions, without_empty_text
@@ -51,7 +52,7 @@ _DIRECTORY = "__anabranch_directory_"
 class NativeWrite:
     """Writes of one session."""
 
-    def __init__(self, values: JvmValues, driver: DriverClasses | None) -> None:
+    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
         self._values = values
         self._driver = driver
 
@@ -140,9 +141,6 @@ class NativeWrite:
 
     def _execute(self, execution: Any, arguments: tuple[Any, ...]) -> None:
         values, classes = self._values, self._values.classes
-        if self._driver is None:
-            classes.FileFormatWriter.write(*arguments)
-            return
         settings = values.string_array(text for key in _READ_BY_EXECUTORS for text in (key, _WRITER_SETTINGS[key]))
         body = self._driver.new(
             "QueryBody",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from anabranch.predicates.expressions import Predicate
-from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import OwnRead, RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
 from anabranch.spark.portable.file_layouts import FileLayouts
 from anabranch.spark.portable.rewrite import rewrite_file
 from anabranch.spark.portable.scan import PortableScan
@@ -34,7 +34,7 @@ class PortableEngine:
     def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
         return versions_read(frame, table_root)
 
-    def predicates_read(self, frame: DataFrame, table_root: str) -> Sequence[Predicate] | None:
+    def own_reads(self, frame: DataFrame, table_root: str, _: StructType) -> Sequence[OwnRead] | None:
         # No public API tells how a query filters what it reads.
         return None if self.versions_read(frame, table_root) else ()
 

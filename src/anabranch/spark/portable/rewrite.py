@@ -15,7 +15,7 @@ from anabranch.schema.row_tracking import RowTrackingColumns
 from anabranch.schema.void import check_writable, without_void
 from anabranch.spark.engine import RewriteRequest, RewrittenFile, WrittenFiles
 from anabranch.spark.file_listing import absolute_names
-from anabranch.spark.hidden_rows import descriptors_at, load_all
+from anabranch.spark.hidden_rows import load_hidden
 from anabranch.spark.portable.data_file_reading import DataFile, RowReader
 from anabranch.spark.portable.data_files import DataFiles, storage_options
 from anabranch.spark.portable.write import ADD_COLUMNS, adds_of, session_codec, write_task
@@ -85,7 +85,7 @@ def _files(request: RewriteRequest) -> list[tuple[DataFile, bytes | None]]:
         scan.files["path"], table_root=scan.table_root, allowed_prefixes=scan.allowed_prefixes
     ).to_pylist()
     rows = np.flatnonzero(scan.files["deletion_vector"].is_valid().to_numpy())
-    loaded = load_all(descriptors_at(scan.files["deletion_vector"], rows), scan.load_vector, scan.load_vectors)
+    loaded = load_hidden(scan.files, rows, scan.load_vector, scan.load_vectors, table=scan.table_root)
     hidden = {row: vector.serialize() for row, vector in zip(rows.tolist(), loaded, strict=True)}
     values = partition_values(request)
     return [(DataFile(name=name, partition_values=values), hidden.get(row)) for row, name in enumerate(names)]

@@ -20,7 +20,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.dictionary_filters import filter_options
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.file_listing import file_root, listing_of
-from anabranch.spark.hidden_rows import descriptors_at, load_all
+from anabranch.spark.hidden_rows import load_hidden
 from anabranch.spark.portable.data_files import DataFiles, storage_options
 from anabranch.spark.portable.file_groups import FileGroup, Partitioning, groups_of
 from anabranch.spark.portable.file_layouts import FileLayouts
@@ -140,8 +140,8 @@ class PortableScan:
     def _vectors(self, group: FileGroup) -> dict[int, BitMap64]:
         if not group.hides_rows:
             return {}
-        descriptors = descriptors_at(self._request.files["deletion_vector"], group.file_ids)
-        loaded = load_all(descriptors, self._request.load_vector, self._request.load_vectors)
+        scan = self._request
+        loaded = load_hidden(scan.files, group.file_ids, scan.load_vector, scan.load_vectors, table=scan.table_root)
         return dict(zip(group.file_ids.tolist(), loaded, strict=True))
 
     def _table_columns(self, group: FileGroup, data_schema: StructType) -> Iterator[Column]:

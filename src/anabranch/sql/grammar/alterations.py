@@ -1,56 +1,40 @@
-"""ALTER TABLE and COMMENT ON TABLE."""
+"""ALTER TABLE and COMMENT ON COLUMN, in the forms that some release of Spark cannot parse."""
 
 from __future__ import annotations
 
+from anabranch.predicates.sql_tokens import TokenKind
 from anabranch.sql.grammar.alteration_forms import (
     AddColumns,
     AddConstraint,
-    Alteration,
     AlterColumns,
     AlterTable,
-    ClusterBy,
     ColumnAlteration,
-    CommentOnTable,
-    DropColumns,
     DropConstraint,
     DropFeature,
-    RenameColumn,
-    RenameTable,
-    ReplaceColumns,
-    SetLocation,
-    SetProperties,
     SyncIdentity,
-    UnknownAlteration,
-    UnsetProperties,
 )
-from anabranch.sql.grammar.clauses import take_properties, take_property_keys
 from anabranch.sql.grammar.columns import ColumnDefinition, take_check, take_column, take_default, take_place, take_type
 from anabranch.sql.grammar.cursor import Cursor, TableName
-from anabranch.sql.grammar.tokens import TokenKind
-
-_NOT_FOR_DELTA = (
-    "ADD PARTITION", "DROP PARTITION", "ADD IF", "DROP IF", "RECOVER PARTITIONS", "SET SERDE", "SET SERDEPROPERTIES",
-    "SET FILEFORMAT", "PARTITION",
-)  # fmt: skip
 
 
-def parse_alter(cursor: Cursor) -> AlterTable:
-    """`ALTER TABLE t …`."""
+def parse_own_alter(cursor: Cursor) -> AlterTable:
+    """`ALTER TABLE t …` in one of these forms."""
     cursor.expect("ALTER", "TABLE")
     table = cursor.table()
-    alteration = _alteration(cursor)
+    alteration = take_own_alteration(cursor)
+    if alteration is None:
+        raise cursor.unexpected("ADD, DROP, ALTER COLUMN or CHANGE COLUMN")
     cursor.expect_end()
     return AlterTable(table=table, alteration=alteration)
 
 
-def parse_comment(cursor: Cursor) -> CommentOnTable:
-    """`COMMENT ON TABLE t IS {'…' | NULL}`."""
-    cursor.expect("COMMENT", "ON", "TABLE")
-    table = cursor.table()
-    cursor.expect("IS")
-    comment = None if cursor.takes("NULL") else cursor.string("a string or NULL")
-    cursor.expect_end()
-    return CommentOnTable(table=table, comment=comment)
+def take_own_alteration(cursor: Cursor) -> object | None:
+    """Take what one of these forms says; None where it is none of them."""
+    if cursor.takes("ADD"):
+        return _add(cursor)
+    if cursor.takes("DROP"):
+        return _drop(cursor)
+    return _alter_columns(cursor) if cursor.sees("ALTER|CHANGE") else None
 
 
 def parse_column_comment(cursor: Cursor) -> AlterTable:
@@ -76,66 +60,17 @@ def take_table_of_column(cursor: Cursor) -> TableName:
     return TableName(parts[:-1], start.start, cursor.end_of_last)
 
 
-def _alteration(cursor: Cursor) -> Alteration:
-    for form in _NOT_FOR_DELTA:
-        if cursor.sees(*form.split()):
-            cursor.at = len(cursor.tokens)
-            return UnknownAlteration(form=form.removesuffix(" IF") + (" PARTITION" if form.endswith("IF") else ""))
-    if cursor.takes("SET"):
-        return _set(cursor)
-    if cursor.takes("UNSET", "TBLPROPERTIES"):
-        if_exists = cursor.takes("IF", "EXISTS")
-        return UnsetProperties(names=take_property_keys(cursor), if_exists=if_exists)
-    if cursor.takes("RENAME"):
-        return _rename(cursor)
-    if cursor.takes("ADD"):
-        return _add(cursor)
-    if cursor.takes("DROP"):
-        return _drop(cursor)
-    if cursor.takes("REPLACE", "COLUMNS"):
-        return ReplaceColumns(columns=_columns(cursor))
-    if cursor.takes("CLUSTER", "BY"):
-        return _cluster_by(cursor)
-    if cursor.sees("ALTER|CHANGE"):
-        return _alter_columns(cursor)
-    raise cursor.unexpected("SET, UNSET, ADD, DROP, RENAME, ALTER COLUMN, CHANGE COLUMN, REPLACE COLUMNS or CLUSTER BY")
-
-
-def _set(cursor: Cursor) -> Alteration:
-    if cursor.takes("TBLPROPERTIES"):
-        return SetProperties(properties=take_properties(cursor))
-    if cursor.takes("LOCATION"):
-        return SetLocation(location=cursor.string("a location"))
-    raise cursor.unexpected("TBLPROPERTIES or LOCATION")
-
-
-def _rename(cursor: Cursor) -> Alteration:
-    if cursor.takes("TO"):
-        return RenameTable(to=cursor.path("the name of a table"))
-    cursor.expect("COLUMN")
-    path = cursor.path()
-    cursor.expect("TO")
-    return RenameColumn(path=path, to=cursor.name("a column"))
-
-
-def _add(cursor: Cursor) -> Alteration:
+def _add(cursor: Cursor) -> object:
     if cursor.takes("COLUMN|COLUMNS"):
         if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
-        return AddColumns(columns=_columns(cursor), if_not_exists=if_not_exists)
+        return AddColumns(columns=take_columns(cursor), if_not_exists=if_not_exists)
     check = take_check(cursor)
     if check is None:
         raise cursor.unexpected("COLUMN, COLUMNS or CONSTRAINT")
     return AddConstraint(check=check)
 
 
-def _drop(cursor: Cursor) -> Alteration:
-    if cursor.takes("COLUMN|COLUMNS"):
-        if_exists = cursor.takes("IF", "EXISTS")
-        in_parentheses = cursor.takes_symbol("(")
-        paths = cursor.paths()
-        if in_parentheses:
-            cursor.expect_symbol(")")
-        return DropColumns(paths=paths, if_exists=if_exists)
+def _drop(cursor: Cursor) -> object:
     if cursor.takes("CONSTRAINT"):
         if_exists = cursor.takes("IF", "EXISTS")
         name = cursor.name("the name of a constraint")
@@ -148,7 +83,8 @@ def _drop(cursor: Cursor) -> Alteration:
     return DropFeature(feature=feature, truncates_history=cursor.takes("TRUNCATE", "HISTORY"))
 
 
-def _columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+def take_columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+    """Take definitions of columns, in parentheses or without."""
     found: list[ColumnDefinition] = []
     if cursor.sees_symbol("("):
         cursor.listed(lambda: found.append(take_column(cursor)))
@@ -159,16 +95,7 @@ def _columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
     return tuple(found)
 
 
-def _cluster_by(cursor: Cursor) -> ClusterBy:
-    if cursor.takes("NONE"):
-        return ClusterBy(columns=())
-    cursor.expect_symbol("(")
-    columns = cursor.paths()
-    cursor.expect_symbol(")")
-    return ClusterBy(columns=columns)
-
-
-def _alter_columns(cursor: Cursor) -> Alteration:
+def _alter_columns(cursor: Cursor) -> object:
     changes = cursor.takes("CHANGE")
     if not changes:
         cursor.expect("ALTER")

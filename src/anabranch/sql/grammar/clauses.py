@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from anabranch.predicates.sql_strings import string_value
+from anabranch.predicates.sql_tokens import TokenKind
 from anabranch.sql.grammar.cursor import Cursor, Fragment
-from anabranch.sql.grammar.strings import string_value
-from anabranch.sql.grammar.tokens import TokenKind
 
 Properties = tuple[tuple[str, str], ...]
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from anabranch.errors.sql import SqlSyntaxError
-from anabranch.sql.grammar.strings import string_value
-from anabranch.sql.grammar.tokens import Token, TokenKind, tokenize
+from anabranch.predicates.sql_strings import string_value
+from anabranch.predicates.sql_tokens import Token, TokenKind, tokenize
 
 QUERY_STARTS = frozenset({"SELECT", "VALUES", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _FOUND_MAX = 40

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from anabranch.predicates.sql_tokens import TokenKind
 from anabranch.sql.grammar.clauses import take_alias, take_value
 from anabranch.sql.grammar.cursor import QUERY_STARTS, Cursor, Fragment, TableName
-from anabranch.sql.grammar.tokens import TokenKind
 
 _DEFAULT = "DEFAULT"
 _OPERAND_EXPECTED = frozenset(
@@ -53,40 +53,6 @@ class Insert:
     """What `REPLACE ON` calls the query's rows."""
     rows: tuple[Row, ...] | None = None
     """The query's rows, where it is VALUES and says DEFAULT somewhere."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Inserts:
-    """`FROM … INSERT … INSERT …`: each gets rows of its own from one source."""
-
-    source: Fragment
-    """FROM, and what stands behind it."""
-    inserts: tuple[tuple[Fragment, Insert], ...]
-    """As written, and as read."""
-
-
-def parse_inserts(cursor: Cursor, source: Fragment) -> Inserts:
-    """All that stand behind the source, in order."""
-    found = []
-    while not cursor.is_at_end:
-        first = cursor.at
-        cursor.expect("INSERT")
-        written = cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
-        written = Fragment(cursor.text, cursor.tokens[first].start, written.end)
-        one = Cursor(cursor.text, cursor.tokens[first : cursor.at], statement=cursor.statement)
-        found.append((written, parse_insert(one)))
-    return Inserts(source=source, inserts=tuple(found))
-
-
-def tables_of_inserts(cursor: Cursor) -> tuple[TableName, ...]:
-    """What `INSERT … INSERT …` insert into, those that can be told."""
-    found = []
-    while cursor.takes("INSERT", "INTO|OVERWRITE"):
-        cursor.takes("TABLE")
-        found.append(cursor.table())
-        if not cursor.is_at_end:
-            cursor.until(lambda: cursor.sees("INSERT", "INTO|OVERWRITE"))
-    return tuple(found)
 
 
 def parse_insert(cursor: Cursor) -> Insert:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from anabranch.predicates.sql_tokens import TokenKind
 from anabranch.sql.grammar.cursor import Cursor, Fragment, TableName
-from anabranch.sql.grammar.tokens import TokenKind
 
 _BY_PATH = "delta"
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE, REPLACE TABLE, DROP TABLE."""
+"""CREATE TABLE, REPLACE TABLE."""
 
 from __future__ import annotations
 
@@ -73,14 +73,6 @@ class CloneTable:
     clauses: TableClauses
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DropTable:
-    """`DROP TABLE`."""
-
-    table: TableName
-    if_exists: bool
-
-
 def parse_create(cursor: Cursor) -> CreateTable | CreateTableLike | CloneTable:
     """A statement that begins with CREATE or REPLACE."""
     creates = cursor.takes("CREATE")
@@ -127,16 +119,6 @@ def parse_create(cursor: Cursor) -> CreateTable | CreateTableLike | CloneTable:
         query=_take_query(cursor),
         unsupported=defined.unsupported,
     )
-
-
-def parse_drop(cursor: Cursor) -> DropTable:
-    """`DROP TABLE [IF EXISTS] t [PURGE]`."""
-    cursor.expect("DROP", "TABLE")
-    if_exists = cursor.takes("IF", "EXISTS")
-    table = cursor.table()
-    cursor.takes("PURGE")
-    cursor.expect_end()
-    return DropTable(table=table, if_exists=if_exists)
 
 
 def provider_of(cursor: Cursor) -> str | None:

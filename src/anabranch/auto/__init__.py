@@ -1,0 +1,1 @@
+"""Programs written for delta-spark, unchanged: sessions enable themselves, `delta` is answered, the jar is left out."""

@@ -1,0 +1,149 @@
+"""The modules of delta-spark's Python package, by their names, with what anabranch has for each."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+DELTA_VERSION = "4.4.1"
+"""The delta-spark whose names these modules have."""
+
+
+def top_spec(installed: ModuleSpec | None) -> ModuleSpec | None:
+    """How to load `delta`; None where `installed` is a module of somebody else that happens to have the name."""
+    # A folder of that name with no __init__.py, such as one full of tables, is nobody's module.
+    if installed is not None and installed.has_location:
+        if not _is_delta_spark(installed):
+            return None
+        logger.info("delta is answered by anabranch, not by the delta-spark in %s", installed.origin)
+    return _spec("delta")
+
+
+def spec_below(name: str) -> ModuleSpec | None:
+    """How to load `delta.tables` and its like, where `delta` is ours."""
+    above = getattr(sys.modules.get("delta"), "__loader__", None)
+    return _spec(name) if isinstance(above, _DeltaLoader) and name in CONTENTS else None
+
+
+def _is_delta_spark(spec: ModuleSpec) -> bool:
+    folders = spec.submodule_search_locations
+    return bool(folders) and PathFinder.find_spec("delta.pip_utils", folders) is not None
+
+
+def _spec(name: str) -> ModuleSpec:
+    return ModuleSpec(name, _DeltaLoader(), origin="anabranch", is_package=name in _PACKAGES)
+
+
+class _DeltaLoader(Loader):
+    """Fills a module with names of ours."""
+
+    def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002 - the signature of a loader
+        """Python's own kind of module will do."""
+        return
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(CONTENTS[module.__name__]())
+
+
+def _top() -> dict[str, Any]:
+    for name in ("exceptions", "pip_utils", "tables", "version"):
+        importlib.import_module(f"delta.{name}")  # which makes it an attribute of `delta`
+    names = {**_connect(), **CONTENTS["delta.pip_utils"](), **CONTENTS["delta.version"]()}
+    return {**names, "__all__": [name for name in names if name != "__all__"]}
+
+
+def _tables() -> dict[str, Any]:
+    """With what is imported there: scripts say `from delta.tables import *` and use it."""
+    # PySpark may be in the middle of its own import when this module is loaded.
+    import dataclasses  # noqa: PLC0415
+    import typing  # noqa: PLC0415
+
+    import pyspark  # noqa: PLC0415
+    import pyspark.sql.types  # noqa: PLC0415
+    import pyspark.sql.utils  # noqa: PLC0415
+
+    return {
+        **_names(typing, "TYPE_CHECKING Any Dict Iterable List NoReturn Optional Tuple Union cast overload"),
+        **_names(pyspark.sql.types, "DataType StructField StructType"),
+        **_names(pyspark.sql, "Column DataFrame SparkSession functions"),
+        **_typing(),
+        **_table_classes(),
+        "dataclass": dataclasses.dataclass,
+        "delta": sys.modules["delta"],
+        "is_remote": pyspark.sql.utils.is_remote,
+        "since": pyspark.since,
+    }
+
+
+def _table_classes() -> dict[str, Any]:
+    from anabranch import tables  # noqa: PLC0415 - imports PySpark
+
+    return _names(tables, " ".join(tables.__all__))
+
+
+def _exceptions() -> dict[str, Any]:
+    from anabranch import exceptions  # noqa: PLC0415 - imports PySpark
+
+    names = [name for name in exceptions.__all__ if name.endswith("Exception")]
+    return {**_names(exceptions, " ".join(names)), "__all__": names}
+
+
+def _exceptions_package() -> dict[str, Any]:
+    for name in ("base", "captured"):
+        importlib.import_module(f"delta.exceptions.{name}")
+    return _exceptions()
+
+
+def _typing() -> dict[str, Any]:
+    import typing  # noqa: PLC0415
+
+    from pyspark.sql import Column  # noqa: PLC0415 - as above
+
+    either = typing.Union[str, Column]  # noqa: UP007 - these are values, and the old spelling is what is printed
+    return {
+        "ExpressionOrColumn": either,
+        "OptionalExpressionOrColumn": typing.Optional[either],  # noqa: UP045
+        "ColumnMapping": dict[str, either],
+        "OptionalColumnMapping": typing.Optional[dict[str, either]],  # noqa: UP045
+    }
+
+
+def _connect() -> dict[str, Any]:
+    return {"DeltaTable": _table_classes()["DeltaTable"], "__all__": ["DeltaTable"]}
+
+
+def configure_spark_with_delta_pip(spark_session_builder: Any, extra_packages: Sequence[str] | None = None) -> Any:
+    """The builder, with `extra_packages` to be fetched from Maven if there are any; Delta needs none."""
+    if extra_packages:
+        return spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
+    return spark_session_builder
+
+
+def _names(module: Any, names: str) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in names.split()}
+
+
+CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "delta": _top,
+    "delta._typing": _typing,
+    "delta.connect": _connect,
+    "delta.connect.exceptions": _exceptions,
+    "delta.connect.tables": _table_classes,
+    "delta.exceptions": _exceptions_package,
+    "delta.exceptions.base": _exceptions,
+    "delta.exceptions.captured": _exceptions,
+    "delta.pip_utils": lambda: {"configure_spark_with_delta_pip": configure_spark_with_delta_pip},
+    "delta.tables": _tables,
+    "delta.version": lambda: {"__version__": DELTA_VERSION},
+}
+"""What to put into each module."""
+
+_PACKAGES = {"delta", "delta.connect", "delta.exceptions"}

@@ -1,0 +1,110 @@
+"""One file in the site-packages of an environment, by which every Python of it has sessions that enable themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import site
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from anabranch.errors.auto import ForeignSiteFileError, SitePackagesNotWritableError
+
+NAME = "anabranch_auto.pth"
+SWITCH = "ANABRANCH_AUTO"
+"""Environment variable; `0` leaves one process out."""
+
+_AT_FIRST_IMPORT = """
+class AnabranchAuto:
+    waits = True
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if not AnabranchAuto.waits or name != "pyspark" and name != "delta":
+            return None
+        AnabranchAuto.waits = False
+        try:
+            from anabranch.auto.import_hook import install
+        except ImportError:
+            return None
+        install()
+        return sys.meta_path[0].find_spec(name, path, target)
+
+if not any(getattr(finder, "__name__", None) == "AnabranchAuto" for finder in sys.meta_path):
+    sys.meta_path.insert(0, AnabranchAuto)
+"""
+"""What waits in a Python until it imports PySpark or `delta`: a Python that never does shall not pay for an import of
+anabranch. Python is past the place where `install` puts its finder, hence the call at the end of `find_spec`. Where
+anabranch is gone and the file is still there, all is as if neither were. Python reads the file twice in a virtual
+environment."""
+
+_GLOBALS = '{"__name__": "anabranch_auto", "sys": sys}'
+
+CONTENT = f"""\
+# Made by `anabranch auto on`, removed by `anabranch auto off`: Spark sessions know Delta as soon as they exist.
+import os, sys; os.environ.get({SWITCH!r}) == "0" or exec({_AT_FIRST_IMPORT.strip()!r}, {_GLOBALS})
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFile:
+    """The file of one environment, there or not."""
+
+    folder: Path
+    """A folder that Python looks through for such files when it starts."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / NAME
+
+    @property
+    def is_there(self) -> bool:
+        """Whether sessions of this environment enable themselves."""
+        return self.path.is_file()
+
+    def write(self) -> None:
+        """Switch it on. A file of an earlier anabranch is brought up to date."""
+        self._raise_if_foreign()
+        with self._changing():
+            # Another Python that starts meanwhile reads all of the file or none.
+            with tempfile.NamedTemporaryFile("w", prefix=f"{NAME}.", dir=self.folder, delete=False) as draft:
+                draft.write(CONTENT)
+            Path(draft.name).chmod(0o644)
+            Path(draft.name).replace(self.path)
+
+    def remove(self) -> bool:
+        """Switch it off; False where it was not on."""
+        if not self.is_there:
+            return False
+        self._raise_if_foreign()
+        with self._changing():
+            self.path.unlink()
+        return True
+
+    def _raise_if_foreign(self) -> None:
+        if self.is_there and "anabranch.auto" not in self.path.read_text("utf-8", errors="replace"):
+            raise ForeignSiteFileError(path=str(self.path))
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SitePackagesNotWritableError(folder=str(self.folder), problem=error.strerror or str(error)) from error
+
+
+def of_this_python() -> SiteFile:
+    """The file of the environment that runs this; of the user's own packages where anabranch is one of those."""
+    user = site.getusersitepackages()
+    is_users = bool(site.ENABLE_USER_SITE) and Path(__file__).is_relative_to(user)
+    return SiteFile(folder=Path(user if is_users else sysconfig.get_path("purelib")))
+
+
+def seen_by_this_python() -> list[SiteFile]:
+    """The files that act on this environment: its own, and those of environments that it looks into."""
+    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    files = dict.fromkeys(SiteFile(folder=Path(folder)) for folder in folders if folder in sys.path)
+    return [file for file in files if file.is_there]

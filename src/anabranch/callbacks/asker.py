@@ -1,0 +1,114 @@
+"""Who asks: sessions of the JVM as ours, and the values that answers are made of."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.native.jvm_values import column_of
+
+
+class Asker:
+    """One JVM, with what answers need of it."""
+
+    def __init__(self, jvm: Any, sessions: weakref.WeakValueDictionary[str, SparkSession]) -> None:
+        """`sessions` are those that the user has, by identity. They end when nobody has them any more."""
+        self.jvm = jvm
+        self.delta = jvm.delta
+        """Our classes."""
+        self._sessions = sessions
+        self._lock = threading.Lock()
+        DeltaSession.refresh_cached = _refresh_cached
+
+    def spark(self, session: Any) -> SparkSession:
+        """The session of Python for one of the JVM."""
+        key = str(session.sessionUUID())
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                # Another context than at first where the user has stopped that one.
+                context = SparkContext._active_spark_context
+                assert context is not None
+                found = self._sessions[key] = SparkSession(context, session)
+            return found
+
+    def session(self, session: Any) -> DeltaSession:
+        """What is kept for a session of the JVM."""
+        return DeltaSession.of(self.spark(session))
+
+    # Plans.
+
+    def frame(self, session: Any, plan: Any) -> DataFrame:
+        """The rows of a plan."""
+        rows = self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+        return DataFrame(rows, self.spark(session))
+
+    def column(self, expression: Any) -> Column:
+        """A resolved expression as a column, for frames that have its attributes."""
+        return column_of(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+    def command(self, what: str, facts: Any, output: Any) -> Any:
+        """A statement that is run by `run`, with a result of these columns, a schema of PySpark's."""
+        attributes = self.jvm.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(self.type(output))
+        return self.delta.PythonCommand(what, facts, attributes)
+
+    # Values.
+
+    def type(self, data_type: Any) -> Any:
+        return self.jvm.org.apache.spark.sql.types.DataType.fromJson(data_type.json())
+
+    def seq(self, values: Iterable[Any]) -> Any:
+        return self.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
+
+    def list(self, seq: Any) -> list[Any]:
+        """Of a Scala Seq."""
+        return [seq.apply(place) for place in range(seq.size())]
+
+    def string_map(self, entries: Any) -> dict[str, str]:
+        """Of a Scala Map of strings."""
+        return self.java_map(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(entries))
+
+    def java_map(self, entries: Any) -> dict[str, str]:
+        """Of a `java.util.Map` of strings."""
+        return {str(key): str(entries.get(key)) for key in entries.keySet()}
+
+    def path(self, uri: Any) -> str:
+        """A `java.net.URI`, decoded, as Hadoop writes paths."""
+        return str(self.jvm.org.apache.hadoop.fs.Path(uri).toString())
+
+    def numbers(self, *values: int) -> Any:
+        """A Seq of one Row of longs."""
+        return self.delta.Results.numbers(",".join(map(str, values)))
+
+    def rows_of(self, frame: DataFrame | None) -> Any:
+        """The rows of a small frame as a Seq of the JVM's."""
+        if frame is None:
+            return self.seq([])
+        collected: Any = frame._jdf.collectAsList()
+        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(collected).toSeq()
+
+
+def _refresh_cached(spark: SparkSession, root: str) -> None:
+    spark._jvm.delta.Cached.refresh(spark._jsparkSession, root)  # type: ignore[union-attr]
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Texts in one, as our Java classes take them; none holds NUL."""
+    return "\0".join(parts)
+
+
+def joined_map(entries: Mapping[str, str]) -> str:
+    """Keys and values in one."""
+    return joined(part for entry in entries.items() for part in entry)
+
+
+def split_map(text: str) -> dict[str, str]:
+    """Keys and values as our Java classes give them, each ended by NUL."""
+    parts = text.split("\0")
+    return dict(zip(parts[:-1:2], parts[1::2], strict=True))

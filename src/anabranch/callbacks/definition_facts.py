@@ -1,0 +1,163 @@
+"""Tables to be, as Spark's catalog is told of them: name, columns, partitioning, properties, place."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.sql_of_definitions import with_sql_to_keep
+from anabranch.commands.table_access import TableHandle, table_at, table_to_create
+from anabranch.commands.table_definition import TableDefinition
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.tables import TableLocationMismatchError
+from anabranch.schema.column_kinds import default_column, generated_column, identity_column
+from anabranch.schema.serialization import BINARY_COLLATION
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of
+
+OPTION = "option."
+_COLLATION = "collation"
+_RESERVED = frozenset(
+    {"provider", "location", "comment", "owner", "external", "is_managed_location", "path", _COLLATION}
+)
+_IDENTITY, _CLUSTERING, _BUCKETS = "identity", "cluster_by", frozenset({"bucket", "sorted_bucket"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinedByStatement:
+    """What a statement, or a DataFrame writer, says of a table to be."""
+
+    identifier: TableIdentifier
+    definition: TableDefinition
+    location: str | None
+    """Where the statement puts the table; None where the catalog is to choose."""
+    options: Mapping[str, str]
+    """Of OPTIONS, or of the writer; without `path`, and without those that became properties."""
+
+    def handle(self, session: DeltaSession) -> TableHandle:
+        """The table that the name stands for, or will stand for.
+
+        Raises `NotADeltaTableError` where the name is that of a table of another format, or of a view, and
+        `TableLocationMismatchError` where its table lies elsewhere.
+        """
+        if not isinstance(self.identifier, PathIdentifier):
+            handle = table_to_create(session, self.identifier, location=self.location)
+            if self.location is not None and session.qualified_path(self.location) != handle.path:
+                raise TableLocationMismatchError(table=handle.label, location=self.location, existing=handle.path)
+            return handle
+        path = self.identifier.path
+        if self.location is not None and session.qualified_path(self.location) != session.qualified_path(path):
+            raise InvalidArgumentError(argument="LOCATION", value=self.location, problem=f"the name says {path}")
+        return table_at(session, path, self.options)
+
+
+def definition_facts(
+    asker: Asker,
+    session: DeltaSession,
+    ident: Any,
+    columns: Any,
+    partitions: Any,
+    properties: Any,
+    *,
+    checks: Mapping[str, str] | None = None,
+) -> DefinedByStatement:
+    """From what `TableCatalog.createTable` and `StagingTableCatalog` are given; `checks` are CHECK constraints by name.
+
+    Raises `UnsupportedOperationError` for buckets, transforms and a default collation, and the errors of columns.
+    """
+    facts = json.loads(asker.delta.Definitions.facts(ident, columns, partitions, properties))
+    given: dict[str, str] = facts["properties"]
+    _check_collation(given)
+    options = {key.removeprefix(OPTION): value for key, value in given.items() if key.startswith(OPTION)}
+    partition_columns, clustering_columns = _partitioning(facts["transforms"])
+    return DefinedByStatement(
+        identifier=identifier_of(tuple(facts["name"])),
+        definition=TableDefinition(
+            schema=StructType([_field(each) for each in with_sql_to_keep(session, facts["columns"])]),
+            partition_columns=partition_columns,
+            clustering_columns=clustering_columns,
+            properties=_properties(given, options),
+            description=given.get("comment"),
+            constraints=dict(checks or {}),
+        ),
+        location=_location(given, options),
+        options={key: value for key, value in options.items() if key.lower() != "path"},
+    )
+
+
+def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Spark puts options among the properties, too, once with a prefix and once without; `delta.…` among them count."""
+    return {
+        key: value
+        for key, value in given.items()
+        if key not in _RESERVED
+        and not key.startswith(OPTION)
+        and (options.get(key) != value or key.lower().startswith("delta."))
+    }
+
+
+def _check_collation(given: Mapping[str, str]) -> None:
+    """Of DEFAULT COLLATION, which holds for columns to come, too: the log has no place for it."""
+    collation = given.get(_COLLATION, BINARY_COLLATION)
+    if collation.upper() != BINARY_COLLATION:
+        raise UnsupportedOperationError(
+            operation=f"DEFAULT COLLATION {collation} for a Delta table",
+            instead=f"Write COLLATE {collation} behind the type of each column that is to have it.",
+        )
+
+
+def _location(given: Mapping[str, str], options: Mapping[str, str]) -> str | None:
+    if given.get("is_managed_location", "").lower() == "true":
+        return None
+    path = next((value for key, value in options.items() if key.lower() == "path"), None)
+    return given.get("location", path)
+
+
+def _partitioning(transforms: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns to partition and to cluster by."""
+    partition_columns: list[str] = []
+    clustering_columns: list[str] = []
+    for transform in transforms:
+        paths = [".".join(path) for path in transform["columns"]]
+        if transform["name"] == _IDENTITY:
+            partition_columns += paths
+        elif transform["name"] == _CLUSTERING:
+            clustering_columns += paths
+        elif transform["name"] in _BUCKETS:
+            raise UnsupportedOperationError(operation=f"CLUSTERED BY in a Delta table, as {transform['text']},")
+        else:
+            raise UnsupportedOperationError(
+                operation=f"Partitioning a Delta table by {transform['text']}",
+                instead="Partition by a generated column that has this value.",
+            )
+    return tuple(partition_columns), tuple(clustering_columns)
+
+
+def _field(column: Mapping[str, Any]) -> StructField:
+    kind = StructType.fromJson({"type": "struct", "fields": [_json_field(column)]})
+    field = kind.fields[0]
+    if column["default"] is not None:
+        field = default_column(field, column["default"])
+    if column["generated"] is not None:
+        field = generated_column(field, column["generated"])
+    identity = column.get("identity")
+    if identity is not None:
+        field = identity_column(field, **identity)
+    return field
+
+
+def _json_field(column: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = json.loads(column["metadata"] or "{}")
+    if column["comment"] is not None:
+        metadata["comment"] = column["comment"]
+    return {
+        "name": column["name"],
+        "type": json.loads(column["type"]),
+        "nullable": column["nullable"],
+        "metadata": metadata,
+    }

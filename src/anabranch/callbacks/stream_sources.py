@@ -1,0 +1,162 @@
+"""Tables as sources of streaming queries."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from anabranch.callbacks.asker import Asker, joined, joined_map, split_map
+from anabranch.callbacks.commands import Command
+from anabranch.commands.read import split_time_travel
+from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.timestamps import to_milliseconds
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.streaming import StreamedSchemaStaleError
+from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.schema.comparison import differences, same_type
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.extension.door import Answer
+from anabranch.streaming.source import StreamSource
+from anabranch.streaming.source_options import SourceOptions
+from anabranch.streaming.source_rows import batch_rows, stream_schema
+
+FRAMES_KEPT_MAX = 256
+_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """One source of one run of a query."""
+
+    handle: TableHandle
+    source: StreamSource
+
+
+class StreamSources:
+    """Sources that queries have open, by keys that Spark's side of each has."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._open: dict[str, _Open] = {}
+        self._seen: OrderedDict[str, StructType] = OrderedDict()
+        """The columns of streams when they were last made, by what their readers were told."""
+        self._keys = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def answers(self) -> dict[str, Answer]:
+        return {
+            "stream columns": self.columns,
+            "open stream": self.open,
+            "stream until now": lambda key: self._of(key).source.prepare_for_available_now(),
+            "stream position": self.position,
+            "stream batch": self.batch,
+            "stream metrics": self.metrics,
+            "close stream": self.close,
+        }
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def columns(self, session: Any, told: str, declared: str | None) -> str:
+        """The columns of the stream to be, as JSON. `declared` are those that its reader was told.
+
+        Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
+        """
+        own = self._asker.session(session)
+        handle, options = _told(own, told)
+        found = stream_schema(handle.latest(), options, table=handle.label)
+        if not found.fields:
+            raise ReadWithoutColumnsError(table=handle.label)
+        if declared is not None:
+            _check_declared(StructType.fromJson(json.loads(declared)), found, handle)
+        with self._lock:
+            self._seen[told] = found
+            self._seen.move_to_end(told)
+            while len(self._seen) > FRAMES_KEPT_MAX:
+                self._seen.popitem(last=False)
+        return str(found.json())
+
+    def open(self, session: Any, told: str) -> str:
+        """A query starts: key, columns as JSON and path, parted by NUL. Raises `StreamedSchemaStaleError`."""
+        own = self._asker.session(session)
+        handle, options = _told(own, told)
+        snapshot = handle.latest()
+        schema = stream_schema(snapshot, options, table=handle.label)
+        self._check_seen(told, schema, handle)
+        source = StreamSource(
+            handle.table.snapshots,
+            table=handle.label,
+            snapshot=snapshot,
+            options=options,
+            to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
+            allows_out_of_range=own.flag(_OUT_OF_RANGE, default=False),
+        )
+        with self._lock:
+            key = str(next(self._keys))
+            self._open[key] = _Open(handle=handle, source=source)
+        return joined((key, schema.json(), handle.path))
+
+    def position(self, key: str, start: str | None, is_limited: bool) -> str | None:
+        """Where the next batch ends."""
+        return self._of(key).source.latest_offset(start, is_limited=is_limited)
+
+    def batch(self, key: str, start: str | None, end: str) -> Any:
+        """The plan of the rows of a batch."""
+        found = self._of(key)
+        source = found.source
+        rows = batch_rows(found.handle, source.snapshot, source.batch(start, end), source.options)
+        return rows._jdf.queryExecution().analyzed()
+
+    def metrics(self, key: str) -> str | None:
+        """How far the query lags behind, in Delta's names."""
+        outstanding = self._of(key).source.outstanding()
+        if outstanding is None:
+            return None
+        return joined_map(
+            {"numFilesOutstanding": str(outstanding.files), "numBytesOutstanding": str(outstanding.size_bytes)}
+        )
+
+    def close(self, key: str) -> None:
+        """The query has ended."""
+        with self._lock:
+            self._open.pop(key, None)
+
+    def _check_seen(self, told: str, now: StructType, handle: TableHandle) -> None:
+        """Whether the query was made for the columns that the table has now; Spark itself compares their number."""
+        with self._lock:
+            seen = self._seen.get(told)
+        if seen is None or (seen.fieldNames() == now.fieldNames() and same_type(seen, now)):
+            return
+        raise StreamedSchemaStaleError(table=handle.label, difference=", ".join(differences(seen, now)))
+
+    def _of(self, key: str) -> _Open:
+        with self._lock:
+            return self._open[key]
+
+
+def _told(session: DeltaSession, told: str) -> tuple[TableHandle, SourceOptions]:
+    given = split_map(told)
+    path = next((value for key, value in given.items() if key.lower() == "path"), None)
+    if path is None:
+        raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
+    handle = table_at(session, path, given)
+    if handle.table.snapshots.latest_or_none() is None:
+        plain, travel = split_time_travel(path)
+        if not travel.is_newest:
+            problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
+            raise InvalidOptionError(option="path", value=path, problem=problem)
+    handle.latest()
+    return handle, SourceOptions.parse(given, table=handle.label)
+
+
+def _check_declared(declared: StructType, found: StructType, handle: TableHandle) -> None:
+    if declared.fieldNames() != found.fieldNames() or not same_type(declared, found):
+        own = f"{handle.label} has its own schema, {found.simpleString()}"
+        problem = f"{own}; leave the schema out and select the columns you want"
+        raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)

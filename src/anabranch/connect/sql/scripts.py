@@ -1,0 +1,104 @@
+"""`BEGIN … END`, and `EXECUTE IMMEDIATE`: statements inside of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from anabranch.connect.sql.execution.statements import is_about_delta
+from anabranch.connect.sql.grammar.immediate import ExecuteImmediate, parse_immediate
+from anabranch.connect.sql.grammar.statements import opening_of
+from anabranch.connect.sql.reads import Reader
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.sql import SqlSyntaxError
+from anabranch.predicates.sql_tokens import TokenKind
+from anabranch.sql.call import Call
+from anabranch.sql.grammar.cursor import Cursor
+from anabranch.sql.grammar.statements import Opening
+
+_STATEMENT_FOLLOWS = frozenset({"BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "ATOMIC"})
+
+
+def is_script(cursor: Cursor) -> bool:
+    """Whether the text is `[label:] BEGIN … END`."""
+    labelled = cursor.sees_symbol(":", 1) and cursor.word(2) == "BEGIN"
+    return labelled or cursor.sees("BEGIN")
+
+
+def refuse_in_script(call: Call, cursor: Cursor) -> None:
+    """Raises `UnsupportedOperationError` for a script with a statement on a Delta table; queries may read some.
+
+    Spark runs all of a script, and would go around the table's log.
+    """
+    for opening in _statements(cursor):
+        if is_about_delta(call, opening):
+            raise _refusal(f"The SQL statement {opening.family.name} on a Delta table in BEGIN … END")
+    for text in _immediate_texts(cursor):
+        if _touches(call, text):
+            raise _refusal("EXECUTE IMMEDIATE of a statement on a Delta table in BEGIN … END")
+
+
+def execute_immediate(call: Call, text: str, run: Callable[..., DataFrame]) -> DataFrame | None:
+    """Run a statement on a Delta table that an expression tells; None where it tells another, and nothing was done.
+
+    `run` is `spark.sql` of the enabled session.
+    """
+    try:
+        statement = parse_immediate(Cursor(text, statement="EXECUTE IMMEDIATE"))
+    except SqlSyntaxError:
+        return None
+    told = call.constant(statement.text)
+    if not isinstance(told, str) or not _touches(call, told):
+        return None
+    rows = run(told, args=_values(call, statement))
+    if not statement.into:
+        return rows
+    names = ", ".join(statement.into)
+    return call.own_sql(f"SET VARIABLE ({names}) = (SELECT * FROM {{rows}})", rows=rows)  # noqa: S608 - names of variables
+
+
+def _values(call: Call, statement: ExecuteImmediate) -> Any:
+    if not statement.values:
+        return None
+    pieces = [piece for value, _ in statement.values for piece in (",", value)][1:]
+    row = call.query("SELECT", *pieces).first()
+    assert row is not None
+    names = [name for _, name in statement.values]
+    if all(name is None for name in names):
+        return list(row)
+    return {str(name): value for name, value in zip(names, row, strict=True)}
+
+
+def _touches(call: Call, text: str) -> bool:
+    opening = opening_of(text)
+    if opening is not None and is_about_delta(call, opening):
+        return True
+    return Reader(call.session).touches_delta(text, call.parameters)
+
+
+def _statements(cursor: Cursor) -> Iterator[Opening]:
+    """The statements of ours in a script, wherever one may begin."""
+    tokens = cursor.tokens
+    for place, token in enumerate(tokens):
+        if not (token.is_symbol(";") or token.word in _STATEMENT_FOLLOWS):
+            continue
+        end = next((at for at in range(place + 1, len(tokens)) if tokens[at].is_symbol(";")), len(tokens))
+        if place + 1 < end:
+            opening = opening_of(cursor.text[tokens[place + 1].start : tokens[end - 1].end])
+            if opening is not None:
+                yield opening
+
+
+def _immediate_texts(cursor: Cursor) -> Iterator[str]:
+    for place in range(len(cursor.tokens) - 2):
+        cursor.at = place
+        if cursor.sees("EXECUTE", "IMMEDIATE") and cursor.tokens[place + 2].kind is TokenKind.STRING:
+            cursor.at += 2
+            yield cursor.string()
+
+
+def _refusal(operation: str) -> UnsupportedOperationError:
+    instead = "Give the statement to spark.sql by itself, and let Python decide what comes next."
+    return UnsupportedOperationError(operation=operation, instead=instead)

@@ -1,0 +1,248 @@
+"""Errors of streams that read a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+_FROM_SCRATCH = "give the query a new checkpoint to start from scratch"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StartGivenTwiceError(DeltaAnalysisError, ValueError):
+    """A stream was told both a version and a time to start from."""
+
+    condition: ClassVar[str] = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
+    sqlstate: ClassVar[str] = "42613"
+
+    def explain(self) -> str:
+        return "Both startingVersion and startingTimestamp are given. Leave one of them out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ExcludeRegexError(DeltaAnalysisError, ValueError):
+    """`excludeRegex` is no regular expression."""
+
+    condition: ClassVar[str] = "DELTA_REGEX_OPT_SYNTAX_ERROR"
+    sqlstate: ClassVar[str] = "2201B"
+    pattern: str
+    problem: str
+
+    def explain(self) -> str:
+        return f"excludeRegex = {self.pattern!r} is no regular expression: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamOffsetError(DeltaError):
+    """A checkpoint holds a position in a table that cannot be read."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_OFFSET_FORMAT"
+    table: str
+    offset: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"The checkpoint holds {self.offset} as its position in {self.table}: {self.problem}. If no file of the "
+            f"checkpoint was changed by hand, {_FROM_SCRATCH}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamOffsetVersionError(StreamOffsetError):
+    """A position has a `sourceVersion` that never was."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_VERSION"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamOffsetTooNewError(StreamOffsetError):
+    """A position was written by a later version of Delta."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedTableReplacedError(DeltaError):
+    """Another table stands where the stream read one."""
+
+    condition: ClassVar[str] = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+    sqlstate: ClassVar[str] = "55019"
+    table: str
+    id_read: str
+    id_found: str
+
+    def explain(self) -> str:
+        return (
+            f"The stream read the table with id {self.id_read}; the one in {self.table} now has id {self.id_found}. It "
+            f"was dropped and created again, or the query was pointed to another table. Undo that, or {_FROM_SCRATCH}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedRowsChangedError(DeltaError):
+    """A commit changed or deleted rows, and the stream was not told what to do about that."""
+
+    condition: ClassVar[str] = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    version: int
+    operation: str
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} ({self.operation}) changed rows that were there before, and a "
+            "stream of a table is of rows that are added. To pass over such commits, set the option "
+            "skipChangeCommits to true; to read what changed, set readChangeFeed on a table that records it; to "
+            "have the rows as they are "
+            f"now, {_FROM_SCRATCH}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedRowsDeletedError(DeltaError):
+    """A commit deleted rows and added none, and the stream was not told to ignore that."""
+
+    condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    version: int
+    path: str
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} deleted rows (for example the file {self.path}), and a "
+            "stream of a table is of rows that are added. To pass over deletions, set the option ignoreDeletes "
+            "or skipChangeCommits "
+            "to true."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedSchemaChangedError(DeltaError):
+    """The table has other columns than the stream."""
+
+    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
+    sqlstate: ClassVar[str] = "KD007"
+    table: str
+    version: int
+    difference: str
+    helps_to_restart: bool
+    """Whether a query that is started again reads on with the columns as they are then."""
+
+    def explain(self) -> str:
+        return f"{self._what_happened()} {self._way_out()}"
+
+    def _what_happened(self) -> str:
+        return f"Version {self.version} of {self.table} has other columns than the stream: {self.difference}."
+
+    def _way_out(self) -> str:
+        if self.helps_to_restart:
+            return (
+                "Start the query again, from spark.readStream on: it then reads on with the columns that the table has "
+                "now. Nothing is read twice and nothing is left out."
+            )
+        return f"Rows written before cannot be read with the columns as they are now: {_FROM_SCRATCH}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
+    """As `StreamedSchemaChangedError`, of a stream that was told where to start."""
+
+    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
+
+    def _way_out(self) -> str:
+        return (
+            f"{super()._way_out()} Should that version be one that the stream starts behind, give a startingVersion or "
+            f"startingTimestamp that lies after version {self.version}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedColumnsRemappedError(DeltaError):
+    """A column was renamed, dropped, or became another."""
+
+    condition: ClassVar[str] = "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE"
+    sqlstate: ClassVar[str] = "42KD4"
+    table: str
+    version: int
+    difference: str
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} changed columns of the stream: {self.difference}. Start the query "
+            "again, from spark.readStream on. Should it stop here again, there are rows from before that change that "
+            f"it has not read, and that have other columns: {_FROM_SCRATCH}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedLogMissingError(DeltaError):
+    """Commits that the stream has not read yet are gone."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
+    sqlstate: ClassVar[str] = "42K03"
+    table: str
+    version: int
+    earliest: int
+
+    def explain(self) -> str:
+        return (
+            f"The stream needs version {self.version} of {self.table}, and the oldest one left is {self.earliest}: log "
+            "clean-up came first. To read on and leave the versions between out, set the option failOnDataLoss to "
+            f"false; to have all rows, {_FROM_SCRATCH}. A longer delta.logRetentionDuration gives streams more time."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedSnapshotGoneError(DeltaError):
+    """The version with which the stream began cannot be rebuilt any more, and was not read to its end."""
+
+    condition: ClassVar[str] = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
+    sqlstate: ClassVar[str] = "42K03"
+    table: str
+    version: int
+    cause: str
+
+    def explain(self) -> str:
+        return (
+            f"The stream was reading version {self.version} of {self.table}, which cannot be rebuilt any more: "
+            f"{self.cause} The query lags behind log clean-up: {_FROM_SCRATCH}, and consider a longer "
+            "delta.logRetentionDuration."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedCommitMissingError(DeltaError):
+    """A batch that was planned reaches to a version that is not there."""
+
+    condition: ClassVar[str] = "DELTA_STREAMING_TRAILING_COMMIT_MISSING"
+    sqlstate: ClassVar[str] = "42K03"
+    table: str
+    version: int
+    seen: int
+
+    def explain(self) -> str:
+        return (
+            f"The checkpoint has planned a batch up to version {self.version} of {self.table}, and the log ends with "
+            f"version {self.seen}. Commits were taken away, or storage does not show them yet. Nothing was read."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StreamedSchemaStaleError(DeltaError):
+    """The table has other columns than when the stream's DataFrame was made."""
+
+    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
+    sqlstate: ClassVar[str] = "KD007"
+    table: str
+    difference: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has other columns than when this stream was made of it: {self.difference}. Make it "
+            "anew with "
+            "spark.readStream and start the query again."
+        )

@@ -1,0 +1,268 @@
+package delta;
+
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The session catalog: tables of ours by name, version, time or path; all others as before. */
+public class DeltaCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  private static Object session() {
+    return org.apache.spark.sql.classic.SparkSession.active();
+  }
+
+  private Table known(Identifier ident, String version, Long time) throws NoSuchTableException {
+    if (isPath(ident)) {
+      Table table = (Table) Python.ask("table at", new Object[] {session(), ident.name(), version, time});
+      if (table == null) throw new NoSuchTableException(ident);
+      return table;
+    }
+    CatalogTable entry = Python.isOpen() ? deltaEntry(ident) : null;
+    if (entry != null) {
+      String location = new Path((java.net.URI) entry.storage().locationUri().get()).toString();
+      return (Table) Python.ask("table", new Object[] {session(), entry, location, version, time});
+    }
+    try {
+      return version != null ? super.loadTable(ident, version) : time != null ? super.loadTable(ident, time.longValue()) : super.loadTable(ident);
+    } catch (NoSuchTableException missing) {
+      Table older = version == null && time == null && Python.isOpen() ? withSuffix(ident) : null;
+      if (older == null) throw missing;
+      return older;
+    }
+  }
+
+  /** The entry of a table of ours. Spark's own catalog would ask `DefaultSource` for a table that no longer knows its entry. */
+  private static CatalogTable deltaEntry(Identifier ident) {
+    if (ident.namespace().length != 1) return null;
+    SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) session()).sessionState().catalog();
+    TableIdentifier name = new TableIdentifier(ident.name(), scala.Option.apply(ident.namespace()[0]));
+    if (!catalog.databaseExists(ident.namespace()[0]) || !catalog.tableExists(name)) return null;
+    CatalogTable entry;
+    try {
+      entry = catalog.getTableMetadata(name);
+    } catch (NoSuchNamespaceException gone) {
+      return null;
+    } catch (NoSuchTableException gone) {
+      return null;
+    }
+    boolean ours = entry.provider().isDefined() && "delta".equalsIgnoreCase((String) entry.provider().get());
+    return ours && entry.storage().locationUri().isDefined() ? entry : null;
+  }
+
+  /** `t@v3` and `t@20240131093000000`, where there is a table of the name before the sign. */
+  private Table withSuffix(Identifier ident) throws NoSuchTableException {
+    if (ident.name().indexOf('@') < 0) return null;
+    String parts = (String) Python.ask("table with suffix", new Object[] {session(), ident.name()});
+    if (parts == null) return null;
+    String[] part = parts.split("\0", -1);
+    Identifier plain = Identifier.of(ident.namespace(), part[0]);
+    if (deltaEntry(plain) == null) return null;
+    return part[1].equals("version") ? known(plain, part[2], null) : known(plain, null, Long.valueOf(part[2]));
+  }
+
+  /** delta.`/folder`, or a URI. */
+  private static boolean isPath(Identifier ident) {
+    return Python.isOpen() && ident.namespace().length == 1 && isPath(ident.namespace()[0], ident.name());
+  }
+
+  static boolean isPath(String namespace, String name) {
+    return namespace.equalsIgnoreCase("delta") && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:.*"));
+  }
+
+  /** Whether a table to be is one of ours; without USING, the session's setting tells. */
+  private static boolean isDelta(Map properties) {
+    Object provider = properties.get("provider");
+    return "delta".equalsIgnoreCase(provider != null ? (String) provider : SQLConf.get().defaultDataSourceName());
+  }
+
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    return known(ident, null, null);
+  }
+
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    return known(ident, version, null);
+  }
+
+  public Table loadTable(Identifier ident, long time) throws NoSuchTableException {
+    return known(ident, null, Long.valueOf(time));
+  }
+
+  /** REFRESH TABLE: commits of others show in rows that are kept in memory, too. */
+  public void invalidateTable(Identifier ident) {
+    if (isPath(ident)) {
+      Cached.refresh(session(), ident.name());
+      return;
+    }
+    super.invalidateTable(ident);
+    CatalogTable entry = Python.isOpen() ? deltaEntry(ident) : null;
+    if (entry != null) Cached.refresh(session(), new Path((java.net.URI) entry.storage().locationUri().get()).toString());
+  }
+
+  public boolean tableExists(Identifier ident) {
+    if (!isPath(ident)) return super.tableExists(ident);
+    return Python.ask("table at", new Object[] {session(), ident.name(), null, null}) != null;
+  }
+
+  /** What Spark lets statements say only if the catalog can do it, as far as this version of Spark knows it. */
+  public Set capabilities() {
+    Set all = new HashSet(super.capabilities());
+    String[] ours = {"SUPPORT_COLUMN_DEFAULT_VALUE", "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
+        "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS", "SUPPORT_TABLE_CONSTRAINT"};
+    TableCatalogCapability[] known = TableCatalogCapability.values();
+    for (int i = 0; i < known.length; i++) if (Arrays.asList(ours).contains(known[i].name())) all.add(known[i]);
+    return all;
+  }
+
+  public Table createTable(Identifier ident, Column[] columns, Transform[] partitions, Map properties) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isDelta(properties)) return super.createTable(ident, columns, partitions, properties);
+    return created(ident, columns, partitions, properties, "[]");
+  }
+
+  /** From Spark 4.1 on: with constraints. */
+  public Table createTable(Identifier ident, TABLE_INFO info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Column[] columns = (Column[]) TableChanges.told(info, "columns");
+    Transform[] partitions = (Transform[]) TableChanges.told(info, "partitions");
+    Map properties = (Map) TableChanges.told(info, "properties");
+    if (!isDelta(properties)) return super.createTable(ident, columns, partitions, properties);
+    String checks = TableChanges.constraints((Object[]) TableChanges.told(info, "constraints"));
+    return created(ident, columns, partitions, properties, checks);
+  }
+
+  private Table created(Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) throws TableAlreadyExistsException {
+    Object[] facts = new Object[] {session(), ident, columns, partitions, properties, checks};
+    if (Boolean.FALSE.equals(Python.ask("create", facts))) throw new TableAlreadyExistsException(ident);
+    return existing(ident);
+  }
+
+  /** From Spark 4.2 on. */
+  public Table createTableLike(Identifier ident, TABLE_INFO info, Table source) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    Map properties = (Map) TableChanges.told(info, "properties");
+    boolean likeOurs = source instanceof DeltaTable;
+    boolean unsaid = properties.get("provider") == null;
+    if (unsaid ? !likeOurs : !isDelta(properties)) return createTable(ident, info);
+    Object[] facts = new Object[] {session(), ident, TableChanges.told(info, "columns"), TableChanges.told(info, "partitions"),
+        properties, likeOurs ? source : null};
+    if (Boolean.FALSE.equals(Python.ask("create like", facts))) throw new TableAlreadyExistsException(ident);
+    return existing(ident);
+  }
+
+  private Table existing(Identifier ident) {
+    try {
+      return loadTable(ident);
+    } catch (NoSuchTableException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+    Table table = loadTable(ident);
+    if (!(table instanceof DeltaTable)) return super.alterTable(ident, changes);
+    Python.ask("alter", new Object[] {session(), table, TableChanges.json(changes)});
+    return loadTable(ident);
+  }
+
+  /** Under another name than the session's catalog, too, it has the tables of the session's. */
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    super.initialize(name, options);
+    if (name.equals("spark_catalog")) return;
+    setDelegateCatalog(new V2SessionCatalog(((org.apache.spark.sql.classic.SparkSession) session()).sessionState().catalog()));
+  }
+
+  public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
+    if (!isOurs(from)) {
+      super.renameTable(from, to);
+      return;
+    }
+    String[] namespace = to.namespace().length == 0 ? from.namespace() : to.namespace();
+    String database = namespace[namespace.length - 1];
+    if (!isPath(from) && tableExists(Identifier.of(new String[] {database}, to.name()))) throw new TableAlreadyExistsException(to);
+    Python.ask("rename", new Object[] {session(), from.namespace()[0], from.name(), database, to.name()});
+  }
+
+  public boolean dropTable(Identifier ident) {
+    return isOurs(ident) ? dropped(ident, false) : super.dropTable(ident);
+  }
+
+  public boolean purgeTable(Identifier ident) {
+    return isOurs(ident) ? dropped(ident, true) : super.purgeTable(ident);
+  }
+
+  /** Spark's own catalog would load the table first; one with a broken log is to be dropped, too. */
+  private static boolean dropped(Identifier ident, boolean purge) {
+    Python.ask("drop", new Object[] {session(), ident.namespace()[0], ident.name(), Boolean.valueOf(purge)});
+    return true;
+  }
+
+  private static boolean isOurs(Identifier ident) {
+    return isPath(ident) || Python.isOpen() && deltaEntry(ident) != null;
+  }
+
+  /** Of other formats: made at once, and dropped where the statement fails, as tables are without staging. */
+  private StagedTable staged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) {
+    if (!isDelta(properties)) return otherStaged(how, ident, columns, partitions, properties);
+    Boolean saves = Boolean.valueOf(StagedWrites.isSaveAsTable(properties));
+    return (StagedTable) Python.ask("stage", new Object[] {session(), how, ident, columns, partitions, properties, checks, saves});
+  }
+
+  private StagedTable otherStaged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+    try {
+      if (!how.equals("create") && super.tableExists(ident)) super.dropTable(ident);
+      return new StagedWrites(this, ident, super.createTable(ident, columns, partitions, properties));
+    } catch (Exception failure) {
+      org.apache.spark.unsafe.Platform.throwException(failure);
+      return null;
+    }
+  }
+
+  private StagedTable staged(String how, Identifier ident, TABLE_INFO info) {
+    Column[] columns = (Column[]) TableChanges.told(info, "columns");
+    Transform[] partitions = (Transform[]) TableChanges.told(info, "partitions");
+    Map properties = (Map) TableChanges.told(info, "properties");
+    String checks = TableChanges.constraints((Object[]) TableChanges.told(info, "constraints"));
+    return staged(how, ident, columns, partitions, properties, checks);
+  }
+
+  public StagedTable stageCreate(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+    return staged("create", ident, columns, partitions, properties, "[]");
+  }
+
+  public StagedTable stageReplace(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+    return staged("replace", ident, columns, partitions, properties, "[]");
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+    return staged("create or replace", ident, columns, partitions, properties, "[]");
+  }
+
+  /** These three from Spark 4.1 on: with constraints. */
+  public StagedTable stageCreate(Identifier ident, TABLE_INFO info) {
+    return staged("create", ident, info);
+  }
+
+  public StagedTable stageReplace(Identifier ident, TABLE_INFO info) {
+    return staged("replace", ident, info);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier ident, TABLE_INFO info) {
+    return staged("create or replace", ident, info);
+  }
+}

@@ -1,0 +1,67 @@
+package delta;
+
+/**
+ * An error of ours as the JVM sees it: condition, SQLSTATE, message. By its number Python finds the very exception again.
+ * Of the kinds that PySpark knows it is one that Spark itself neither catches nor copies.
+ */
+public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {
+  private final String condition;
+  private final String sqlState;
+  private final int number;
+
+  public DeltaError(String condition, String sqlState, String message, int number) {
+    super(condition.isEmpty() ? message : "[" + condition + "] " + message + " SQLSTATE: " + sqlState);
+    this.condition = condition.isEmpty() ? null : condition;
+    this.sqlState = sqlState.isEmpty() ? null : sqlState;
+    this.number = number;
+  }
+
+  /** What a session says that has our classes and nobody to ask. */
+  public static DeltaError disabled() {
+    return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",
+        "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame anew.", 0);
+  }
+
+  /**
+   * What Python needs to raise its own error for one of the JVM's, or null where it has none: the number of an error of ours that
+   * is the error or among its causes; or of a data file that could not be read or written the condition, the path and the reason,
+   * parted by NUL. What ends a stream stays Spark's own.
+   */
+  public static String told(Throwable error) {
+    if (error instanceof org.apache.spark.sql.streaming.StreamingQueryException) return null;
+    for (int i = 0; i < 100 && error != null; i++) {
+      if (error instanceof DeltaError) return String.valueOf(((DeltaError) error).number);
+      String condition = error instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) error).getCondition() : null;
+      if (condition != null && (condition.startsWith("FAILED_READ_FILE") || condition.equals("TASK_WRITE_FAILED"))) {
+        Throwable reason = reason(error);
+        boolean written = condition.equals("TASK_WRITE_FAILED");
+        // Rows are computed while they are written: what fails then may be anything.
+        if (written && !(reason instanceof java.io.IOException)) return null;
+        return condition + '\0' + ((org.apache.spark.SparkThrowable) error).getMessageParameters().get("path") + '\0' + reason.getMessage();
+      }
+      error = error.getCause();
+    }
+    return null;
+  }
+
+  private static Throwable reason(Throwable error) {
+    for (int i = 0; i < 100 && error.getCause() != null; i++) error = error.getCause();
+    return error;
+  }
+
+  public int number() {
+    return number;
+  }
+
+  public String getCondition() {
+    return condition;
+  }
+
+  public String getErrorClass() {
+    return condition;
+  }
+
+  public String getSqlState() {
+    return sqlState;
+  }
+}

@@ -1,0 +1,75 @@
+package delta;
+
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.streaming.OutputMode;
+
+/** A table into which a stream writes; each batch is one commit. */
+public class DeltaSink implements Sink {
+  private static final ThreadLocal NAMED = new ThreadLocal();
+
+  private final String path;
+  private final String options;
+  private final String partitions;
+  private final String mode;
+  /** Of the session's catalog, or null for a table by path. */
+  private final Object catalogTable;
+
+  /** What was told is checked now, before the query starts. */
+  public DeltaSink(Object session, scala.collection.immutable.Map parameters, scala.collection.immutable.Seq partitions, OutputMode mode) {
+    this.path = path(parameters);
+    this.options = options(parameters);
+    this.partitions = partitions.mkString("\0");
+    this.mode = mode.toString();
+    this.catalogTable = taken(path);
+    Python.ask("open sink", new Object[] {session, this.options, this.partitions, this.mode, catalogTable});
+  }
+
+  /** Spark hands a stream by name on as a stream by path, on the same thread: this is the name behind the path. */
+  public static void name(CatalogTable table) {
+    NAMED.set(table);
+  }
+
+  static String path(scala.collection.immutable.Map parameters) {
+    return parameters.contains("path") ? (String) parameters.apply("path") : "";
+  }
+
+  /** What was told, as it was written: keys and values, each ended by NUL. */
+  static String options(scala.collection.immutable.Map parameters) {
+    Object told = parameters instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) parameters).originalMap() : parameters;
+    return joined(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) told));
+  }
+
+  /** The name's entry, if the last stream by name on this thread was of the table in that folder. */
+  static Object taken(String path) {
+    CatalogTable named = (CatalogTable) NAMED.get();
+    NAMED.remove();
+    return named != null && new org.apache.hadoop.fs.Path(named.location()).toString().equals(path) ? named : null;
+  }
+
+  private static String joined(Map entries) {
+    StringBuilder text = new StringBuilder();
+    for (Iterator each = entries.entrySet().iterator(); each.hasNext();) {
+      Map.Entry entry = (Map.Entry) each.next();
+      text.append(entry.getKey()).append('\0').append(entry.getValue()).append('\0');
+    }
+    return text.toString();
+  }
+
+  /** The rows come as Spark's own sinks take them: of the query's plan, with its state, there is one execution. */
+  public void addBatch(long id, org.apache.spark.sql.Dataset rows) {
+    org.apache.spark.sql.classic.Dataset batch = (org.apache.spark.sql.classic.Dataset) rows;
+    QueryExecution execution = batch.queryExecution();
+    Object plain = batch.sparkSession().internalCreateDataFrame(execution.toRdd(), batch.schema(), false);
+    Python.ask("add batch", new Object[] {batch.sparkSession(), options, partitions, mode, catalogTable, Long.valueOf(id), plain,
+        execution.optimizedPlan()});
+  }
+
+  public String toString() {
+    return "delta[" + path + "]";
+  }
+}

@@ -1,0 +1,94 @@
+package delta;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.streaming.Source;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A table from which a stream reads. Python knows the positions and which files lie between them; here is what Spark asks of
+ * a source. V1_OFFSET is the class of offsets, whose package differs between releases.
+ */
+public class DeltaStream implements Source, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private final Object session;
+  private final String key;
+  private final StructType schema;
+  private final String path;
+
+  /** @param opened key, schema as JSON and path, parted by NUL */
+  public DeltaStream(Object session, String opened) {
+    String[] parts = opened.split("\0", -1);
+    this.session = session;
+    this.key = parts[0];
+    this.schema = (StructType) DataType.fromJson(parts[1]);
+    this.path = parts[2];
+  }
+
+  public StructType schema() {
+    return schema;
+  }
+
+  public void prepareForTriggerAvailableNow() {
+    Python.ask("stream until now", new Object[] {key});
+  }
+
+  /** How much a batch takes is decided by the options, in Python; a limit that Spark sets tells only whether there is one. */
+  public ReadLimit getDefaultReadLimit() {
+    return ReadLimit.maxFiles(Integer.MAX_VALUE);
+  }
+
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    Boolean isLimited = Boolean.valueOf(!(limit instanceof ReadAllAvailable));
+    String position = (String) Python.ask("stream position", new Object[] {key, start == null ? null : start.json(), isLimited});
+    return position == null ? null : new DeltaOffset(position);
+  }
+
+  public scala.Option getOffset() {
+    throw new UnsupportedOperationException("latestOffset");
+  }
+
+  public org.apache.spark.sql.classic.Dataset getBatch(scala.Option start, V1_OFFSET end) {
+    String from = start.isDefined() ? ((V1_OFFSET) start.get()).json() : null;
+    LogicalPlan rows = (LogicalPlan) Python.ask("stream batch", new Object[] {key, from, end.json()});
+    return org.apache.spark.sql.classic.Dataset.ofRows(
+        (org.apache.spark.sql.classic.SparkSession) session, (LogicalPlan) rows.transformUp(new Streamed()));
+  }
+
+  /** Delta's names, in `StreamingQueryProgress`. */
+  public Map metrics(Optional latest) {
+    Map found = new HashMap();
+    String told = (String) Python.ask("stream metrics", new Object[] {key});
+    if (told == null) return found;
+    String[] parts = told.split("\0", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) found.put(parts[i], parts[i + 1]);
+    return found;
+  }
+
+  public void stop() {
+    if (Python.isOpen()) Python.ask("close stream", new Object[] {key});
+  }
+
+  public String toString() {
+    return "DeltaSource[" + path + "]";
+  }
+
+  /** Spark wants the rows of a batch to say that they are of a stream. */
+  public static final class Streamed extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof LogicalRelation;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? Leaves.streamed((LogicalRelation) node) : otherwise.apply(node);
+    }
+  }
+}

@@ -1,0 +1,191 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table as Spark's analyzer sees it: its columns as they were when it was looked up. Which version is read is chosen
+ * when a query runs (Versions), unless one was asked for. Reading it is a rule's work (Resolve), and so is writing it.
+ */
+public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite, StagedTable, V2TableWithV1Fallback {
+  public final String name;
+  public final String path;
+  public final StructType schema;
+  /** The schema as it was given. */
+  public final String schemaJson;
+  public final String[] partitionColumns;
+  public final Map properties;
+  /** The version asked for, or null: then it is the newest when a query runs. */
+  public final Long version;
+  /** What a reader was told that decides which rows it gets: settings of the file system, bounds of a change feed, … */
+  public final Map options;
+  /** Of the session's catalog, or null for a table by path. */
+  public final Object catalogTable;
+  /** The columns that whoever looked it up said it has, as JSON; null where nobody did. A writer says those of its rows. */
+  public volatile String declared;
+  /** As long as a table takes any schema, Spark leaves the columns of INSERT and MERGE to us. */
+  public volatile boolean takesAnySchema = true;
+
+  /**
+   * @param schema as JSON
+   * @param partitionColumns parted by NUL, which no name holds, as are keys and values of the maps
+   */
+  public DeltaTable(String name, String path, String schema, String partitionColumns, String properties, Object version,
+      String options, Object catalogTable) {
+    this.name = name;
+    this.path = path;
+    this.schema = (StructType) DataType.fromJson(schema);
+    this.schemaJson = schema;
+    this.partitionColumns = parts(partitionColumns);
+    this.properties = map(properties);
+    this.version = version == null ? null : Long.valueOf(((Number) version).longValue());
+    this.options = map(options);
+    this.catalogTable = catalogTable;
+  }
+
+  private static String[] parts(String text) {
+    return text.isEmpty() ? new String[0] : text.split("\0", -1);
+  }
+
+  private static Map map(String text) {
+    Map found = new HashMap();
+    String[] parts = parts(text);
+    for (int i = 0; i + 1 < parts.length; i += 2) found.put(parts[i], parts[i + 1]);
+    return found;
+  }
+
+  public String name() {
+    return name;
+  }
+
+  /** With the types that columns were declared with, CHAR and VARCHAR among them, as Spark expects of a catalog. */
+  public StructType schema() {
+    return CharVarcharUtils.getRawSchema(schema);
+  }
+
+  public Object catalogTable() {
+    return catalogTable;
+  }
+
+  /** `toTable` and `readStream.table` ask for it, to go on with the format and the place of the table. */
+  public CatalogTable v1Table() {
+    if (catalogTable == null) Python.ask("refuse to stream by name", new Object[] {this});
+    DeltaSink.name((CatalogTable) catalogTable);
+    return (CatalogTable) catalogTable;
+  }
+
+  /** Whether its rows are changes of a table, read when the table was looked up. */
+  public boolean isChanges() {
+    return options.containsKey("anabranch.changes");
+  }
+
+  /** Whether rows have ids, see "Row Tracking" of the protocol. */
+  public boolean tracksRows() {
+    return "true".equalsIgnoreCase((String) properties.get("delta.enableRowTracking"));
+  }
+
+  /** The columns that data files hold. */
+  public StructType dataSchema() {
+    List fields = new ArrayList();
+    StructField[] all = schema.fields();
+    for (int i = 0; i < all.length; i++) if (!isPartition(all[i].name())) fields.add(all[i]);
+    return new StructType((StructField[]) fields.toArray(new StructField[0]));
+  }
+
+  public StructType partitionSchema() {
+    StructField[] fields = new StructField[partitionColumns.length];
+    for (int i = 0; i < fields.length; i++) fields[i] = schema.apply(partitionColumns[i]);
+    return new StructType(fields);
+  }
+
+  private boolean isPartition(String column) {
+    for (int i = 0; i < partitionColumns.length; i++) if (partitionColumns[i].equals(column)) return true;
+    return false;
+  }
+
+  public Transform[] partitioning() {
+    Transform[] found = new Transform[partitionColumns.length];
+    for (int i = 0; i < found.length; i++) found[i] = Expressions.identity(quoted(partitionColumns[i]));
+    return found;
+  }
+
+  private static String quoted(String name) {
+    return "`" + name.replace("`", "``") + "`";
+  }
+
+  public Map properties() {
+    return properties;
+  }
+
+  public Set capabilities() {
+    HashSet all = new HashSet();
+    all.add(TableCapability.BATCH_READ);
+    all.add(TableCapability.V1_BATCH_WRITE);
+    all.add(TableCapability.TRUNCATE);
+    all.add(TableCapability.OVERWRITE_BY_FILTER);
+    all.add(TableCapability.OVERWRITE_DYNAMIC);
+    if (takesAnySchema) all.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    return all;
+  }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new NoScan(schema);
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new DeltaWrite(this, info);
+  }
+
+  public boolean truncateTable() {
+    Python.ask("truncate", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), this});
+    return true;
+  }
+
+  /** Both interfaces have one, so that Java would take neither. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
+  }
+
+  public void commitStagedChanges() {
+    Python.ask("commit staged", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), options.get("anabranch.staged")});
+  }
+
+  public void abortStagedChanges() {
+    Python.ask("abort staged", new Object[] {options.get("anabranch.staged")});
+  }
+
+  /** Two of the same answer for each other's rows. */
+  public boolean equals(Object other) {
+    if (!(other instanceof DeltaTable)) return false;
+    DeltaTable table = (DeltaTable) other;
+    return path.equals(table.path) && schema.equals(table.schema) && options.equals(table.options)
+        && (version == null ? table.version == null : version.equals(table.version));
+  }
+
+  public int hashCode() {
+    return path.hashCode();
+  }
+}

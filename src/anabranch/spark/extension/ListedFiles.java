@@ -1,0 +1,341 @@
+package delta;
+
+import java.lang.ref.SoftReference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BindReferences;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.InterpretedPredicate;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The data files of one table version, as Spark's planner wants them.
+ *
+ * Spark calls `listFiles` once per planned scan. Partition filters are applied here, exactly, because Spark does not
+ * apply them again; everything else is decided by one call to `reader`, which lives in Python. Lives on the driver only.
+ */
+public final class ListedFiles implements FileIndex {
+  /** What all scans of one list of files share. Immutable but for the cache of hidden rows. */
+  public static final class Files {
+    private static final long BLOCK_BYTES = 134217728L;
+    private final String digest;
+    private final Path root;
+    private final FileStatus[] statuses;
+    private final int[] groupOf;
+    private final Object[][] groups;
+    private final StructType groupSchema;
+    private final byte[] hasHiddenRows;
+    private final SoftReference[] hiddenRows;
+    private final long totalBytes;
+
+    /**
+     * @param names plain paths, not URI-encoded, parted by NUL, which no path holds
+     * @param sizesAndTimes two little-endian longs a file
+     * @param groupOf a little-endian int a file: its row among the distinct partition values
+     * @param valueLengths a little-endian int a value, row by row; -1 for null
+     * @param values UTF-8, end to end
+     * @param hasHiddenRows one byte a file, 1 where it has a deletion vector
+     */
+    public Files(String digest, String root, String names, byte[] sizesAndTimes, byte[] groupOf, Integer groupCount,
+        byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
+      this.digest = digest;
+      this.root = new Path(root);
+      this.groupSchema = groupSchema;
+      this.hasHiddenRows = hasHiddenRows;
+      int count = hasHiddenRows.length;
+      String[] name = count == 0 ? new String[0] : names.split("\0", -1);
+      if (name.length != count) {
+        throw new IllegalArgumentException("expected " + count + " file names, got " + name.length);
+      }
+      ByteBuffer numbers = ByteBuffer.wrap(sizesAndTimes).order(ByteOrder.LITTLE_ENDIAN);
+      ByteBuffer group = ByteBuffer.wrap(groupOf).order(ByteOrder.LITTLE_ENDIAN);
+      this.statuses = new FileStatus[count];
+      this.groupOf = new int[count];
+      this.hiddenRows = new SoftReference[count];
+      long total = 0;
+      for (int i = 0; i < count; i++) {
+        long size = numbers.getLong();
+        long time = numbers.getLong();
+        total += size;
+        this.statuses[i] = new FileStatus(size, false, 1, BLOCK_BYTES, time, new Path(name[i]));
+        this.groupOf[i] = group.getInt();
+      }
+      this.totalBytes = total;
+      this.groups = new Object[groupCount.intValue()][groupSchema.length()];
+      ByteBuffer lengths = ByteBuffer.wrap(valueLengths).order(ByteOrder.LITTLE_ENDIAN);
+      int start = 0;
+      for (int g = 0; g < groups.length; g++) {
+        for (int column = 0; column < groupSchema.length(); column++) {
+          int length = lengths.getInt();
+          if (length < 0) continue;
+          UTF8String text = UTF8String.fromBytes(values, start, length);
+          groups[g][column] = typed(text, groupSchema.apply(column), timeZone);
+          start += length;
+        }
+      }
+    }
+
+    /** Casts as Spark casts the values that it finds in paths. */
+    private static Object typed(UTF8String text, StructField column, String timeZone) {
+      Expression cast = new Cast(new Literal(text, DataTypes.StringType), column.dataType(), scala.Option.apply(timeZone));
+      Object value = cast.eval(null);
+      if (value == null) {
+        throw new IllegalArgumentException(
+            "Partition value '" + text + "' of column " + column.name() + " is not of type " + column.dataType().sql());
+      }
+      return value;
+    }
+  }
+
+  private final Files files;
+  private final String identity;
+  private final StructType partitionSchema;
+  private final String description;
+  private final boolean withFileId;
+  private final boolean withHiddenRows;
+  private BiFunction reader;
+
+  /**
+   * @param identity two indexes of one identity give the same rows, and Spark may run one for both
+   * @param description what `toString` answers, for people and for `versions_read`
+   * @param partitionSchema the columns of the groups, then the file id and the hidden rows, as far as wanted
+   */
+  public ListedFiles(Files files, String identity, String description, StructType partitionSchema, Boolean withFileId,
+      Boolean withHiddenRows) {
+    this.files = files;
+    this.description = description;
+    this.identity = files.digest + identity;
+    this.partitionSchema = partitionSchema;
+    this.withFileId = withFileId.booleanValue();
+    this.withHiddenRows = withHiddenRows.booleanValue();
+  }
+
+  /**
+   * Names the one who decides, before the first use.
+   *
+   * @param reader answers ("prune", filters) with one byte a file or null for all, and ("hidden", ids) with the hidden
+   *     rows of those files; a String is an error to raise
+   */
+  public ListedFiles readBy(BiFunction reader) {
+    this.reader = reader;
+    return this;
+  }
+
+  public scala.collection.immutable.Seq listFiles(
+      scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    boolean[] kept = inPartitions(partitionFilters);
+    byte[] wanted = ask("prune", question(partitionFilters, dataFilters));
+    if (wanted != null && wanted.length != kept.length) {
+      throw new IllegalStateException("expected an answer for " + kept.length + " files, got " + wanted.length);
+    }
+    for (int i = 0; i < kept.length; i++) kept[i] = kept[i] && (wanted == null || wanted[i] != 0);
+    byte[][] hiddenRows = withHiddenRows ? hiddenRows(kept) : new byte[kept.length][];
+    return directories(kept, hiddenRows);
+  }
+
+  /** One directory for each file that has a row of its own, and one for the other files of each group. */
+  private scala.collection.immutable.Seq directories(boolean[] kept, byte[][] hiddenRows) {
+    List found = new ArrayList();
+    List[] members = new List[files.groups.length];
+    for (int i = 0; i < kept.length; i++) {
+      if (!kept[i]) continue;
+      int group = files.groupOf[i];
+      if (withFileId || hiddenRows[i] != null) {
+        FileStatus[] one = new FileStatus[] {files.statuses[i]};
+        found.add(PartitionDirectory.apply(row(group, Integer.valueOf(i), hiddenRows[i]), one));
+      } else {
+        if (members[group] == null) members[group] = new ArrayList();
+        members[group].add(files.statuses[i]);
+      }
+    }
+    for (int group = 0; group < members.length; group++) {
+      if (members[group] == null) continue;
+      FileStatus[] all = (FileStatus[]) members[group].toArray(new FileStatus[0]);
+      found.add(PartitionDirectory.apply(row(group, null, null), all));
+    }
+    return seq(found);
+  }
+
+  private InternalRow row(int group, Integer fileId, byte[] hiddenRows) {
+    Object[] known = files.groups[group];
+    Object[] values = new Object[partitionSchema.length()];
+    System.arraycopy(known, 0, values, 0, known.length);
+    int next = known.length;
+    if (withFileId) values[next++] = fileId;
+    if (withHiddenRows) values[next] = hiddenRows;
+    return new GenericInternalRow(values);
+  }
+
+  /** Which files pass all filters. A filter of partition values alone is judged once a group, not once a file. */
+  private boolean[] inPartitions(scala.collection.immutable.Seq filters) {
+    boolean[] kept = new boolean[files.statuses.length];
+    java.util.Arrays.fill(kept, true);
+    for (int f = 0; f < filters.size(); f++) {
+      Filter filter = new Filter((Expression) filters.apply(f), partitionSchema);
+      if (filter.reaches(files.groupSchema.length())) {
+        for (int i = 0; i < kept.length; i++) {
+          kept[i] = kept[i] && filter.accepts(row(files.groupOf[i], Integer.valueOf(i), null), partitionSchema);
+        }
+      } else {
+        boolean[] accepted = new boolean[files.groups.length];
+        for (int g = 0; g < accepted.length; g++) accepted[g] = filter.accepts(row(g, null, null), partitionSchema);
+        for (int i = 0; i < kept.length; i++) kept[i] = kept[i] && accepted[files.groupOf[i]];
+      }
+    }
+    return kept;
+  }
+
+  /** A filter over partition columns, whose attributes Spark made anew for this plan: they are known by name. */
+  private static final class Filter {
+    private final InterpretedPredicate predicate;
+    private final int[] ordinals;
+
+    Filter(Expression expression, StructType schema) {
+      scala.collection.immutable.Seq inputs = expression.references().toSeq();
+      this.ordinals = new int[inputs.size()];
+      for (int i = 0; i < ordinals.length; i++) {
+        ordinals[i] = schema.fieldIndex(((Attribute) inputs.apply(i)).name());
+      }
+      Expression bound = BindReferences.bindReference(
+          expression, new org.apache.spark.sql.catalyst.expressions.package$AttributeSeq(inputs), false);
+      this.predicate = new InterpretedPredicate(bound);
+      this.predicate.initialize(0);
+    }
+
+    boolean reaches(int ordinal) {
+      for (int i = 0; i < ordinals.length; i++) if (ordinals[i] >= ordinal) return true;
+      return false;
+    }
+
+    boolean accepts(InternalRow row, StructType schema) {
+      Object[] values = new Object[ordinals.length];
+      for (int i = 0; i < values.length; i++) {
+        values[i] = row.get(ordinals[i], schema.apply(ordinals[i]).dataType());
+      }
+      return predicate.eval(new GenericInternalRow(values));
+    }
+  }
+
+  /** Hidden rows of the kept files that have any, asking Python only for those no earlier scan asked for. */
+  private byte[][] hiddenRows(boolean[] kept) {
+    byte[][] found = new byte[kept.length][];
+    int[] unknown = new int[kept.length];
+    int count = 0;
+    for (int i = 0; i < kept.length; i++) {
+      if (!kept[i] || files.hasHiddenRows[i] == 0) continue;
+      SoftReference known = files.hiddenRows[i];
+      found[i] = known == null ? null : (byte[]) known.get();
+      if (found[i] == null) unknown[count++] = i;
+    }
+    if (count == 0) return found;
+    ByteBuffer ids = ByteBuffer.allocate(4 * count).order(ByteOrder.LITTLE_ENDIAN);
+    for (int n = 0; n < count; n++) ids.putInt(unknown[n]);
+    // One length a file, then what each has, end to end.
+    ByteBuffer answer = ByteBuffer.wrap(ask("hidden", ids.array())).order(ByteOrder.LITTLE_ENDIAN);
+    int[] lengths = new int[count];
+    for (int n = 0; n < count; n++) lengths[n] = answer.getInt();
+    for (int n = 0; n < count; n++) {
+      byte[] content = new byte[lengths[n]];
+      answer.get(content);
+      found[unknown[n]] = content;
+      files.hiddenRows[unknown[n]] = new SoftReference(content);
+    }
+    return found;
+  }
+
+  private byte[] ask(String question, Object detail) {
+    Object answer = Python.call(reader, question, detail);
+    if (answer instanceof String) throw new IllegalArgumentException((String) answer);
+    return (byte[]) answer;
+  }
+
+  /**
+   * Parts, each ended by NUL: the time zone in which the filters are written, then JSON and SQL of each filter.
+   *
+   * Both are empty for a filter that has no such form. SQL stands only where JSON leaves out values.
+   */
+  private static String question(
+      scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    StringBuilder parts = new StringBuilder(SQLConf.get().sessionLocalTimeZone()).append('\0');
+    append(parts, partitionFilters);
+    append(parts, dataFilters);
+    return parts.toString();
+  }
+
+  private static void append(StringBuilder parts, scala.collection.immutable.Seq filters) {
+    for (int i = 0; i < filters.size(); i++) {
+      Expression filter = (Expression) filters.apply(i);
+      String json = "";
+      String sql = "";
+      try {
+        json = filter.toJSON();
+        sql = json.indexOf("\"hset\"") < 0 ? "" : filter.sql();
+      } catch (Exception unwritable) {
+        // Whatever part is missing, the other side keeps files that it could have left out.
+        sql = "";
+      }
+      parts.append(json).append('\0').append(sql.indexOf('\0') < 0 ? sql : "").append('\0');
+    }
+  }
+
+  private static scala.collection.immutable.Seq seq(List items) {
+    return scala.jdk.javaapi.CollectionConverters.asScala(items).toList();
+  }
+
+  public scala.collection.immutable.Seq rootPaths() {
+    return seq(java.util.Collections.singletonList(files.root));
+  }
+
+  public String[] inputFiles() {
+    String[] found = new String[files.statuses.length];
+    for (int i = 0; i < found.length; i++) found[i] = files.statuses[i].getPath().toUri().toString();
+    return found;
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return files.totalBytes;
+  }
+
+  public StructType partitionSchema() {
+    return partitionSchema;
+  }
+
+  public boolean isTimeTravel() {
+    return false;
+  }
+
+  public scala.Option metadataOpsTimeNs() {
+    return scala.Option.empty();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof ListedFiles && ((ListedFiles) other).identity.equals(identity)
+        && ((ListedFiles) other).partitionSchema.equals(partitionSchema);
+  }
+
+  public int hashCode() {
+    return identity.hashCode();
+  }
+
+  public String toString() {
+    return description;
+  }
+}

@@ -1,0 +1,171 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.sources.*;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Spark's Parquet reader for files whose columns have physical names and ids.
+ *
+ * The plan speaks of logical names throughout, so that pruning of nested columns and pushed filters work as ever; names
+ * change here, where the reader is built. The reader itself is made by a plain ParquetFileFormat: what it ships to
+ * executors must not refer to this class, which they do not have.
+ */
+public final class MappedParquet extends ParquetFileFormat {
+  private final StructType table;
+  private final boolean byId;
+
+  /**
+   * @param table logical schema, with column-mapping metadata
+   * @param byId whether files are read by field id
+   */
+  public MappedParquet(StructType table, Boolean byId) {
+    this.table = table;
+    this.byId = byId.booleanValue();
+  }
+
+  public scala.Function1 buildReaderWithPartitionValues(
+      SparkSession session, StructType dataSchema, StructType partitionSchema, StructType requiredSchema,
+      scala.collection.immutable.Seq filters, scala.collection.immutable.Map options, Configuration configuration) {
+    if (byId) {
+      configuration.setBoolean("spark.sql.parquet.fieldId.read.enabled", true);
+      configuration.setBoolean("spark.sql.parquet.fieldId.read.ignoreMissing", false);
+    }
+    return new ParquetFileFormat().buildReaderWithPartitionValues(
+        session, physical(dataSchema, table), partitionSchema, physical(requiredSchema, table), renamed(filters),
+        options, configuration);
+  }
+
+  public boolean supportFieldName(String name) {
+    return true;
+  }
+
+  /** Fields that the table does not have are the reader's own, such as the row index. */
+  private StructType physical(StructType schema, StructType reference) {
+    StructField[] fields = schema.fields();
+    StructField[] renamed = new StructField[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      StructField known = field(reference, fields[i].name());
+      if (known == null) {
+        renamed[i] = fields[i];
+      } else {
+        DataType type = physical(fields[i].dataType(), known.dataType());
+        // Nullable whatever the table says: a file written before the column was added lacks it.
+        renamed[i] = new StructField(physicalName(known), type, true, metadata(fields[i].metadata(), known));
+      }
+    }
+    return new StructType(renamed);
+  }
+
+  private DataType physical(DataType type, DataType reference) {
+    if (type instanceof StructType && reference instanceof StructType) {
+      return physical((StructType) type, (StructType) reference);
+    }
+    if (type instanceof ArrayType && reference instanceof ArrayType) {
+      return new ArrayType(physical(((ArrayType) type).elementType(), ((ArrayType) reference).elementType()), true);
+    }
+    if (type instanceof MapType && reference instanceof MapType) {
+      MapType map = (MapType) type;
+      MapType known = (MapType) reference;
+      return new MapType(
+          physical(map.keyType(), known.keyType()), physical(map.valueType(), known.valueType()), true);
+    }
+    return type;
+  }
+
+  private Metadata metadata(Metadata of, StructField known) {
+    // What is no column of the table, such as the type of a change, has no id and is found by its name.
+    if (!byId || !known.metadata().contains("delta.columnMapping.id")) return of;
+    long id = known.metadata().getLong("delta.columnMapping.id");
+    return new MetadataBuilder().withMetadata(of).putLong("parquet.field.id", id).build();
+  }
+
+  private static String physicalName(StructField field) {
+    return field.metadata().getString("delta.columnMapping.physicalName");
+  }
+
+  private static StructField field(StructType schema, String name) {
+    StructField[] fields = schema.fields();
+    for (int i = 0; i < fields.length; i++) if (fields[i].name().equals(name)) return fields[i];
+    return null;
+  }
+
+  /** None by id: pushed filters go by name, which in some file may be that of another column. */
+  private scala.collection.immutable.Seq renamed(scala.collection.immutable.Seq filters) {
+    List found = new ArrayList();
+    for (int i = 0; !byId && i < filters.size(); i++) {
+      Filter filter = renamed((Filter) filters.apply(i));
+      if (filter != null) found.add(filter);
+    }
+    return scala.jdk.javaapi.CollectionConverters.asScala(found).toList();
+  }
+
+  /** Null for a filter that is not known: Spark looks at every row again, so that only speed is lost. */
+  private Filter renamed(Filter filter) {
+    if (filter instanceof And) {
+      Filter left = renamed(((And) filter).left());
+      Filter right = renamed(((And) filter).right());
+      return left == null || right == null ? null : new And(left, right);
+    }
+    if (filter instanceof Or) {
+      Filter left = renamed(((Or) filter).left());
+      Filter right = renamed(((Or) filter).right());
+      return left == null || right == null ? null : new Or(left, right);
+    }
+    if (filter instanceof Not) {
+      Filter child = renamed(((Not) filter).child());
+      return child == null ? null : new Not(child);
+    }
+    if (filter instanceof EqualTo) {
+      return new EqualTo(at(((EqualTo) filter).attribute()), ((EqualTo) filter).value());
+    }
+    if (filter instanceof EqualNullSafe) {
+      return new EqualNullSafe(at(((EqualNullSafe) filter).attribute()), ((EqualNullSafe) filter).value());
+    }
+    if (filter instanceof GreaterThan) {
+      return new GreaterThan(at(((GreaterThan) filter).attribute()), ((GreaterThan) filter).value());
+    }
+    if (filter instanceof GreaterThanOrEqual) {
+      return new GreaterThanOrEqual(
+          at(((GreaterThanOrEqual) filter).attribute()), ((GreaterThanOrEqual) filter).value());
+    }
+    if (filter instanceof LessThan) {
+      return new LessThan(at(((LessThan) filter).attribute()), ((LessThan) filter).value());
+    }
+    if (filter instanceof LessThanOrEqual) {
+      return new LessThanOrEqual(at(((LessThanOrEqual) filter).attribute()), ((LessThanOrEqual) filter).value());
+    }
+    if (filter instanceof In) return new In(at(((In) filter).attribute()), ((In) filter).values());
+    if (filter instanceof IsNull) return new IsNull(at(((IsNull) filter).attribute()));
+    if (filter instanceof IsNotNull) return new IsNotNull(at(((IsNotNull) filter).attribute()));
+    if (filter instanceof StringStartsWith) {
+      return new StringStartsWith(at(((StringStartsWith) filter).attribute()), ((StringStartsWith) filter).value());
+    }
+    return null;
+  }
+
+  /** The physical spelling of a column that a filter names, such as `a.b`, quoted as this Spark quotes it. */
+  private String at(String attribute) {
+    String[] parts = Expressions.column(attribute).fieldNames();
+    List physical = new ArrayList();
+    DataType here = table;
+    for (int i = 0; i < parts.length; i++) {
+      StructField known = here instanceof StructType ? field((StructType) here, parts[i]) : null;
+      physical.add(known == null ? parts[i] : physicalName(known));
+      here = known == null ? null : known.dataType();
+    }
+    return FieldReference.apply(scala.jdk.javaapi.CollectionConverters.asScala(physical).toList()).describe();
+  }
+}

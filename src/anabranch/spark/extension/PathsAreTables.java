@@ -1,0 +1,59 @@
+package delta;
+
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import scala.collection.immutable.Seq;
+
+/**
+ * Gives paths that a plan reads their name in full. Names of two parts Spark takes for files of a format, and says that it cannot
+ * read such files directly, where there is no table, or where it has not yet resolved the time that is asked for.
+ */
+public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
+  private final Object session;
+
+  public PathsAreTables(Object session) {
+    this.session = session;
+  }
+
+  public String ruleName() {
+    return "delta.PathsAreTables";
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    return Python.isOpen() ? ((LogicalPlan) plan).resolveOperatorsUp(new Check(session)) : plan;
+  }
+
+  /** Looks at each name, and gives it in full. */
+  public static class Check extends scala.runtime.AbstractPartialFunction {
+    private final Object session;
+
+    public Check(Object session) {
+      this.session = session;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return pathOf(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      UnresolvedRelation path = pathOf(node);
+      if (path == null) return otherwise.apply(node);
+      Python.ask("is there", new Object[] {session, path.multipartIdentifier().apply(1)});
+      Seq name = (Seq) path.multipartIdentifier().prepended("spark_catalog");
+      UnresolvedRelation named = new UnresolvedRelation(name, path.options(), path.isStreaming());
+      named.copyTagsFrom(path);
+      if (node == path) return named;
+      return new RelationTimeTravel(named, ((RelationTimeTravel) node).timestamp(), ((RelationTimeTravel) node).version());
+    }
+
+    private static UnresolvedRelation pathOf(Object node) {
+      Object named = node instanceof RelationTimeTravel ? ((RelationTimeTravel) node).relation() : node;
+      if (!(named instanceof UnresolvedRelation)) return null;
+      Seq name = ((UnresolvedRelation) named).multipartIdentifier();
+      boolean isPath = name.size() == 2 && DeltaCatalog.isPath((String) name.apply(0), (String) name.apply(1));
+      return isPath ? (UnresolvedRelation) named : null;
+    }
+  }
+}

@@ -1,0 +1,95 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Exists;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
+import org.apache.spark.sql.catalyst.optimizer.EliminateResolvedHint$;
+import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
+import org.apache.spark.sql.catalyst.optimizer.RewriteWithExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/** Small changes of plans. */
+public final class Plans {
+  private Plans() {}
+
+  /** The expression as text, its columns without the names of tables. */
+  public static String sql(Expression expression) {
+    return ((Expression) expression.transform(new Unqualified())).sql();
+  }
+
+  /** Takes the names of tables from columns. */
+  public static class Unqualified extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AttributeReference;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? ((AttributeReference) node).withQualifier((Seq) Nil$.MODULE$) : otherwise.apply(node);
+    }
+  }
+
+  /** The plan without what Spark's optimizer replaces before it comes to the rules that the plan may be for. */
+  public static LogicalPlan finished(LogicalPlan plan) {
+    LogicalPlan hinted = EliminateResolvedHint$.MODULE$.apply(plan);
+    return RewriteWithExpression$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(hinted));
+  }
+
+  /** The plan with the time of now wherever it looks at the clock. */
+  public static LogicalPlan atOneTime(LogicalPlan plan) {
+    return ComputeCurrentTime$.MODULE$.apply(plan);
+  }
+
+  /** Whether a write was said to bring columns that its table lacks: WITH SCHEMA EVOLUTION, which Spark knows from 4.1 on. */
+  public static boolean evolves(Object write) {
+    return Boolean.TRUE.equals(TableChanges.told(write, "withSchemaEvolution"));
+  }
+
+  /** The plan as the session's analyzer resolves it by itself. */
+  public static LogicalPlan analyzed(Object session, LogicalPlan plan) {
+    return (LogicalPlan) ((org.apache.spark.sql.classic.SparkSession) session).sessionState().analyzer().execute(plan);
+  }
+
+  /** The leaf of the table that a statement changes. */
+  public static LogicalPlan target(LogicalPlan table) {
+    return (LogicalPlan) table.collectLeaves().apply(0);
+  }
+
+  /** Whether one of these rows, called by that alias unless it is null, satisfies the condition. */
+  public static Expression exists(LogicalPlan rows, String alias, Expression condition) {
+    LogicalPlan called = alias == null ? rows : SubqueryAlias$.MODULE$.apply(alias, rows);
+    Seq none = (Seq) Nil$.MODULE$;
+    LogicalPlan found = new org.apache.spark.sql.catalyst.plans.logical.Filter(condition, called);
+    return new Exists(found, none, NamedExpression$.MODULE$.newExprId(), none, scala.Option.empty());
+  }
+
+  /** An immutable map of Scala's. */
+  public static scala.collection.immutable.Map scalaMap(java.util.Map map) {
+    return scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(map));
+  }
+
+  /** The rows with their first columns under the names and ids of these attributes; further columns stay as they are. */
+  public static LogicalPlan under(LogicalPlan rows, Seq attributes) {
+    List columns = new ArrayList();
+    for (int i = 0; i < rows.output().size(); i++) {
+      Attribute column = (Attribute) rows.output().apply(i);
+      if (i >= attributes.size()) {
+        columns.add(column);
+        continue;
+      }
+      Attribute wanted = (Attribute) attributes.apply(i);
+      columns.add(new Alias(column, wanted.name(), wanted.exprId(), (Seq) wanted.qualifier(),
+          scala.Option.apply(wanted.metadata()), (Seq) Nil$.MODULE$));
+    }
+    return new Project(scala.jdk.javaapi.CollectionConverters.asScala(columns).toList(), rows);
+  }
+}

@@ -1,0 +1,79 @@
+package delta;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Proxy;
+import java.util.function.BiFunction;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * The one door to Python: a question and its facts. An answer that is a Throwable is thrown.
+ *
+ * A thread that Python's calls run on has a connection, and the question goes back on it. Other threads of the JVM
+ * (streams, servers) get one for the question, closed after it: Py4J would keep a thread and a socket for each.
+ */
+public final class Python {
+  public static volatile BiFunction door;
+  private static volatile py4j.PythonClient client;
+
+  private Python() {}
+
+  /**
+   * Names the one who answers, and the token without which nobody is to be answered. PySpark gives the JVM's calls none: every
+   * program of the machine could ask.
+   */
+  public static void open(BiFunction answers, String token) throws Exception {
+    Field field = py4j.CallbackClient.class.getDeclaredField("authToken");
+    field.setAccessible(true);
+    field.set(clientOf(answers), token);
+    door = answers;
+  }
+
+  /** Calls an object of Python's. */
+  public static Object call(BiFunction object, Object first, Object second) {
+    py4j.PythonClient calls = clientOf(object);
+    boolean connected = calls.getPerThreadConnection() != null;
+    try {
+      return object.apply(first, second);
+    } finally {
+      if (!connected) disconnect(calls);
+    }
+  }
+
+  private static py4j.PythonClient clientOf(BiFunction object) {
+    py4j.PythonClient known = client;
+    if (known != null) return known;
+    try {
+      Object handler = Proxy.getInvocationHandler(object);
+      Field gateway = handler.getClass().getDeclaredField("gateway");
+      gateway.setAccessible(true);
+      known = (py4j.PythonClient) ((py4j.Gateway) gateway.get(handler)).getCallbackClient();
+      client = known;
+      return known;
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public static void close() {
+    door = null;
+  }
+
+  public static boolean isOpen() {
+    return door != null;
+  }
+
+  public static Object ask(String question, Object[] facts) {
+    BiFunction answers = door;
+    if (answers == null) throw DeltaError.disabled();
+    Object answer = call(answers, question, facts);
+    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
+    return answer;
+  }
+
+  private static void disconnect(py4j.PythonClient calls) {
+    py4j.ClientServerConnection connection = calls.getPerThreadConnection();
+    if (connection == null) return;
+    calls.setPerThreadConnection(null);
+    connection.shutdown();
+  }
+}

@@ -1,0 +1,93 @@
+package delta;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics$;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/** A statement that Python runs, with the analysed plan (or the text) as its facts: a command like Spark's own, so EXPLAIN runs nothing. */
+public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.execution.command.LeafRunnableCommand {
+  private final String what;
+  private final Object facts;
+  private final Seq output;
+
+  public PythonCommand(String what, Object facts, Seq output) {
+    this.what = what;
+    this.facts = facts;
+    this.output = output;
+  }
+
+  public Seq run(SparkSession session) {
+    return (Seq) Python.ask("run", new Object[] {session, what, facts});
+  }
+
+  public Seq output() {
+    return output;
+  }
+
+  // What Scala's traits would give: Java takes the superclass's where both have one.
+  public Seq children() {
+    return (Seq) Nil$.MODULE$;
+  }
+
+  /** What EXPLAIN shows: the statement. */
+  public Seq innerChildren() {
+    return facts instanceof LogicalPlan ? (Seq) Nil$.MODULE$.$colon$colon(facts) : (Seq) Nil$.MODULE$;
+  }
+
+  public scala.collection.Iterator stringArgs() {
+    return facts instanceof LogicalPlan ? scala.collection.Iterator$.MODULE$.empty() : productIterator();
+  }
+
+  public TreeNode mapChildren(scala.Function1 f) {
+    return this;
+  }
+
+  public TreeNode withNewChildrenInternal(scala.collection.immutable.IndexedSeq children) {
+    return this;
+  }
+
+  public AttributeSet producedAttributes() {
+    return outputSet();
+  }
+
+  public Statistics stats() {
+    return Statistics$.MODULE$.DUMMY();
+  }
+
+  public scala.collection.immutable.Map metrics() {
+    return scala.collection.immutable.Map$.MODULE$.empty();
+  }
+
+  public Seq nodePatterns() {
+    return (Seq) Nil$.MODULE$.$colon$colon(TreePattern$.MODULE$.COMMAND());
+  }
+
+  public void org$apache$spark$sql$catalyst$plans$logical$Command$_setter_$nodePatterns_$eq(Seq patterns) {}
+
+  // A product of its constructor's arguments: Spark copies nodes by them.
+  public int productArity() {
+    return 3;
+  }
+
+  public Object productElement(int i) {
+    return i == 0 ? (Object) what : i == 1 ? facts : (Object) output;
+  }
+
+  public boolean canEqual(Object other) {
+    return other == this;
+  }
+
+  public boolean equals(Object other) {
+    return other == this;
+  }
+
+  public int hashCode() {
+    return System.identityHashCode(this);
+  }
+}

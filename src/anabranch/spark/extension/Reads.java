@@ -1,0 +1,46 @@
+package delta;
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/** Our tables in a plan, all but the one that a statement changes, become leaves that Spark can read. */
+public class Reads extends scala.runtime.AbstractPartialFunction {
+  private final Object session;
+  private final Object except;
+
+  public Reads(Object session, Object except) {
+    this.session = session;
+    this.except = except;
+  }
+
+  public boolean isDefinedAt(Object node) {
+    return node != except && Leaves.isTable(node);
+  }
+
+  public Object applyOrElse(Object node, scala.Function1 otherwise) {
+    if (!isDefinedAt(node)) return otherwise.apply(node);
+    DataSourceV2Relation relation = (DataSourceV2Relation) node;
+    DeltaTable table = Leaves.tableOf(relation);
+    if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
+    if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));
+    Object feed = asksForChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;
+    if (feed == null) return same(relation, Leaves.read(session, relation));
+    LogicalPlan rows = changes((DeltaTable) feed);
+    return new scala.Tuple2(rows, relation.output().zip((Seq) rows.output().take(relation.output().size())));
+  }
+
+  private LogicalPlan changes(DeltaTable table) {
+    return (LogicalPlan) Python.ask("changes", new Object[] {session, table});
+  }
+
+  private static Object same(DataSourceV2Relation before, LogicalPlan now) {
+    return new scala.Tuple2(now, Nil$.MODULE$);
+  }
+
+  /** `spark.read.option("readChangeFeed", …).table(…)`: Spark hands the options on with the relation. */
+  private static boolean asksForChanges(DataSourceV2Relation relation) {
+    return relation.options().containsKey("readChangeFeed") || relation.options().containsKey("readChangeData");
+  }
+}

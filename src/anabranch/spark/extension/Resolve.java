@@ -1,0 +1,94 @@
+package delta;
+
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.CreateTable;
+
+/**
+ * A resolution rule. Where a plan reads a table of ours, it puts a leaf that Spark can read. DELETE, UPDATE, MERGE and writes
+ * of a table of ours become a command as soon as Spark has resolved all of them: a V1Write would not be told whether columns
+ * go by name or by position, nor conditions that are no filters. Plans without our tables stay as they are.
+ */
+public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
+  private final Object session;
+
+  public Resolve(Object session) {
+    this.session = session;
+  }
+
+  public String ruleName() {
+    return "delta.Resolve";
+  }
+
+  public TreeNode apply(TreeNode node) {
+    if (!Python.isOpen()) return node;
+    LogicalPlan plan = (LogicalPlan) node;
+    if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
+    if (Statements.isOurs(plan)) return command(plan);
+    LogicalPlan target = RowChanges.target(plan);
+    if (target != null) return rowChange(plan, target);
+    LogicalPlan checked = Statements.checked(plan);
+    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, checked));
+    if (checked != null && Leaves.isTable(checked)) return statement.resolved() ? command(statement) : statement;
+    // Other commands may hold a write that is not to be run now, as CREATE FLOW does.
+    boolean writes = statement instanceof V2WriteCommand || statement instanceof Union || statement instanceof WithCTE;
+    return writes ? (TreeNode) statement.resolveOperatorsUp(new Writes(this)) : statement;
+  }
+
+  /** Writes of our tables: the whole plan, or one of many that share a source. */
+  public static final class Writes extends scala.runtime.AbstractPartialFunction {
+    private final Resolve rule;
+
+    public Writes(Resolve rule) {
+      this.rule = rule;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof V2WriteCommand && Leaves.isTable(((V2WriteCommand) node).table()) && isResolved((LogicalPlan) node);
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? rule.command((LogicalPlan) node) : otherwise.apply(node);
+    }
+  }
+
+  /** DELETE, UPDATE, MERGE. */
+  private LogicalPlan rowChange(LogicalPlan plan, LogicalPlan target) {
+    Object relation = EliminateSubqueryAliases$.MODULE$.apply(target);
+    boolean isTable = Leaves.isTable(relation);
+    LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
+    if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
+    if (statement instanceof MergeIntoTable) {
+      if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
+      statement = Marks.set((MergeIntoTable) statement, Views.isPlain(target));
+      // From now on Spark resolves the conditions and values.
+      if (isTable) Leaves.tableOf(relation).takesAnySchema = false;
+    }
+    statement = Marks.uncast(statement);
+    if (!statement.resolved()) return statement;
+    return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));
+  }
+
+  private LogicalPlan command(LogicalPlan statement) {
+    return (LogicalPlan) Python.ask("command", new Object[] {session, statement.nodeName(), statement});
+  }
+
+  /** Spark resolves the condition of an overwrite after the query. */
+  private static boolean isResolved(LogicalPlan write) {
+    if (!((V2WriteCommand) write).query().resolved()) return false;
+    return !(write instanceof OverwriteByExpression) || ((OverwriteByExpression) write).deleteExpr().resolved();
+  }
+
+  /** `saveAsTable` over a table of another format: Spark has dropped that one, and would not tell the writer of partitions. */
+  private static boolean isOurs(CreateTable plan) {
+    scala.Option provider = plan.tableDesc().provider();
+    return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get()) && plan.query().isDefined()
+        && ((LogicalPlan) plan.query().get()).resolved();
+  }
+}

@@ -1,0 +1,73 @@
+package delta;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+
+/** A new table of another format in a catalog that stages its own: it is there at once, and goes where its rows cannot be written. */
+public final class StagedWrites implements StagedTable, SupportsWrite {
+  private final TableCatalog catalog;
+  private final Identifier ident;
+  private final Table table;
+
+  public StagedWrites(TableCatalog catalog, Identifier ident, Table table) {
+    this.catalog = catalog;
+    this.ident = ident;
+    this.table = table;
+  }
+
+  /** Whether it is `df.write.saveAsTable` that replaces a table. From Spark 4.1 on it says so; before, only the stack tells. */
+  public static boolean isSaveAsTable(Map properties) {
+    if (properties.containsKey("option.__v1_save_as_table_overwrite")) return true;
+    StackTraceElement[] calls = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < calls.length; i++) {
+      if (calls[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) return true;
+    }
+    return false;
+  }
+
+  public String name() {
+    return table.name();
+  }
+
+  public StructType schema() {
+    return table.schema();
+  }
+
+  public Transform[] partitioning() {
+    return table.partitioning();
+  }
+
+  public Map properties() {
+    return new HashMap(table.properties());
+  }
+
+  public Set capabilities() {
+    return table.capabilities();
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return ((SupportsWrite) table).newWriteBuilder(info);
+  }
+
+  public void commitStagedChanges() {}
+
+  public void abortStagedChanges() {
+    catalog.dropTable(ident);
+  }
+
+  /** Asked for from Spark 4.2 on, by a call that finds no default method of an interface. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
+  }
+}

@@ -1,0 +1,58 @@
+package delta;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.types.StructType;
+
+/** The files of a table of which no version is chosen yet; `Versions` puts a list of files in its place. */
+public final class TableFiles implements FileIndex {
+  public final DeltaTable table;
+
+  public TableFiles(DeltaTable table) {
+    this.table = table;
+  }
+
+  public scala.collection.immutable.Seq rootPaths() {
+    return (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$.$colon$colon(new Path(table.path));
+  }
+
+  public scala.collection.immutable.Seq listFiles(
+      scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    throw new IllegalStateException("delta.Versions has chosen no version of " + table.name);
+  }
+
+  public String[] inputFiles() {
+    return new String[0];
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return org.apache.spark.sql.internal.SQLConf.get().defaultSizeInBytes();
+  }
+
+  public StructType partitionSchema() {
+    return table.partitionSchema();
+  }
+
+  public boolean isTimeTravel() {
+    return false;
+  }
+
+  public scala.Option metadataOpsTimeNs() {
+    return scala.Option.empty();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof TableFiles && ((TableFiles) other).table.equals(table);
+  }
+
+  public int hashCode() {
+    return table.hashCode();
+  }
+
+  /** By this, statements learn which tables they read. */
+  public String toString() {
+    return "anabranch: version " + (table.version == null ? "newest" : "past") + " of " + table.path;
+  }
+}

@@ -1,0 +1,36 @@
+package delta;
+
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+
+/** What Python needs of a table, in one call. */
+public final class Tables {
+  private Tables() {}
+
+  /**
+   * Parts, each ended by NUL: path, name as Spark shows it, version (empty for the newest), schema as JSON, database and name in
+   * the catalog, kind of entry (these three empty for a table by path); then keys and values of the options.
+   */
+  public static String facts(DeltaTable table) {
+    StringBuilder facts = new StringBuilder();
+    add(facts, table.path);
+    add(facts, table.name);
+    add(facts, table.version == null ? "" : table.version.toString());
+    add(facts, table.schemaJson);
+    CatalogTable entry = (CatalogTable) table.catalogTable;
+    add(facts, entry == null ? "" : (String) entry.identifier().database().get());
+    add(facts, entry == null ? "" : entry.identifier().table());
+    add(facts, entry == null ? "" : entry.tableType().name());
+    for (Iterator each = table.options.entrySet().iterator(); each.hasNext();) {
+      Map.Entry option = (Map.Entry) each.next();
+      add(facts, (String) option.getKey());
+      add(facts, (String) option.getValue());
+    }
+    return facts.toString();
+  }
+
+  private static void add(StringBuilder facts, String fact) {
+    facts.append(fact).append('\0');
+  }
+}

@@ -1,0 +1,81 @@
+package delta;
+
+import java.util.Map;
+import java.util.WeakHashMap;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+
+/**
+ * An optimizer rule that chooses the version of each table that a query reads, when the query runs: so DataFrames and views
+ * follow their table. Spark has one tracker for an execution, its subqueries included, which are optimized apart and earlier;
+ * by its number all leaves of a table get one version. The list of files that takes the leaf's place is nothing this rule knows.
+ */
+public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
+  private static final Map NUMBERS = new WeakHashMap();
+  private static long last = 0;
+
+  private final Object session;
+
+  public Versions(Object session) {
+    this.session = session;
+  }
+
+  public String ruleName() {
+    return "delta.Versions";
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    if (!Python.isOpen()) return plan;
+    return ((LogicalPlan) plan).transformUp(new Choose(session, null, null));
+  }
+
+  /** The plan with versions chosen throughout, subqueries included, by the statement of that number. */
+  public static LogicalPlan chosen(Object session, LogicalPlan plan, Long number) {
+    return (LogicalPlan) plan.transformUpWithSubqueries(new Choose(session, number, null));
+  }
+
+  /** A number that no other execution has. */
+  public static synchronized long next() {
+    return ++last;
+  }
+
+  private static synchronized Long numberOfExecution() {
+    scala.Option tracker = QueryPlanningTracker$.MODULE$.get();
+    if (tracker.isEmpty()) return Long.valueOf(next());
+    Long known = (Long) NUMBERS.get(tracker.get());
+    if (known == null) {
+      known = Long.valueOf(next());
+      NUMBERS.put(tracker.get(), known);
+    }
+    return known;
+  }
+
+  /** Puts the rows of one version where a table is read. */
+  public static class Choose extends scala.runtime.AbstractPartialFunction {
+    private final Object session;
+    private final Long statement;
+    private final Object except;
+
+    /** @param except the leaf of the table that the statement changes, or null */
+    public Choose(Object session, Long statement, Object except) {
+      this.session = session;
+      this.statement = statement;
+      this.except = except;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node != except && Leaves.unversioned(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      DeltaTable table = Leaves.unversioned(node);
+      LogicalPlan leaf = (LogicalPlan) node;
+      Long number = statement == null ? numberOfExecution() : statement;
+      boolean withMetadata = leaf.output().size() > table.schema.length();
+      LogicalPlan rows = (LogicalPlan) Python.ask("rows", new Object[] {session, table, number, Boolean.valueOf(withMetadata)});
+      return Plans.under(Plans.finished(rows), leaf.output());
+    }
+  }
+}

@@ -1,0 +1,111 @@
+"""Where questions of the JVM arrive: one method that finds who answers, and turns errors into the JVM's."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from anabranch.errors.base import DeltaError
+from anabranch.spark.extension.interrupts import Interrupts
+from anabranch.spark.native.python_errors import original_error
+
+logger = logging.getLogger("anabranch.spark")
+
+ERRORS_KEPT_MAX = 256
+Answer = Callable[..., Any]
+
+
+class Door:
+    """Answers `delta.Python.ask`. Any thread may come in; an answer may ask the JVM in turn, on the same thread."""
+
+    def __init__(
+        self, jvm: Any, answer: Callable[[str], Answer], of_file: Callable[[str, str, str], DeltaError | None]
+    ) -> None:
+        """`answer` finds who answers a question. `of_file` tells our error from Spark's condition, the path of a data
+        file, and a reason.
+        """
+        self._jvm = jvm
+        self._answer = answer
+        self._of_file = of_file
+        self._raised: OrderedDict[int, BaseException] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
+
+    def apply(self, question: str, facts: Any) -> Any:
+        """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
+        try:
+            with self.interrupts.answering():
+                return self._answer(question)(*facts)
+        except BaseException as error:
+            # Whatever it is, the thread of the JVM must get an answer.
+            with self.interrupts.ending():
+                return self._throwable(error)
+
+    def original(self, throwable: Any) -> BaseException | None:
+        """The exception of Python for an error of the JVM; None where none of ours is at its root.
+
+        None too for that of a stream: programs look for Spark's own, which has ours as its cause.
+        """
+        told = self._jvm.delta.DeltaError.told(throwable)
+        if told is None:
+            return None
+        if "\0" in told:
+            condition, path, reason = told.split("\0")
+            return self._of_file(condition, path, reason)
+        with self._lock:
+            return self._raised.get(int(told))
+
+    def _throwable(self, error: BaseException) -> Any:
+        """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
+        if isinstance(error, Py4JJavaError):
+            return error.java_exception
+        if not isinstance(error, DeltaError):
+            known = original_error(error)
+            error = error if known is None else known
+        java = getattr(error, "_origin", None)
+        if java is not None and not isinstance(error, DeltaError):
+            return java
+        if not isinstance(error, PySparkException):
+            logger.debug("Python raised while Spark asked", exc_info=error)
+        _let_go_of_locals(error)
+        with self._lock:
+            number = next(self._numbers)
+            self._raised[number] = error
+            while len(self._raised) > ERRORS_KEPT_MAX:
+                self._raised.popitem(last=False)
+        condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
+        return self._jvm.delta.DeltaError(str(condition), str(sqlstate), _message(error), number)
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+
+def _let_go_of_locals(error: BaseException) -> None:
+    """Errors are kept for a while; with the frames that they came through, snapshots and plans would be, too."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        traceback.clear_frames(found.__traceback__)
+        found = found.__cause__ or found.__context__
+
+
+def _message(error: BaseException) -> str:
+    return error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
+
+
+def _cancel_jobs() -> None:
+    """All of the application's, as PySpark does on Ctrl-C. A context that was stopped has none."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context.cancelAllJobs()

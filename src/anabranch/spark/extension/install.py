@@ -1,0 +1,107 @@
+"""Putting our classes into a session that runs, where delta-spark's jar puts its own at start-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.errors.exceptions import captured
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from anabranch.errors.spark import DeltaJarPresentError, SessionCatalogTakenError
+from anabranch.spark.extension.compiled import is_loaded
+from anabranch.spark.extension.door import Door
+from anabranch.spark.session_identity import is_connect
+
+_UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
+"""What Java makes of an error that the interface of Spark's parser does not name."""
+
+
+_STORED_CAUSE: Any = vars(BaseException)["__cause__"]
+
+
+def _cause(failure: Any) -> BaseException | None:
+    """What made a stream fail: PySpark knows it, and raises its exception so that no cause shows."""
+    return _STORED_CAUSE.__get__(failure) or getattr(failure, "_cause", None)
+
+
+def _set_cause(failure: Any, cause: BaseException | None) -> None:
+    _STORED_CAUSE.__set__(failure, cause)
+
+
+_CAUSE = property(_cause, _set_cause)
+
+
+def open_door(spark: SparkSession, door: Door) -> None:
+    """Let questions of the JVM arrive at `door`, and nobody else's; PySpark turns its errors back into ours."""
+    gateway: Any = spark.sparkContext._gateway
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    token = gateway.gateway_parameters.auth_token
+    spark._jvm.delta.Python.open(door, token)  # type: ignore[union-attr]
+    gateway.callback_server_parameters.auth_token = token
+    door.interrupts.begin()
+    convert = _convert_of_pyspark()
+
+    def convert_exception(error: Any) -> Any:
+        if error._gateway_client is not gateway._gateway_client:
+            # Of another JVM, in which the number of this object stands for something else.
+            return convert(error)
+        if error.getClass().getName() == _UNDECLARED:
+            error = error.getUndeclaredThrowable()
+        return door.original(error) or convert(error)
+
+    convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
+    captured.convert_exception = convert_exception  # type: ignore[assignment]
+    captured.StreamingQueryException.__cause__ = _CAUSE  # type: ignore[assignment]
+
+
+def is_installed(spark: SparkSession) -> bool:
+    """Whether the session itself knows Delta."""
+    if is_connect(spark) or not is_loaded(spark.sparkContext._gateway):
+        return False
+    return bool(spark._jvm.delta.Sessions.isEnabled(spark._jsparkSession))  # type: ignore[union-attr]
+
+
+def close_door(spark: SparkSession, door: Door) -> None:
+    """The JVM asks nothing any more, and our rules leave every plan as it is."""
+    door.interrupts.end()
+    spark._jvm.delta.Python.close()  # type: ignore[union-attr]
+    captured.convert_exception = _convert_of_pyspark()
+    if "__cause__" in vars(captured.StreamingQueryException):
+        del captured.StreamingQueryException.__cause__
+
+
+def check(spark: SparkSession) -> None:
+    """Raises `DeltaJarPresentError` and `SessionCatalogTakenError` where our places are taken."""
+    sessions: Any = spark._jvm.delta.Sessions  # type: ignore[union-attr]
+    jar = sessions.jar()
+    if jar is not None:
+        raise DeltaJarPresentError(location=str(jar))
+    other = sessions.otherCatalog(spark._jsparkSession)
+    if other is not None:
+        raise SessionCatalogTakenError(catalog=str(other))
+
+
+def install(spark: SparkSession, *, own_statements: str, table_functions: Sequence[str]) -> None:
+    """Let the session know Delta, and every session of its application made from now on.
+
+    `own_statements` is a pattern of Java's: texts that it finds are shown to us before Spark's parser reads them.
+    `table_functions` are the names of functions that `Door` answers. Doing it again changes nothing.
+    """
+    functions = "\0".join(table_functions)
+    spark._jvm.delta.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]
+
+
+def remove(spark: SparkSession) -> None:
+    """What `install` did is undone, in the session's application and in all of its sessions."""
+    spark._jvm.delta.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]
+
+
+def remove_from_session(spark: SparkSession) -> None:
+    """What `install` did is undone in this session alone."""
+    spark._jvm.delta.Sessions.disable(spark._jsparkSession)  # type: ignore[union-attr]
+
+
+def _convert_of_pyspark() -> Any:
+    return getattr(captured.convert_exception, "__wrapped__", captured.convert_exception)

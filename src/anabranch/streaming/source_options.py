@@ -1,0 +1,149 @@
+"""What a stream of a table was told, read once and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
+from anabranch.spark.flags import parse_flag
+
+FILES_MAX_DEFAULT = 1000
+"""Files of a batch where nothing limits it."""
+LATEST = "latest"
+_SIZE = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+_UNITS = {"": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "p": 5, "pb": 5}
+_TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+_ENDS = ("endingVersion", "endingTimestamp")
+_TRACKING = (
+    "schemaTrackingLocation",
+    "schemaLocation",
+    "streamingSourceTrackingId",
+    "allowSourceColumnRename",
+    "allowSourceColumnDrop",
+    "allowSourceColumnTypeChange",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Where a stream starts, how much it takes at once, and what it does about rows that were changed."""
+
+    starting_version: int | None = None
+    """The first version whose commit is read, in place of the table as it is."""
+    starts_latest: bool = False
+    """Whether only commits are read that land after the stream has started."""
+    starting_timestamp: str | None = None
+    """As Spark casts it to a timestamp."""
+    files_max: int | None = FILES_MAX_DEFAULT
+    bytes_max: int | None = None
+    """A soft limit: the file that goes beyond it is still taken."""
+    ignore_deletes: bool = False
+    ignore_changes: bool = False
+    """Files that were written again are read again, with their unchanged rows."""
+    skip_change_commits: bool = False
+    exclude: re.Pattern[str] | None = None
+    """Paths that are not read."""
+    fail_on_data_loss: bool = True
+    read_change_feed: bool = False
+    event_time_order: bool = False
+
+    @property
+    def has_start(self) -> bool:
+        """Whether it was said where to start."""
+        return self.starting_version is not None or self.starts_latest or self.starting_timestamp is not None
+
+    @property
+    def allows_changes(self) -> bool:
+        return self.ignore_changes or self.skip_change_commits
+
+    @property
+    def allows_deletes(self) -> bool:
+        return self.allows_changes or self.ignore_deletes
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, table: str) -> SourceOptions:
+        """From what a `DataStreamReader` was told.
+
+        Raises `InvalidOptionError`, `StartGivenTwiceError`, `ExcludeRegexError`, `UnsupportedOperationError`.
+        """
+        given = {key.lower(): value for key, value in options.items()}
+        _refuse(given, table)
+        version, timestamp = given.get("startingversion"), given.get("startingtimestamp")
+        if version is not None and timestamp is not None:
+            raise StartGivenTwiceError
+        files, size = given.get("maxfilespertrigger"), given.get("maxbytespertrigger")
+        bytes_max = None if size is None else _size("maxBytesPerTrigger", size)
+        files_max = FILES_MAX_DEFAULT if bytes_max is None else None
+        starts_latest = version is not None and version.strip().lower() == LATEST
+        return cls(
+            starting_version=None if version is None or starts_latest else _version(version),
+            starts_latest=starts_latest,
+            starting_timestamp=timestamp,
+            files_max=files_max if files is None else _count("maxFilesPerTrigger", files),
+            bytes_max=bytes_max,
+            ignore_deletes=_flag(given, "ignoreDeletes"),
+            # `ignoreFileDeletion` is what `ignoreChanges` was called before.
+            ignore_changes=_flag(given, "ignoreChanges") or _flag(given, "ignoreFileDeletion"),
+            skip_change_commits=_flag(given, "skipChangeCommits"),
+            exclude=_pattern(given.get("excluderegex")),
+            fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
+            read_change_feed=_flag(given, "readChangeFeed") or _flag(given, "readChangeData"),
+            event_time_order=_flag(given, "withEventTimeOrder"),
+        )
+
+
+def _refuse(given: Mapping[str, str], table: str) -> None:
+    for name in _TIME_TRAVEL:
+        if name.lower() in given:
+            problem = "a stream follows its table; to say where it starts, give startingVersion or startingTimestamp"
+            raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+    for name in _ENDS:
+        if name.lower() in given:
+            problem = "a stream has no end; to read what there is and stop, use trigger(availableNow=True)"
+            raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
+    for name in _TRACKING:
+        if name.lower() in given:
+            raise UnsupportedOperationError(
+                operation=f"Option {name} of a stream from {table}",
+                instead="A query that meets a renamed or dropped column stops; start one with a new checkpoint.",
+            )
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    text = given.get(name.lower())
+    return default if text is None else parse_flag(name, text)
+
+
+def _version(text: str) -> int:
+    number = text.strip()
+    if not number.isdecimal() or len(number) > 18:
+        problem = f"it is a version, 0 or more, or {LATEST}"
+        raise InvalidOptionError(option="startingVersion", value=text, problem=problem)
+    return int(number)
+
+
+def _count(name: str, text: str) -> int:
+    number = text.strip()
+    if not number.isdecimal() or int(number) == 0:
+        raise InvalidOptionError(option=name, value=text, problem="it is a whole number, 1 or more")
+    return int(number)
+
+
+def _size(name: str, text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    unit = None if match is None else _UNITS.get(match[2].lower())
+    if match is None or unit is None or int(match[1]) == 0:
+        raise InvalidOptionError(option=name, value=text, problem="it is a size such as 10g, 512m or 1000 (bytes)")
+    return int(match[1]) * int(1024**unit)
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ExcludeRegexError(pattern=text, problem=str(error)) from None

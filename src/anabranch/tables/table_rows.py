@@ -1,0 +1,45 @@
+"""The rows of a `DeltaTable` as a DataFrame."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.commands.read import read
+from anabranch.commands.table_access import TableHandle
+from anabranch.spark.extension.install import is_installed
+from anabranch.spark.extension.row_change_plans import RowChangePlans, once_more
+
+
+class TableRows:
+    """The newest rows of a table.
+
+    Where Spark itself knows Delta, it is one frame for as long as the table has the same columns, so that Columns
+    taken from it can be used in conditions and values; it follows its table.
+    """
+
+    def __init__(self, spark: SparkSession, handle: TableHandle) -> None:
+        self._spark = spark
+        self._handle = handle
+        self._frame: DataFrame | None = None
+        self._schema_string = ""
+
+    def frame(self, alias: str | None) -> DataFrame:
+        """The rows, under a name if there is one."""
+        # A frame that has run once gives the rows of then; another over the same columns follows the table.
+        frame = once_more(self._following()) if is_installed(self._spark) else read(self._handle)
+        return frame if alias is None else frame.alias(alias)
+
+    def plans(self, conflict_retries: int | None) -> RowChangePlans | None:
+        """What makes plans of statements; None where Spark does not know Delta."""
+        return RowChangePlans(self._spark, conflict_retries=conflict_retries) if is_installed(self._spark) else None
+
+    def _following(self) -> DataFrame:
+        schema_string = self._handle.latest().metadata.schema_string
+        if self._frame is None or schema_string != self._schema_string:
+            handle, spark = self._handle, self._spark
+            if handle.entry is None:
+                self._frame = spark.read.format("delta").options(**dict(handle.storage)).load(handle.path)
+            else:
+                self._frame = spark.table(handle.entry.name.quoted)
+            self._schema_string = schema_string
+        return self._frame

@@ -1,0 +1,268 @@
+"""Statements on what describes a table: its columns, clustering, properties, features and constraints.
+
+Each is a pure function on a description, which is None where the statement is refused; what a commit writes follows
+from the difference of two descriptions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from table_on_memory import domain, features
+
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
+from anabranch.snapshot.snapshot import Snapshot
+from concurrency.conditions import EVERY, Row, Where
+from concurrency.statements import Plan, Statement, listed, look
+
+PHYSICAL, NUMBER, MAX_NUMBER = (
+    "delta.columnMapping.physicalName",
+    "delta.columnMapping.id",
+    "delta.columnMapping.maxColumnId",
+)
+MAPS = {"delta.columnMapping.mode": "name"}
+CLUSTERING, CONSTRAINT = "delta.clustering", "delta.constraints."
+MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
+ROW_TRACKING = "delta.enableRowTracking"
+VECTORS = "deletionVectors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """In the names that users know."""
+
+    columns: tuple[str, ...]
+    clustered: tuple[str, ...]
+    properties: tuple[tuple[str, str], ...]
+    """Sorted; those of column mapping left out."""
+    features: frozenset[str]
+
+    def having(self, **properties: str | None) -> Description:
+        """With properties set, or unset by None."""
+        known = dict(self.properties) | {name.replace("__", "."): value for name, value in properties.items()}  # type: ignore[operator]
+        kept = {name: value for name, value in known.items() if value is not None}
+        return dataclasses.replace(self, properties=tuple(sorted(kept.items())))
+
+    def says(self, name: str) -> bool:
+        return dict(self.properties).get(name) == "true"
+
+    @property
+    def rules(self) -> list[Where]:
+        """The constraints."""
+        return [rule_of(text) for name, text in self.properties if name.startswith(CONSTRAINT)]
+
+
+def rule_of(text: str) -> Where:
+    column, op, value = text.split()
+    return Where(column, op, int(value))
+
+
+def keeps_rules(row: Row, rules: Sequence[Where]) -> bool:
+    """NULL violates no constraint."""
+    return all(getattr(row, rule.column) is None or rule(row) for rule in rules)
+
+
+def described(
+    metadata: Mapping[str, Any], protocol: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]
+) -> Description:
+    """From the actions of a log."""
+    fields = json.loads(metadata["schemaString"])["fields"]
+    logical = {field["metadata"].get(PHYSICAL, field["name"]): field["name"] for field in fields}
+    clustering = domains.get(CLUSTERING)
+    paths = json.loads(clustering["configuration"])["clusteringColumns"] if clustering else []
+    mapping = {*MAPS, MAX_NUMBER}
+    return Description(
+        columns=tuple(field["name"] for field in fields),
+        clustered=tuple(logical.get(path[0], f"{path[0]}, which is gone") for path in paths),
+        properties=tuple(
+            sorted((name, text) for name, text in metadata["configuration"].items() if name not in mapping)
+        ),
+        features=frozenset(protocol.get("writerFeatures") or ()),
+    )
+
+
+def described_by(snapshot: Snapshot) -> Description:
+    """Of a version that was read."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return described(
+        {"schemaString": metadata.schema_string, "configuration": metadata.configuration},
+        {"writerFeatures": protocol.writer_features},
+        {name: {"configuration": each.configuration} for name, each in snapshot.domain_metadata.items()},
+    )
+
+
+Change = Callable[[Description], Description | None]
+Fits = Callable[[AddFile], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Alter(Statement):
+    """ALTER TABLE of some sort."""
+
+    words: str
+    change: Change = dataclasses.field(compare=False)
+    renames: tuple[tuple[str, str], ...] = ()
+    rule: Where | None = None
+    """A constraint that all rows must keep; it reads them."""
+    fits: Fits = dataclasses.field(default=lambda add: True, compare=False)
+    """What must be so of every file there is."""
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        return Plan() if self.rule is None else Plan(looks=(look(EVERY, rows),))
+
+    def may_run(self, rows: Sequence[Row], adds: Sequence[AddFile]) -> bool:
+        keeps = self.rule is None or all(keeps_rules(row, [self.rule]) for row in rows)
+        return keeps and all(map(self.fits, adds))
+
+    def __str__(self) -> str:
+        return f"ALTER TABLE {self.words}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replace(Statement):
+    """REPLACE TABLE, or an overwrite with `overwriteSchema`: other columns, no clustering, other rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...] = ()
+
+    def change(self, before: Description) -> Description:
+        rest = tuple((name, text) for name, text in before.properties if not name.startswith(CONSTRAINT))
+        return dataclasses.replace(before, columns=self.columns, clustered=(), properties=rest)
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        found = look(EVERY, rows)
+        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+
+    def __str__(self) -> str:
+        return f"REPLACE TABLE ({', '.join(self.columns)}) AS {listed(self.rows)}"
+
+
+def add_column(name: str) -> Alter:
+    def change(before: Description) -> Description | None:
+        return None if name in before.columns else dataclasses.replace(before, columns=(*before.columns, name))
+
+    return Alter(f"ADD COLUMN {name}", change)
+
+
+def drop_column(name: str) -> Alter:
+    def change(before: Description) -> Description | None:
+        if name not in before.columns or name in before.clustered:
+            return None
+        return dataclasses.replace(before, columns=tuple(each for each in before.columns if each != name))
+
+    return Alter(f"DROP COLUMN {name}", change)
+
+
+def rename_column(old: str, new: str) -> Alter:
+    def change(before: Description) -> Description | None:
+        if old not in before.columns or new in before.columns:
+            return None
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(new if name == old else name for name in names)
+
+        return dataclasses.replace(before, columns=named(before.columns), clustered=named(before.clustered))
+
+    return Alter(f"RENAME COLUMN {old} TO {new}", change, renames=((new, old),))
+
+
+def cluster_by(*columns: str) -> Alter:
+    def change(before: Description) -> Description | None:
+        if not set(columns) <= set(before.columns):
+            return None
+        return dataclasses.replace(
+            before, clustered=columns, features=before.features | {"clustering", "domainMetadata"}
+        )
+
+    return Alter(f"CLUSTER BY ({', '.join(columns)})", change)
+
+
+def set_property(name: str, value: str | None) -> Alter:
+    words = f"UNSET {name}" if value is None else f"SET {name} = {value}"
+
+    def change(before: Description) -> Description | None:
+        if name == MANIFESTS and value == "true" and before.says("delta.enableDeletionVectors"):
+            return None
+        more = {"rowTracking", "domainMetadata"} if name == ROW_TRACKING and value == "true" else set()
+        return dataclasses.replace(before.having(**{name: value}), features=before.features | more)
+
+    fits: dict[str, Fits] = {
+        MANIFESTS: lambda add: add.deletion_vector is None,
+        ROW_TRACKING: lambda add: add.base_row_id is not None,
+    }
+    return Alter(words, change, fits=fits.get(name, lambda add: True) if value == "true" else lambda add: True)
+
+
+def add_constraint(rule: Where) -> Alter:
+    name = f"{CONSTRAINT}{rule.column}"
+
+    def change(before: Description) -> Description | None:
+        if name in dict(before.properties):
+            return None
+        after = before.having(**{name: f"{rule.column} {rule.op} {rule.value}"})
+        return dataclasses.replace(after, features=before.features | {"checkConstraints"})
+
+    return Alter(f"ADD CONSTRAINT {rule}", change, rule=rule)
+
+
+def drop_constraint(column: str) -> Alter:
+    return Alter(f"DROP CONSTRAINT on {column}", lambda before: before.having(**{f"{CONSTRAINT}{column}": None}))
+
+
+def drop_vectors() -> Alter:
+    def change(before: Description) -> Description | None:
+        return dataclasses.replace(before, features=before.features - {VECTORS}) if VECTORS in before.features else None
+
+    return Alter("DROP FEATURE deletionVectors", change, fits=lambda add: add.deletion_vector is None)
+
+
+def changes(snapshot: Snapshot, statement: Alter | Replace) -> list[Action] | None:
+    """What describes the table afterwards, as far as it changes; None where the statement is refused."""
+    before = described_by(snapshot)
+    after = statement.change(before)
+    if after is None:
+        return None
+    metadata = _metadata(snapshot, after, dict(statement.renames) if isinstance(statement, Alter) else {})
+    found: list[Action] = []
+    if after.features != before.features:
+        found.append(_protocol(after))
+    if metadata != snapshot.metadata or isinstance(statement, Replace):
+        found.append(metadata)
+    clustering = snapshot.domain_metadata.get(CLUSTERING)
+    if isinstance(statement, Replace):
+        found += [msgspec.structs.replace(clustering, removed=True)] if clustering else []
+    elif after.clustered != before.clustered and not statement.renames:
+        found.append(_clustering(metadata, after.clustered))
+    return found
+
+
+def _protocol(after: Description) -> Protocol:
+    return features(*after.features)
+
+
+def _clustering(metadata: Metadata, columns: Sequence[str]) -> DomainMetadata:
+    fields = json.loads(metadata.schema_string)["fields"]
+    physical = {field["name"]: field["metadata"].get(PHYSICAL, field["name"]) for field in fields}
+    return domain(CLUSTERING, json.dumps({"clusteringColumns": [[physical[name]] for name in columns]}))
+
+
+def _metadata(snapshot: Snapshot, after: Description, old_names: Mapping[str, str]) -> Metadata:
+    """Columns that stay keep their ids and physical names; a column that comes gets new ones."""
+    fields = {field["name"]: field for field in json.loads(snapshot.metadata.schema_string)["fields"]}
+    number = int(snapshot.metadata.configuration[MAX_NUMBER])
+    wanted = []
+    for name in after.columns:
+        known = fields.get(old_names.get(name, name))
+        if known is None:
+            number += 1
+            known = {"type": "long", "nullable": True, "metadata": {NUMBER: number, PHYSICAL: f"column {number}"}}
+        wanted.append({**known, "name": name})
+    return msgspec.structs.replace(
+        snapshot.metadata,
+        schema_string=json.dumps({"type": "struct", "fields": wanted}),
+        configuration={**dict(after.properties), **MAPS, MAX_NUMBER: str(number)},
+    )

@@ -1,0 +1,141 @@
+"""What the message of a conflict advises: what would help in that very situation, and nothing that would not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from table_on_memory import SCHEMA, add, created, features, id_is, metadata, remove, rival_of, with_properties
+
+from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException
+from anabranch.protocol.actions import Action
+from anabranch.transaction import conflict_advice as advice
+from anabranch.transaction.commit_place import CommitBounds
+from anabranch.transaction.transaction import Transaction
+from concurrency.conditions import Change, Row, Where
+from concurrency.scenes import Scene
+from concurrency.statements import Delete, Insert, Update
+
+VECTORS = features("appendOnly", "invariants", "deletionVectors")
+SERIALIZABLE = with_properties(metadata(), isolationLevel="Serializable")
+LOW, HIGH = add("low", ids=(0, 9)), add("high", ids=(100, 109))
+
+
+def lost(transaction: Transaction, *actions: Action) -> DeltaConcurrentModificationException:
+    with pytest.raises(DeltaConcurrentModificationException) as raised:
+        transaction.commit(actions)
+    assert raised.value.advice in str(raised.value)
+    return raised.value
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_of_the_same_row_one_must_see_what_the_other_did(level: str) -> None:
+    same = Where("k", "=", 0)
+    error = Scene(level, [Row(0, 0), Row(1, 1)]).meets(Delete(same), Update(same, Change("v", 9, False)))
+    assert error is not None
+    assert error.reason is ConflictReason.ROW_LEVEL_CHANGES
+    assert error.advice == advice.SAME_ROWS
+    assert "conflictRetries" in str(error)
+    assert "partition" not in error.advice
+
+
+def test_beside_a_plain_append_the_isolation_level_is_named() -> None:
+    error = Scene("Serializable", [Row(0, 0)]).meets(Delete(Where("k", "=", 0)), Insert((Row(0, 5),)))
+    assert error is not None
+    assert error.advice == advice.ISOLATION
+    assert "WriteSerializable" in str(error)
+
+
+def test_beside_a_plain_append_by_files_too() -> None:
+    first = created(LOW, described=SERIALIZABLE)
+    ours = first.read(id_is(5), LOW)
+    rival_of(first).append(add("w", ids=(5, 5)))
+    assert lost(ours, remove(LOW), add("low2")).advice == advice.ISOLATION
+
+
+def test_of_other_rows_of_one_file_vectors_are_named() -> None:
+    first = created(LOW, HIGH)
+    ours = first.read(id_is(5), LOW)
+    rival_of(first).rewrite(LOW, add("low2"), where=id_is(3))
+    error = lost(ours, remove(LOW), add("low3"))
+    assert error.reason is ConflictReason.WITHOUT_HINT
+    assert error.advice == advice.NO_VECTORS
+    assert "delta.enableDeletionVectors" in str(error)
+
+
+def test_where_the_condition_cannot_be_asked_again_it_is_named() -> None:
+    """As with a subquery: the scan says which files it read, and no more."""
+    first = created(LOW, protocol=VECTORS, described=SERIALIZABLE)
+    ours = first.read(id_is(5), LOW)
+    other = rival_of(first)
+    other.read(id_is(500), name="MERGE").commit([add("w", ids=(5, 5))])
+    error = lost(ours, remove(LOW), add("low2"))
+    assert error.advice == advice.ASKED_ONCE
+    assert "subquery" in str(error)
+
+
+def test_who_reads_the_whole_table_is_told_so() -> None:
+    first = created(LOW, described=SERIALIZABLE)
+    ours = first.begin("WRITE")
+    ours.record_whole_table()
+    other = rival_of(first)
+    other.read(id_is(500), name="MERGE").commit([add("w", ids=(5, 5))])
+    error = lost(ours, remove(LOW), add("all"))
+    assert error.reason is ConflictReason.WHOLE_TABLE_READ
+    assert error.advice == advice.WHOLE_TABLE
+    assert "replaceWhere" in str(error)
+
+
+def test_a_cycle_is_told_without_a_condition_to_write() -> None:
+    first = created(LOW, HIGH)
+    ours = first.read(id_is(5), LOW)
+    rival_of(first).append(add("w", ids=(5, 5)))
+    rival_of(first, seed=3).rewrite(HIGH, add("high2", ids=(100, 109)), where=id_is(105))
+    error = lost(ours, remove(LOW))
+    assert error.reason is ConflictReason.REORDER_CYCLE
+    assert error.advice == advice.CYCLE
+
+
+def test_a_compaction_that_left_no_word_is_told() -> None:
+    first = created(LOW, HIGH)
+    ours = first.read(id_is(5), LOW)
+    rival_of(first).optimize([LOW, HIGH], [add("both", ids=(0, 109), rows=20)])
+    error = lost(ours, remove(LOW), add("low2"))
+    assert error.reason is ConflictReason.UNMAPPED_REWRITE
+    assert error.advice == advice.UNMAPPED
+    assert "OPTIMIZE" in str(error)
+
+
+def test_time_that_ran_out_names_no_setting_that_does_not_exist() -> None:
+    assert "allow" not in advice.TOO_LONG
+    scene = Scene("Serializable", [Row(0, 0), Row(1, 1)])
+    place = scene.played.table._place
+    object.__setattr__(place, "bounds", CommitBounds(checks_ms_max=-1))
+    error = scene.meets(Delete(Where("k", "=", 0)), Insert((Row(0, 6),)))
+    assert error is not None
+    assert error.reason is ConflictReason.ALLOTTED_TIME_EXCEEDED
+    assert error.advice == advice.TOO_LONG
+
+
+def test_identity_columns_are_told_of_rows_and_not_of_metadata() -> None:
+    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    schema = StructType([StructField("id", LongType(), True, identity)])
+    first = created(LOW, protocol=features("identityColumns"), described=metadata(schema))
+    ours = first.begin()
+    rival_of(first).append(add("w"))
+    error = lost(ours, add("a"))
+    assert error.reason is ConflictReason.IDENTITY_COLUMNS
+    assert "identity columns" in str(error)
+    assert "changed the table's metadata" not in str(error)
+
+
+def test_a_new_schema_is_told_by_its_columns() -> None:
+    first = created(LOW)
+    ours = first.begin()
+    below = StructType([*(field for field in SCHEMA.fields if field.name != "value"), StructField("a b", StringType())])
+    below = StructType([below.fields[0], StructField("date", LongType()), *below.fields[2:]])
+    changed = msgspec.structs.replace(metadata(below), configuration={"delta.appendOnly": "false"})
+    rival_of(first).commit([changed], name="CHANGE COLUMN")
+    error = lost(ours, add("a"))
+    assert error.reason is ConflictReason.SCHEMA_OR_PARTITIONING
+    assert error.where == "added `a b`; dropped value; changed date; set delta.appendOnly"

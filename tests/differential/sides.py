@@ -1,0 +1,106 @@
+"""The two players, as the test talks to them, and what differs between their answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from differential.player import ANSWER
+from differential.programs import Program
+
+Answers = list[dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One step that gave two things."""
+
+    program: Program
+    step: str
+    jar: dict[str, Any]
+    ours: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.step}\n    jar:  {_shown(self.jar)}\n    ours: {_shown(self.ours)}"
+
+
+class Side:
+    """A player in a process of its own."""
+
+    def __init__(self, side: str, folder: Path, *paths: str) -> None:
+        folder.mkdir()
+        self._log = folder / "stderr"
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("player.py")), side, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log.open("w"),
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*paths, *sys.path]))},
+        )
+        self._answer()
+
+    def begin(self, program: Program) -> None:
+        """Hand the program over; `end` waits for it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(dataclasses.asdict(program)) + "\n")
+        self._process.stdin.flush()
+
+    def end(self) -> Answers:
+        found: Answers = self._answer()["answers"]
+        return found
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(ANSWER):
+                found: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
+                return found
+        raise AssertionError(f"the process ended: {self._log.read_text()[-4000:]}")
+
+
+def differences(program: Program, jar: Answers, ours: Answers) -> list[Difference]:
+    """Steps with other rows, another schema, another condition or another SQLSTATE; tables that end otherwise."""
+    pairs = list(zip(program.steps, jar, ours, strict=False))
+    count = len(program.steps) if len(jar) > 1 < len(ours) else 0
+    ends = [{answer.get("step", "?"): answer for answer in answers[count:]} for answers in (jar, ours)]
+    missing = {"error": "no such table"}
+    pairs += [(step, ends[0].get(step, missing), ends[1].get(step, missing)) for step in sorted({*ends[0], *ends[1]})]
+    return [
+        Difference(program=program, step=step, jar=theirs, ours=found)
+        for step, theirs, found in pairs
+        if not _alike(theirs, found)
+    ]
+
+
+def _alike(jar: dict[str, Any], ours: dict[str, Any]) -> bool:
+    if "error" not in jar or "error" not in ours:
+        return _rows(jar) == _rows(ours)
+    if jar["state"] is None and not jar["error"].startswith("DELTA_"):
+        # An error without SQLSTATE has no name either, only a text. Ours has both.
+        return True
+    # Which kind of a condition it is may be told by one and not by the other, and differs by release.
+    parts = [answer["error"].split(".") for answer in (jar, ours)]
+    length = min(map(len, parts))
+    return parts[0][:length] == parts[1][:length] and jar["state"] in {None, ours["state"]}
+
+
+def _rows(answer: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in answer.items() if key in {"schema", "rows", "error"}}
+
+
+def _shown(answer: dict[str, Any]) -> str:
+    if "error" in answer:
+        return f"{answer['error']} ({answer.get('state')}, {answer.get('kind')}): {answer.get('text', '')[:300]!r}"
+    return json.dumps({key: value for key, value in answer.items() if key != "step"})[:600]

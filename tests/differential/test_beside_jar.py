@@ -1,0 +1,57 @@
+"""Statements of Spark's and Delta's SQL, writers and API: the same rows, schemas and errors as with the jar.
+
+`make test-statements` runs it. What is known to differ stands in `known_differences.py`, with the reason; anything
+else fails, and so does a known difference that is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from differential.known_differences import KNOWN
+from differential.player import JARS
+from differential.programs import Program, programs
+from differential.sides import Side, differences
+
+DELTA_PACKAGE = "ANABRANCH_DELTA_PACKAGE"
+"""Where Python finds delta-spark's package `delta`; `scripts/test_jar.sh` sets it."""
+
+pytestmark = [
+    pytest.mark.jar,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(JARS not in os.environ, reason="needs the delta-spark jar: run `make test-statements`"),
+]
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    """The jar and ours."""
+    folder = tmp_path_factory.mktemp("differential")
+    opened = (
+        Side("jar", folder / "jar", os.environ[DELTA_PACKAGE]),
+        Side("anabranch", folder / "ours"),
+    )
+    yield opened
+    for side in opened:
+        side.close()
+
+
+@pytest.mark.parametrize("program", programs(), ids=str)
+def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], program: Program) -> None:
+    for side in sides:
+        side.begin(program)
+    found = differences(program, *(side.end() for side in sides))
+    known = {step: reason for (title, step), reason in KNOWN.items() if title == str(program)}
+    unlisted = [str(difference) for difference in found if difference.step not in known]
+    assert unlisted == [], "\n" + "\n".join(unlisted)
+    gone = sorted(set(known) - {difference.step for difference in found})
+    assert gone == [], "no longer differs: take it out of known_differences.py"
+
+
+def test_known_differences_are_of_steps_that_there_are() -> None:
+    steps = {(str(program), step) for program in programs() for step in program.steps}
+    assert sorted(key for key in KNOWN if key not in steps and not key[1].startswith("at the end: ")) == []

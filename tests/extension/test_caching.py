@@ -1,0 +1,102 @@
+"""Rows that Spark keeps in memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.tables import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def is_kept(frame: DataFrame) -> bool:
+    """Whether Spark takes the rows from memory."""
+    return "InMemory" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.fixture
+def table(delta: SparkSession, name: str) -> str:
+    delta.range(3).write.format("delta").saveAsTable(name)
+    return name
+
+
+@pytest.mark.parametrize("how", ["statement", "catalog", "frame"])
+def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, how: str) -> None:
+    """F51."""
+    frame = delta.table(table)
+    if how == "statement":
+        delta.sql(f"CACHE TABLE {table}")
+    elif how == "catalog":
+        delta.catalog.cacheTable(table)
+    else:
+        frame.cache()
+    assert is_kept(delta.table(table))
+    assert delta.table(table).count() == 3
+    delta.sql(f"INSERT INTO {table} VALUES (7)")
+    assert (delta.table(table).count(), frame.count()) == (4, 4)
+    DeltaTable.forName(delta, table).delete("id = 7")
+    delta.range(10, 11).write.format("delta").mode("append").saveAsTable(table)
+    assert sorted(row.id for row in delta.table(table).collect()) == [0, 1, 2, 10]
+    assert is_kept(delta.table(table))
+    assert delta.catalog.isCached(table)
+    delta.catalog.uncacheTable(table)
+    assert not is_kept(delta.table(table))
+
+
+@pytest.mark.parametrize("by", ["REFRESH TABLE", "catalog.refreshTable", "catalog.refreshByPath"])
+def test_commits_of_others_show_after_a_refresh(delta: SparkSession, table: str, by: str) -> None:
+    delta.sql(f"CACHE TABLE {table}")
+    place = str(DeltaTable.forName(delta, table).detail().collect()[0].location).removeprefix("file:")
+    _commit_of_another(delta, place)
+    if by == "REFRESH TABLE":
+        delta.sql(f"REFRESH TABLE {table}")
+    elif by == "catalog.refreshTable":
+        delta.catalog.refreshTable(table)
+    else:
+        delta.catalog.refreshByPath(place)
+    assert delta.table(table).count() == 4
+    assert is_kept(delta.table(table))
+    delta.sql(f"UNCACHE TABLE {table}")
+
+
+def _commit_of_another(delta: SparkSession, place: str) -> None:
+    """A version with one more file, which is a copy of one that is there, put where it is by nobody of this process."""
+    log = Path(place) / "_delta_log"
+    adds = [json.loads(line)["add"] for line in (log / f"{0:020}.json").read_text().splitlines() if '"add"' in line]
+    one = next(add for add in adds if json.loads(add["stats"])["numRecords"] == 1)
+    shutil.copy(Path(place) / one["path"], Path(place) / "another.parquet")
+    (log / f"{1:020}.json").write_text(json.dumps({"add": {**one, "path": "another.parquet"}}) + "\n")
+
+
+def test_kept_rows_are_written_as_they_are(delta: SparkSession, table: str, path: str) -> None:
+    kept = delta.table(table).select("id", F.rand().alias("chance")).cache()
+    expected = sorted(map(tuple, kept.collect()))
+    kept.write.format("delta").save(path)
+    assert sorted(map(tuple, delta.read.format("delta").load(path).collect())) == expected
+    kept.unpersist()
+
+
+def test_kept_rows_of_the_table_itself_are_no_blind_append(delta: SparkSession, table: str) -> None:
+    kept = delta.table(table).selectExpr("id + 100 AS id").cache()
+    kept.count()
+    kept.write.insertInto(table)
+    assert delta.table(table).count() == 6
+    last = DeltaTable.forName(delta, table).history(1).first()
+    assert last is not None
+    assert last.isBlindAppend is False
+    kept.unpersist()
+
+
+def test_commits_of_another_session_show(delta: SparkSession, table: str) -> None:
+    """Covers fault F64: sessions of an application share what is kept, whoever commits."""
+    delta.sql(f"CACHE TABLE {table}")
+    DeltaTable.forName(delta.newSession(), table).delete("id = 1")
+    assert sorted(row.id for row in delta.table(table).collect()) == [0, 2]
+    assert is_kept(delta.table(table))
+    delta.sql(f"UNCACHE TABLE {table}")

@@ -1,0 +1,132 @@
+"""Tables made, changed and described through the catalog."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.tables import ReadWithoutColumnsError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def name(delta: SparkSession) -> Iterator[str]:
+    """The name of a table that is not there yet."""
+    made = f"defined_{uuid.uuid4().hex[:8]}"
+    yield made
+    delta.sql(f"DROP TABLE IF EXISTS {made}")
+
+
+def test_a_table_without_columns_is_read_once_it_has_some(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta")
+    assert delta.sql(f"DESCRIBE {name}").collect() == []
+    with pytest.raises(ReadWithoutColumnsError, match="no columns"):
+        delta.table(name)
+    delta.sql(f"ALTER TABLE {name} ADD COLUMNS (a INT)")
+    delta.sql(f"INSERT INTO {name} VALUES (1)")
+    assert delta.table(name).collect() == [(1,)]
+
+
+def test_rows_give_a_table_its_first_columns(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta")
+    delta.range(1).write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable(name)
+    assert delta.table(name).collect() == [(0,)]
+
+
+def test_create_table_like(delta: SparkSession, name: str, path: str) -> None:
+    """Of a table by name, by path, of another format, of a view; and tables of other formats stay Spark's."""
+    delta.sql(
+        f"CREATE TABLE {name} (a INT, p INT) USING delta PARTITIONED BY (p) COMMENT 'c' TBLPROPERTIES ('k' = 'v')"
+    )
+    made = [f"{name}_{i}" for i in range(4)]
+    try:
+        delta.sql(f"CREATE TABLE {made[0]} LIKE {name} TBLPROPERTIES ('k' = 'w')")
+        detail = delta.sql(f"DESCRIBE DETAIL {made[0]}").first()
+        assert (detail.partitionColumns, detail.description, detail.properties["k"]) == (["p"], "c", "w")
+        delta.sql(f"CREATE TABLE delta.`{path}` LIKE {name}")
+        delta.sql(f"CREATE TABLE {made[1]} LIKE delta.`{path}`")
+        delta.sql(f"CREATE TABLE {made[2]} LIKE {name} USING parquet")
+        assert delta.sql(f"DESCRIBE EXTENDED {made[2]}").where("col_name = 'Provider'").first().data_type == "parquet"
+        delta.sql("CREATE OR REPLACE TEMP VIEW like_view AS SELECT 1 AS x")
+        delta.sql(f"CREATE TABLE {made[3]} LIKE like_view USING delta")
+        assert (delta.table(made[1]).columns, delta.table(made[3]).columns) == (["a", "p"], ["x"])
+        delta.sql(f"CREATE TABLE IF NOT EXISTS {made[0]} LIKE like_view USING delta")
+        with pytest.raises(AnalysisException, match=r"ALREADY_EXISTS|already"):
+            delta.sql(f"CREATE TABLE {made[0]} LIKE {name}")
+    finally:
+        for each in made:
+            delta.sql(f"DROP TABLE IF EXISTS {each}")
+
+
+def test_a_table_by_path_has_no_name_to_change_or_drop(delta: SparkSession, path: str) -> None:
+    delta.sql(f"CREATE TABLE delta.`{path}` (a INT) USING delta")
+    for statement in ("DROP TABLE {}", "ALTER TABLE {} RENAME TO other"):
+        with pytest.raises(UnsupportedOperationError, match="without a name"):
+            delta.sql(statement.format(f"delta.`{path}`"))
+    assert Path(path, "_delta_log").exists()
+
+
+def test_a_default_collation_is_refused(delta: SparkSession, name: str) -> None:
+    if delta.version < "4.1":
+        pytest.skip("Spark 4.0 has no such statement")
+    delta.sql(f"CREATE TABLE {name} (a STRING) USING delta")
+    with pytest.raises(UnsupportedOperationError, match="COLLATION"):
+        delta.sql(f"ALTER TABLE {name} DEFAULT COLLATION UTF8_LCASE")
+
+
+@pytest.mark.parametrize("query", ["(a STRING) USING delta {}", "USING delta {} AS SELECT 'a' AS a"])
+def test_a_table_with_a_default_collation_is_refused(delta: SparkSession, name: str, query: str) -> None:
+    """It would hold for columns to come, too; columns may have one of their own."""
+    with pytest.raises(UnsupportedOperationError, match="COLLATION"):
+        delta.sql(f"CREATE TABLE {name} " + query.format("DEFAULT COLLATION UTF8_LCASE"))
+    assert not delta.catalog.tableExists(name)
+    delta.sql(f"CREATE TABLE {name} " + query.format("DEFAULT COLLATION UTF8_BINARY"))
+    assert "collation" not in {row.key for row in delta.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+
+
+def test_options_of_a_writer_are_no_properties(delta: SparkSession, name: str) -> None:
+    options = "OPTIONS ('overwriteSchema' = 'true', 'delta.appendOnly' = 'true')"
+    delta.sql(f"CREATE TABLE {name} (a INT) USING delta {options}")
+    properties = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+    assert properties["delta.appendOnly"] == "true"
+    assert "overwriteSchema" not in properties
+
+
+def test_a_declaration_over_a_table_with_varchar_says_what_is_true(delta: SparkSession, name: str, path: str) -> None:
+    delta.sql(f"CREATE TABLE delta.`{path}` (a VARCHAR(4)) USING delta")
+    delta.sql(f"CREATE TABLE {name} (a VARCHAR(4)) USING delta LOCATION '{path}'")
+    assert delta.sql(f"DESCRIBE {name}").first().data_type == "varchar(4)"
+    assert os.listdir(f"{path}/_delta_log").count("00000000000000000001.json") == 0
+
+
+def test_truncate_and_drop_purge(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
+    delta.sql(f"INSERT INTO {name} VALUES (1)")
+    delta.sql(f"TRUNCATE TABLE {name}")
+    assert delta.table(name).count() == 0
+    delta.sql(f"DROP TABLE {name} PURGE")
+    assert not delta.catalog.tableExists(name)
+
+
+def test_unnamed_constraints_are_named_by_spark(delta: SparkSession, name: str) -> None:
+    if delta.version < "4.1":
+        pytest.skip("Spark 4.0 knows no constraints")
+    delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
+    delta.sql(f"ALTER TABLE {name} ADD CHECK (a > 0)")
+    with pytest.raises(Exception, match="violates"):
+        delta.sql(f"INSERT INTO {name} VALUES (0)")
+
+
+def test_a_view_takes_no_constraint(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
+    delta.sql(f"CREATE OR REPLACE TEMP VIEW constrained AS SELECT * FROM {name}")
+    with pytest.raises(Exception, match=r"(?i)view"):
+        delta.sql("ALTER TABLE constrained ADD CONSTRAINT c CHECK (a > 0)")

@@ -1,0 +1,19 @@
+"""Other than one JVM with Spark's built-in catalog: executors in processes of their own, the catalog of Hive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extension.own_processes import run_program
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_a_cluster_of_two_executors(tmp_path: Path) -> None:
+    run_program("two_executors", tmp_path)
+
+
+def test_the_catalog_of_hive(tmp_path: Path) -> None:
+    run_program("catalog_of_hive", tmp_path)

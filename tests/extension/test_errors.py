@@ -1,0 +1,204 @@
+"""Errors are ours or Spark's own, short, and the same for whoever sees them."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.storage import DataFileDamagedError, DataFileMissingError, StorageError
+from anabranch.errors.tables import NotADeltaTableError
+from streaming.streams import Feed, writer
+
+pytestmark = pytest.mark.spark
+
+LENGTH_MAX = 1500
+
+
+@pytest.fixture
+def table(delta: SparkSession, path: str) -> str:
+    """One file, ids 0 to 4."""
+    delta.range(5).coalesce(1).write.format("delta").save(path)
+    return path
+
+
+def data_file(path: str) -> Path:
+    (found,) = Path(path).glob("*.parquet")
+    return found
+
+
+def raised_by(call: Any) -> DeltaError:
+    """The error, which shows no Java."""
+    with pytest.raises(DeltaError) as raised:
+        call()
+    assert len(str(raised.value)) < LENGTH_MAX
+    assert "\tat " not in str(raised.value)
+    assert "__anabranch" not in str(raised.value)
+    return raised.value
+
+
+def test_a_missing_data_file(delta: SparkSession, table: str) -> None:
+    """Whether a query, a statement or a stream reads it; while the newest version needs it and later."""
+    gone = data_file(table)
+    gone.unlink()
+    calls = [
+        lambda: delta.read.format("delta").load(table).collect(),
+        lambda: delta.sql(f"SELECT sum(id) FROM delta.`{table}`").collect(),
+        lambda: delta.sql(f"DELETE FROM delta.`{table}` WHERE id = 2"),
+        lambda: delta.read.format("delta").load(table).write.format("noop").mode("overwrite").save(),
+    ]
+    for call in calls:
+        error = raised_by(call)
+        assert isinstance(error, DataFileMissingError)
+        assert isinstance(error, FileNotFoundError)
+        assert (error.table, error.file, error.version) == (f"delta.`{table}`", gone.name, 0)
+        assert error.getCondition() == "DELTA_FILE_NOT_FOUND_DETAILED"
+    delta.range(1).write.format("delta").mode("overwrite").save(table)
+    error = raised_by(delta.read.format("delta").option("versionAsOf", 0).load(table).collect)
+    assert isinstance(error, DataFileMissingError)
+    assert error.version is None
+    assert "VACUUM" in str(error)
+
+
+def test_a_damaged_data_file(delta: SparkSession, table: str) -> None:
+    damaged = data_file(table)
+    damaged.write_bytes(b"no Parquet at all, but as long as a footer would be")
+    error = raised_by(delta.read.format("delta").load(table).collect)
+    assert isinstance(error, DataFileDamagedError)
+    assert (error.table, error.file, error.version) == (f"delta.`{table}`", damaged.name, 0)
+    assert "fsck" in str(error)
+
+
+def test_a_path_with_blanks_and_signs(delta: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "a%20b ü")
+    delta.range(2).coalesce(1).withColumn("p", F.lit("x y/z")).write.format("delta").partitionBy("p").save(path)
+    (gone,) = Path(path).rglob("*.parquet")
+    gone.unlink()
+    error = raised_by(delta.read.format("delta").load(path).collect)
+    assert isinstance(error, DataFileMissingError)
+    assert (Path(path) / error.file, error.version) == (gone, 0)
+
+
+def test_other_peoples_files_keep_sparks_error(delta: SparkSession, tmp_path: Path) -> None:
+    """Also those in a folder whose name begins as a table's."""
+    delta.range(3).write.format("delta").save(str(tmp_path / "t"))
+    delta.read.format("delta").load(str(tmp_path / "t")).count()
+    delta.range(3).coalesce(1).write.parquet(str(tmp_path / "t2"))
+    frame = delta.read.parquet(str(tmp_path / "t2"))
+    data_file(str(tmp_path / "t2")).unlink()
+    with pytest.raises((PySparkException, Py4JJavaError), match="FAILED_READ_FILE") as raised:
+        frame.collect()
+    assert not isinstance(raised.value, DeltaError)
+
+
+def test_a_folder_that_is_gone(delta: SparkSession, table: str) -> None:
+    frame = delta.read.format("delta").load(table)
+    shutil.rmtree(table)
+    error = raised_by(frame.collect)
+    assert isinstance(error, NotADeltaTableError)
+    assert table in str(error)
+
+
+def test_a_folder_that_takes_no_files(delta: SparkSession, path: str) -> None:
+    """A file stands where the folder of a partition is to be: nothing is committed."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, p STRING) USING delta PARTITIONED BY (p)")
+    Path(path, "p=x").write_text("in the way")
+    error = raised_by(lambda: delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'x')"))
+    assert isinstance(error, StorageError)
+    assert error.root == path
+    assert [file.name for file in Path(path, "_delta_log").glob("*.json")] == [f"{0:020}.json"]
+
+
+def test_a_stream_tells_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    feed = Feed(tmp_path / "feed", columns="id long")
+    feed.put({"id": 1})
+    known = delta.read.format("delta").load(table)
+    data_file(table).unlink()
+    query = writer(feed.frame(delta).join(known, "id"), feed).start(str(tmp_path / "into"))
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(60)
+    assert isinstance(raised.value.__cause__, DataFileMissingError)
+
+
+def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> None:
+    """Condition, SQLSTATE and message, as Spark's own errors have them."""
+    delta.range(1).write.format("delta").save(path)
+    statement = f"DELETE FROM delta.`{path}` WHERE nothing = 1"
+    with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+        delta.sql(statement)
+    error = raised_by(lambda: delta.read.format("delta").option("versionAsOf", 9).load(path))
+    thrown = delta._jvm.delta.DeltaError(error.getCondition(), error.getSqlState(), error.explain(), 0)
+    assert (thrown.getCondition(), thrown.getSqlState()) == (error.getCondition(), error.getSqlState())
+    assert thrown.getMessage() == f"{error} SQLSTATE: {error.getSqlState()}"
+
+
+def test_nobody_else_is_answered(delta: SparkSession) -> None:
+    """A program of the machine that finds the port of the callbacks and knows no token gets no answer."""
+    gateway: Any = delta.sparkContext._gateway
+    doors = [key for key, thing in gateway.gateway_property.pool.dict.items() if type(thing).__name__ == "Door"]
+    assert doors
+    for token in (None, "wrong"):
+        with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=10) as stranger:
+            if token is not None:
+                stranger.sendall(f"A\n{token}\n".encode())
+            stranger.sendall(f"c\n{doors[0]}\napply\nsnonsense\nn\ne\n".encode())
+            told = b""
+            try:
+                while part := stranger.recv(1000):
+                    told += part
+            except ConnectionError:
+                pass
+        assert b"KeyError" not in told
+        assert not told.startswith((b"!yr", b"!yn"))
+
+
+WRITES: dict[str, Callable[[DataFrame, str], object]] = {
+    "DELTA_PATH_EXISTS": lambda frame, path: frame.write.format("delta").save(path),
+    "DELTA_PARTITION_COLUMN_NOT_FOUND": lambda frame, path: (
+        frame.write.format("delta").partitionBy("nothing").save(f"{path}-2")
+    ),
+    "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": lambda frame, path: (
+        frame.write.format("delta").partitionBy("id").save(f"{path}-2")
+    ),
+    "DELTA_INVALID_PARTITION_COLUMN_TYPE": lambda frame, path: (
+        frame.selectExpr("id", "array(id) AS p").write.format("delta").partitionBy("p").save(f"{path}-2")
+    ),
+    "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS": lambda frame, path: (
+        frame.write.format("delta").mode("append").option("txnAppId", "a").save(path)
+    ),
+    "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE": lambda frame, path: (
+        frame.write.format("delta")
+        .mode("overwrite")
+        .options(replaceWhere="id = 1", partitionOverwriteMode="dynamic")
+        .save(path)
+    ),
+    "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE": lambda frame, path: (
+        frame.write.format("delta")
+        .mode("overwrite")
+        .options(overwriteSchema="true", partitionOverwriteMode="dynamic")
+        .save(path)
+    ),
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS": lambda frame, path: (
+        frame.sparkSession.read.format("delta").option("versionAsOf", 0).load(f"{path}@v0")
+    ),
+    "PATH_NOT_FOUND": lambda frame, path: frame.sparkSession.read.format("delta").load(f"{path}-2"),
+}
+
+
+def test_writers_and_readers_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
+    """As delta-spark's jar does; `make test-statements` compares many more."""
+    frame = delta.range(3)
+    frame.write.format("delta").save(path)
+    raised = {condition: raised_by(functools.partial(run, frame, path)) for condition, run in WRITES.items()}
+    assert [error.getCondition() for error in raised.values()] == list(raised)

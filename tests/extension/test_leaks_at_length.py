@@ -1,0 +1,201 @@
+"""Nothing is left behind by statements, streams, sessions and threads: threads, descriptors, objects of Py4J, snapshots.
+
+`make soak-leaks` runs the same with the numbers that a short run of the suite cannot afford.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import JavaObject
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.errors import DeltaError
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark import delta_session
+from anabranch.tables import DeltaTable
+from streaming.streams import Feed
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif("ANABRANCH_LEAK_ROUNDS" not in os.environ, reason="run it by `make soak-leaks`"),
+]
+
+ROUNDS = int(os.environ.get("ANABRANCH_LEAK_ROUNDS", "12"))
+"""How often each statement is run."""
+SESSIONS = int(os.environ.get("ANABRANCH_LEAK_SESSIONS", "24"))
+SECONDS = int(os.environ.get("ANABRANCH_LEAK_SECONDS", "20"))
+"""How long threads are at work."""
+SLACK = min(20, ROUNDS // 2)
+"""Spark's own pools grow and shrink. What every second statement leaves is found."""
+STILL_SECONDS = 1.2
+"""Py4J lets go of the JVM's objects, and the JVM of Python's, on threads that look about once a second."""
+GONE_SECONDS = 20
+
+STATEMENTS: dict[str, str] = {
+    "INSERT": "INSERT INTO {t} VALUES ({n}, 'a')",
+    "SELECT": "SELECT count(*) FROM {t} WHERE id = {n} AND v IN (SELECT v FROM {t})",
+    "UPDATE": "UPDATE {t} SET v = 'b' WHERE id = {n}",
+    "MERGE": "MERGE INTO {t} t USING (SELECT {n} + 1 AS id, 'c' AS v) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+    "DELETE": "DELETE FROM {t} WHERE id = {n} OR id IN (SELECT max(id) FROM {t} WHERE id < 0)",
+    "ALTER": "ALTER TABLE {t} SET TBLPROPERTIES ('round' = '{n}')",
+    "OPTIMIZE": "OPTIMIZE {t}",
+    "DESCRIBE HISTORY": "DESCRIBE HISTORY {t} LIMIT 1",
+    "DESCRIBE DETAIL": "DESCRIBE DETAIL {t}",
+    "DESCRIBE": "DESCRIBE EXTENDED {t}",
+    "CREATE": "CREATE OR REPLACE TABLE {t}_{n} USING delta AS SELECT * FROM {t}",
+    "DROP": "DROP TABLE {t}_{n}",
+}
+
+
+@pytest.fixture
+def table(delta: SparkSession) -> Iterator[str]:
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    delta.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
+    yield name
+    delta.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def counted(delta: SparkSession) -> dict[str, int]:
+    """What there is of each kind, once the collectors have run."""
+    jvm: Any = delta._jvm
+    gc.collect()
+    jvm.java.lang.System.gc()
+    time.sleep(STILL_SECONDS)
+    gateway: Any = delta.sparkContext._gateway
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    return {
+        "threads of Python": threading.active_count(),
+        "threads of the JVM": len(jvm.java.lang.Thread.getAllStackTraces()),
+        "descriptors of Python": len(os.listdir("/proc/self/fd")),
+        "descriptors of the JVM": len(os.listdir(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/fd")),
+        "objects of Python's that the JVM has": len(gateway.gateway_property.pool.dict),
+        "objects of the JVM that Python has": len(server.getGateway().getBindings()),
+        "snapshots": sum(type(each) is Snapshot for each in gc.get_objects()),
+        "sessions": len(delta_session._sessions),
+    }
+
+
+def check_nothing_is_left(delta: SparkSession, work: Callable[[], object], *, slack: int = SLACK) -> dict[str, int]:
+    """What there was before and after `work`, which has been warmed up."""
+    counted(delta)
+    before = counted(delta)
+    work()
+    deadline = time.monotonic() + GONE_SECONDS
+    while True:
+        after = counted(delta)
+        grown = {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind] > slack}
+        if not grown or time.monotonic() > deadline:
+            break
+    told = ", ".join(f"{kind} {before[kind]} → {after[kind]}" for kind in after)
+    assert grown == {}, told
+    print(told)
+    return after
+
+
+def statements(delta: SparkSession, table: str, numbers: range) -> None:
+    """Each of them once a round."""
+    for number in numbers:
+        for text in STATEMENTS.values():
+            delta.sql(text.format(t=table, n=number)).collect()
+        with pytest.raises(DeltaError):
+            delta.sql(f"SELECT * FROM {table} VERSION AS OF 100000").collect()
+        delta.table(table).where(f"id = {number}").count()
+        DeltaTable.forName(delta, table).update(f"id = {number}", {"v": "'d'"})
+        delta.range(1).selectExpr("id", "'e' v").write.format("delta").mode("append").saveAsTable(table)
+
+
+def test_statements(delta: SparkSession, table: str) -> None:
+    statements(delta, table, range(2))
+    check_nothing_is_left(delta, lambda: statements(delta, table, range(2, 2 + ROUNDS)))
+
+
+def test_micro_batches(delta: SparkSession, table: str, tmp_path: Path) -> None:
+    """Into the sink, and of a function of the user's that changes the table."""
+
+    def upsert(batch: DataFrame, _: int) -> None:
+        batch.createOrReplaceTempView("updates")
+        batch.sparkSession.sql(f"DELETE FROM {table} WHERE id IN (SELECT id FROM updates)")
+
+    def stream(name: str, batches: int) -> None:
+        (tmp_path / name).mkdir()
+        feed = Feed(tmp_path / name)
+        for number in range(batches):
+            feed.put({"id": number, "v": "a"})
+        sink = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
+        query = sink.option("checkpointLocation", f"{tmp_path}/{name}-sink").toTable(table)
+        query.awaitTermination()
+        told = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
+        told.option("checkpointLocation", f"{tmp_path}/{name}-function").start().awaitTermination()
+
+    stream("warm-up", 2)
+    check_nothing_is_left(delta, lambda: stream("all", ROUNDS))
+
+
+def test_sessions(delta: SparkSession, table: str) -> None:
+    """New ones and clones are let go on both sides, but for those that were used last."""
+    jvm: Any = delta._jvm
+    seen: list[Any] = []
+
+    def use(count: int) -> None:
+        for number in range(count):
+            cloned: Any = delta._jsparkSession
+            session = SparkSession(delta.sparkContext, cloned.cloneSession()) if number % 2 else delta.newSession()
+            assert session.table(table).count() == 0
+            assert session.sql(f"DELETE FROM {table} WHERE id < 0").collect() == [(0,)]
+            seen.append(jvm.java.lang.ref.WeakReference(session._jsparkSession))
+
+    use(delta_session.SESSIONS_KEPT_MAX + 2)
+    seen.clear()
+    # The references of this test, one for each session.
+    check_nothing_is_left(delta, lambda: use(SESSIONS), slack=SESSIONS + SLACK)
+    alive = sum(reference.get() is not None for reference in seen)
+    seen.clear()
+    assert alive <= delta_session.SESSIONS_KEPT_MAX + 2
+
+
+def test_threads(delta: SparkSession, table: str) -> None:
+    """Eight at work on tables of their own and on a common one: none waits for ever, and nothing stays."""
+    failures: list[BaseException] = []
+
+    def work(number: int, until: float) -> None:
+        own = f"{table}_of_{number}"
+        try:
+            delta.sql(f"CREATE TABLE {own} (id BIGINT, v STRING) USING delta")
+            done = 0
+            while done == 0 or time.monotonic() < until:
+                for text in STATEMENTS.values():
+                    delta.sql(text.format(t=own, n=done)).collect()
+                delta.sql(f"INSERT INTO {table} VALUES ({number}, '{done}')")
+                delta.sql(f"UPDATE {table} SET v = 'x' WHERE id = {number}")
+                delta.sql(f"DELETE FROM {table} WHERE id = {number}")
+                delta.sql(f"OPTIMIZE {table}")
+                done += 1
+            delta.sql(f"DROP TABLE {own}")
+        except BaseException as failure:
+            failures.append(failure)
+
+    def run(seconds: int) -> None:
+        until = time.monotonic() + seconds
+        threads = [InheritableThread(target=work, args=(number, until), daemon=True) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(seconds + 240)
+            assert not thread.is_alive(), "a thread waits for ever"
+
+    run(1)
+    check_nothing_is_left(delta, lambda: run(SECONDS), slack=20)
+    assert failures == []
+    assert delta.table(table).count() == 0

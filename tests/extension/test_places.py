@@ -1,0 +1,137 @@
+"""The places of Spark that our classes stand in, each by its name: what a later Spark changes, one of these tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors.exceptions import captured
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def jsession(delta: SparkSession) -> Any:
+    return delta._jsparkSession
+
+
+def class_names(things: Any) -> list[str]:
+    """Of the members of a Scala Seq."""
+    return [things.apply(place).getClass().getName() for place in range(things.size())]
+
+
+def field(thing: Any, name: str) -> Any:
+    """The value of a field, wherever in the class's ancestry it is declared."""
+    cls = thing.getClass()
+    while cls is not None:
+        found = [each for each in cls.getDeclaredFields() if each.getName() == name]
+        if found:
+            found[0].setAccessible(True)
+            return found[0].get(thing)
+        cls = cls.getSuperclass()
+    pytest.fail(f"{thing.getClass().getName()} has no field {name}")
+
+
+def test_the_session_catalog_is_ours(jsession: Any) -> None:
+    manager = jsession.sessionState().catalogManager()
+    assert manager.v2SessionCatalog().getClass().getName() == "delta.DeltaCatalog"
+
+
+def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
+    for session in (jsession, delta.newSession()._jsparkSession):
+        rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
+        assert rules.count("delta.Resolve") == 1
+
+
+def test_the_analyzer_looks_at_paths_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
+    for session in (jsession, delta.newSession()._jsparkSession):
+        rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
+        assert rules.count("delta.PathsAreTables") == 1
+
+
+def test_the_analyzer_looks_at_keywords_before_it_resolves_names(delta: SparkSession, jsession: Any) -> None:
+    for session in (jsession, delta.newSession()._jsparkSession):
+        rules = class_names(field(session.sessionState().analyzer(), "hintResolutionRules"))
+        assert (rules.count("delta.Inserts"), rules.count("delta.Keywords")) == (1, 1)
+
+
+def test_the_optimizer_chooses_versions(delta: SparkSession, jsession: Any) -> None:
+    for session in (jsession, delta.newSession()._jsparkSession):
+        rules = class_names(session.sessionState().optimizer().extendedOperatorOptimizationRules())
+        assert rules.count("delta.Versions") == 1
+
+
+def test_an_execution_has_one_planning_tracker(delta: SparkSession) -> None:
+    tracker = getattr(delta._jvm.org.apache.spark.sql.catalyst, "QueryPlanningTracker$")
+    assert getattr(tracker, "MODULE$").get().isEmpty()
+
+
+def test_the_parser_is_behind_ours(delta: SparkSession, jsession: Any) -> None:
+    proxies = delta._jvm.java.lang.reflect.Proxy
+    for session in (jsession, delta.newSession()._jsparkSession):
+        parser = session.sessionState().sqlParser()
+        assert proxies.getInvocationHandler(parser).getClass().getName() == "delta.Parse"
+        # It reads the texts of views, and in Spark 4.0 those of EXECUTE IMMEDIATE.
+        of_catalog = session.sessionState().catalog().parser()
+        assert proxies.getInvocationHandler(of_catalog).getClass().getName() == "delta.Parse"
+    assert field(jsession.sessionState(), "sqlParser") is not None
+
+
+def test_table_functions_stand_in_sparks_registry(delta: SparkSession) -> None:
+    for session in (delta, delta.newSession()):
+        names = {row.function for row in session.sql("SHOW FUNCTIONS LIKE 'table_changes*'").collect()}
+        assert {name.rpartition(".")[2] for name in names} == {"table_changes", "table_changes_by_path"}
+
+
+def test_the_format_is_found_by_its_name(delta: SparkSession, jsession: Any) -> None:
+    source = delta._jvm.org.apache.spark.sql.execution.datasources.DataSource
+    assert source.lookupDataSource("delta", jsession.sessionState().conf()).getName() == "delta.DefaultSource"
+
+
+def test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched(delta: SparkSession) -> None:
+    """`send_command` of the gateway's client, which all objects of the JVM share."""
+    client: Any = delta.sparkContext._gateway._gateway_client
+    assert vars(client)["send_command"].__module__ == "anabranch.spark.extension.interrupts"
+    for thing in (delta._jsparkSession, delta._jvm.java.lang.System, delta.range(1)._jdf):
+        assert thing._gateway_client is client
+
+
+def test_errors_pass_the_function_that_makes_them_pythons() -> None:
+    assert captured.convert_exception.__module__ == "anabranch.spark.extension.install"
+    (deco,) = [each for each in captured.capture_sql_exception.__code__.co_consts if hasattr(each, "co_names")]
+    assert "convert_exception" in deco.co_names
+
+
+def test_the_failure_of_a_stream_shows_its_cause(delta: SparkSession) -> None:
+    """PySpark keeps it in a field of its own, and raises the failure so that Python shows none."""
+    failure = captured.StreamingQueryException(desc="failed", stackTrace="")
+    assert failure.__cause__ is None
+    assert "_cause" in vars(failure)
+    failure._cause = ValueError("why")
+    assert str(failure.__cause__) == "why"
+
+
+TEST_OF_ROW = {
+    "session catalog, `delta.DeltaCatalog`": test_the_session_catalog_is_ours,
+    "names that are paths, `delta.PathsAreTables`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
+    "DEFAULT, REPLACE ON and REPLACE USING in statements, `delta.Inserts` and `delta.Keywords`": (
+        test_the_analyzer_looks_at_keywords_before_it_resolves_names
+    ),
+    "leaves and statements, `delta.Resolve`": test_the_analyzer_has_our_resolution_rule,
+    "version, `delta.Versions`": test_the_optimizer_chooses_versions,
+    "one version for an execution": test_an_execution_has_one_planning_tracker,
+    "parser, `delta.Parse`": test_the_parser_is_behind_ours,
+    "table functions": test_table_functions_stand_in_sparks_registry,
+    '`format("delta")`': test_the_format_is_found_by_its_name,
+    "errors": test_errors_pass_the_function_that_makes_them_pythons,
+    "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
+    "why a stream failed": test_the_failure_of_a_stream_shows_its_cause,
+}
+
+
+def test_each_place_that_the_design_names_has_a_test() -> None:
+    text = (Path(__file__).parents[2] / "docs/design/native-spark.md").read_text("utf-8")
+    rows = text.split("| place |")[1].split("\n\n")[0].splitlines()[2:]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(TEST_OF_ROW)

@@ -1,0 +1,207 @@
+"""DELETE and UPDATE where Spark itself knows Delta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.errors.arguments import AssignmentError
+from anabranch.exceptions import DeltaConcurrentModificationException
+from anabranch.tables import DeltaTable
+from extension.interruptions import meanwhile
+
+pytestmark = pytest.mark.spark
+
+NO_ROW_BY_ITSELF = ["explode(array(1, 2))", "max(n)", "row_number() OVER (ORDER BY id)", "sum(n) OVER ()"]
+
+
+@pytest.fixture
+def table(delta: SparkSession, name: str) -> str:
+    """(0, 0), (1, 10), (2, 20), with a struct beside them."""
+    delta.sql(f"CREATE TABLE {name} (id INT, n BIGINT, s STRUCT<x: INT, y: STRING>) USING delta")
+    delta.sql(f"INSERT INTO {name} SELECT id, id * 10, named_struct('x', id, 'y', 'w') FROM range(0, 3, 1, 1)")
+    return name
+
+
+def rows(delta: SparkSession, table: str) -> list[Any]:
+    return sorted(tuple(row) for row in delta.sql(f"SELECT id, n FROM {table}").collect())
+
+
+def version(delta: SparkSession, table: str) -> int:
+    return int(DeltaTable.forName(delta, table).history(1).collect()[0].version)
+
+
+def test_update_sets_columns_and_fields(delta: SparkSession, table: str) -> None:
+    updated = delta.sql(f"UPDATE {table} AS t SET t.n = n + '1', s.y = id WHERE t.id < 2 AND s.x >= 0")
+    assert (updated.columns, updated.collect()) == (["num_affected_rows"], [(2,)])
+    found = delta.sql(f"SELECT n, s.x, s.y FROM {table} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(1, 0, "0"), (11, 1, "1"), (20, 2, "w")]
+
+
+def test_structs_are_set_by_the_names_of_their_fields(delta: SparkSession, table: str) -> None:
+    delta.sql(f"UPDATE {table} SET s = named_struct('y', 'new', 'x', 7) WHERE id = 1")
+    assert delta.sql(f"SELECT s.x, s.y FROM {table} WHERE id = 1").first() == (7, "new")
+
+
+def test_the_keyword_default(delta: SparkSession, name: str) -> None:
+    properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    delta.sql(f"CREATE TABLE {name} (id INT, n BIGINT DEFAULT 5) USING delta {properties}")
+    delta.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    delta.sql(f"UPDATE {name} SET n = DEFAULT WHERE id = 1")
+    delta.sql(f"MERGE INTO {name} t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = DEFAULT")
+    assert rows(delta, name) == [(1, 5), (2, 5)]
+
+
+def test_columns_set_twice_are_refused(delta: SparkSession, table: str) -> None:
+    with pytest.raises(AssignmentError, match="n"):
+        delta.sql(f"UPDATE {table} SET n = 1, {table}.n = 2")
+    with pytest.raises(AssignmentError, match=r"s\.x|s"):
+        delta.sql(f"UPDATE {table} SET s.x = 1, s = NULL")
+
+
+@pytest.mark.parametrize("expression", NO_ROW_BY_ITSELF)
+def test_what_is_no_value_of_one_row_is_refused_by_name(delta: SparkSession, table: str, expression: str) -> None:
+    """Generators, aggregates and window functions, in values and in conditions."""
+    merge = f"MERGE INTO {table} t USING (SELECT 1 AS a) s ON t.id = s.a"
+    called = expression.split("(", maxsplit=1)[0]
+    for text in (
+        f"UPDATE {table} SET n = {expression}",
+        f"UPDATE {table} SET n = 1 WHERE {expression} > 1",
+        f"DELETE FROM {table} WHERE {expression} > 1",
+        f"{merge} WHEN MATCHED THEN UPDATE SET n = {expression}",
+        f"{merge} WHEN MATCHED AND {expression} > 1 THEN DELETE",
+    ):
+        with pytest.raises(AnalysisException, match=called):
+            delta.sql(text)
+    with pytest.raises(AnalysisException, match=called):
+        DeltaTable.forName(delta, table).update(set={"n": F.expr(expression)})
+    assert version(delta, table) == 1
+
+
+def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: str) -> None:
+    delta.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        for text in (
+            f"UPDATE {table} SET N = 1",
+            f"DELETE FROM {table} WHERE N = 1",
+            f"MERGE INTO {table} t USING (SELECT 1 AS a) s ON t.ID = s.a WHEN MATCHED THEN DELETE",
+            f"MERGE INTO {table} t USING (SELECT 1 AS a) s ON t.id = s.a WHEN MATCHED THEN UPDATE SET N = 1",
+        ):
+            with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+                delta.sql(text)
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            DeltaTable.forName(delta, table).update(set={"N": "1"})
+    finally:
+        delta.conf.unset("spark.sql.caseSensitive")
+    assert delta.sql(f"UPDATE {table} SET N = 1 WHERE ID = 0").first() == (1,)
+
+
+def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, table: str) -> None:
+    """Its subqueries and sources are of its own table, which a winner has changed."""
+    next_number = f"(SELECT max(n) + 1 FROM {table})"
+
+    def another() -> None:
+        delta.sql(f"UPDATE {table} SET n = 1000 WHERE id = 2")
+
+    with meanwhile(delta, another), pytest.raises(DeltaConcurrentModificationException):
+        delta.sql(f"UPDATE {table} SET n = {next_number} WHERE id = 0")
+    delta.sql(f"UPDATE {table} SET n = 20 WHERE id = 2")
+    delta.conf.set("spark.anabranch.conflictRetries", "1")
+    try:
+        with meanwhile(delta, another):
+            delta.sql(f"UPDATE {table} SET n = {next_number} WHERE id = 0")
+        assert rows(delta, table) == [(0, 1001), (1, 10), (2, 1000)]
+        merge = f"MERGE INTO {table} t USING (SELECT id, n + 1 AS m FROM {table}) s ON t.id = s.id"
+        with meanwhile(delta, lambda: delta.sql(f"UPDATE {table} SET n = 5 WHERE id = 1")):
+            delta.sql(f"{merge} WHEN MATCHED THEN UPDATE SET n = s.m")
+        assert rows(delta, table) == [(0, 1002), (1, 6), (2, 1001)]
+    finally:
+        delta.conf.unset("spark.anabranch.conflictRetries")
+
+
+def test_a_script_never_conflicts_with_itself(delta: SparkSession, table: str) -> None:
+    """A frame made before other statements of the script follows its table when a statement reads it."""
+    before = delta.table(table)
+    seen = before.where("n >= 10")
+    delta.sql(f"DELETE FROM {table} WHERE id = 1")
+    target = DeltaTable.forName(delta, table).alias("t")
+    target.merge(seen.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n + 1"}).execute()
+    assert rows(delta, table) == [(0, 0), (2, 21)]
+    seen.createOrReplaceTempView("seen_before")
+    delta.sql(f"UPDATE {table} SET n = (SELECT max(n) FROM seen_before) + 1 WHERE id = 0")
+    assert rows(delta, table) == [(0, 22), (2, 21)]
+
+
+def test_columns_of_the_tables_own_frame(delta: SparkSession, table: str) -> None:
+    target = DeltaTable.forName(delta, table)
+    frame = target.toDF()
+    target.delete(frame["id"] == 0)
+    target.update(frame["n"] > 10, {"n": frame["n"] + frame["id"]})
+    assert rows(delta, table) == [(1, 10), (2, 22)]
+    source = delta.createDataFrame([(1, 7)], "k INT, v INT")
+    target.merge(source, frame["id"] == source["k"]).whenMatchedUpdate(set={"n": source["v"] + frame["n"]}).execute()
+    assert rows(delta, table) == [(1, 17), (2, 22)]
+    assert frame.count() == 2
+
+
+def test_statements_take_parameters_variables_and_names(delta: SparkSession, table: str) -> None:
+    assert delta.sql("UPDATE IDENTIFIER(:t) SET n = :n WHERE id = :id", args={"t": table, "n": 3, "id": 1}).first() == (
+        1,
+    )
+    assert delta.sql(f"EXECUTE IMMEDIATE 'DELETE FROM {table} WHERE id = ?' USING 0").first() == (1,)
+    delta.sql("DECLARE OR REPLACE a_number INT DEFAULT 2")
+    assert delta.sql(f"DELETE FROM {table} WHERE id = a_number").first() == (1,)
+    assert rows(delta, table) == [(1, 3)]
+
+
+def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
+    """F35: with schema and catalog before them, in conditions, values and what is set."""
+    full, longer = f"default.{table}", f"spark_catalog.default.{table}"
+    changed = delta.sql(f"UPDATE {full} SET {full}.n = {longer}.n + {full}.s.x, s.y = {table}.id WHERE {longer}.id = 1")
+    assert changed.first() == (1,)
+    merged = delta.sql(
+        f"MERGE INTO {longer} USING (SELECT 2 AS a) s ON {full}.id = s.a WHEN MATCHED THEN UPDATE SET {full}.n = {longer}.n + 1"
+    )
+    assert merged.first()[0] == 1
+    assert delta.sql(f"DELETE FROM {longer} WHERE {longer}.n = 0 AND {full}.s.x = 0").first() == (1,)
+    assert rows(delta, table) == [(1, 11), (2, 21)]
+
+
+def test_session_variables(delta: SparkSession, table: str) -> None:
+    """In conditions, sources and INSERT. What is SET, Spark's analyzer looks for among columns alone."""
+    delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
+    delta.sql("DECLARE OR REPLACE VARIABLE k INT DEFAULT 1")
+    assert delta.sql(f"UPDATE {table} SET n = 15 WHERE id = k AND n < v").first() == (1,)
+    delta.sql("SET VARIABLE v = 8")
+    merged = delta.sql(
+        f"MERGE INTO {table} t USING (SELECT k AS a, v AS b) s ON t.id = s.a + k AND t.n > v "
+        "WHEN MATCHED AND s.b = v THEN UPDATE SET n = s.b WHEN NOT MATCHED BY SOURCE AND t.id = k THEN DELETE"
+    )
+    assert merged.first() == (2, 1, 1, 0)
+    assert rows(delta, table) == [(0, 0), (2, 8)]
+    delta.sql(f"INSERT INTO {table} (id, n) VALUES (k, v)")
+    delta.sql(f"INSERT INTO {table} (id, n) REPLACE WHERE id = k SELECT k, v + 1")
+    assert rows(delta, table) == [(0, 0), (1, 9), (2, 8)]
+    assert delta.sql(f"DELETE FROM {table} WHERE id = k").first() == (1,)
+    # A column goes before a variable of its name.
+    delta.sql("DECLARE OR REPLACE VARIABLE id INT DEFAULT 2")
+    assert delta.sql(f"DELETE FROM {table} WHERE id = session.id AND n = v").first() == (1,)
+    assert rows(delta, table) == [(0, 0)]
+
+
+def test_the_clock_stands_still_while_a_statement_runs(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} (id INT, at TIMESTAMP, later TIMESTAMP) USING delta")
+    delta.sql(f"INSERT INTO {name} SELECT id, NULL, NULL FROM range(0, 4, 1, 4)")
+    delta.sql(f"UPDATE {name} SET at = current_timestamp(), later = now() WHERE current_timestamp() > '2020-01-01'")
+    assert delta.sql(f"SELECT count(DISTINCT at), count_if(at = later) FROM {name}").first() == (1, 4)
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM {t} WHERE n = 1", "UPDATE {t} SET n = 1 WHERE id = 2"])
+def test_explain_shows_the_statement_and_does_nothing(delta: SparkSession, table: str, statement: str) -> None:
+    shown = delta.sql("EXPLAIN " + statement.format(t=table)).first()[0]  # type: ignore[index]
+    assert ("UpdateTable" if "SET" in statement else "DeleteFromTable") in shown
+    assert version(delta, table) == 1

@@ -1,0 +1,114 @@
+"""Tables made and replaced together with their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.spark.classic_catalog import ClassicCatalog
+from anabranch.tables import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+FAILING = "SELECT CAST(raise_error('no') AS INT) AS a, id FROM range(3)"
+
+
+def rows(delta: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in delta.table(table).collect())
+
+
+def test_a_table_is_made_with_its_rows(delta: SparkSession, name: str) -> None:
+    delta.sql(
+        f"""CREATE TABLE {name} USING delta PARTITIONED BY (k) COMMENT 'told' TBLPROPERTIES ('delta.appendOnly' = 'true')
+            AS SELECT id, id % 2 AS k FROM range(3)"""
+    )
+    assert rows(delta, name) == [(0, 0), (1, 1), (2, 0)]
+    detail = DeltaTable.forName(delta, name).detail().collect()[0]
+    assert (detail.partitionColumns, detail.description) == (["k"], "told")
+    assert detail.properties["delta.appendOnly"] == "true"
+    assert [row.operation for row in DeltaTable.forName(delta, name).history().collect()] == ["CREATE TABLE AS SELECT"]
+    with pytest.raises(AnalysisException) as exists:
+        delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
+    assert exists.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS {FAILING}")
+
+
+def test_a_table_is_replaced_by_its_own_rows(delta: SparkSession, name: str) -> None:
+    with pytest.raises(AnalysisException) as missing:
+        delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT 1 AS a")
+    assert missing.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT id FROM range(2)")
+    delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT id + 10 AS other FROM {name}")
+    assert (delta.table(name).columns, rows(delta, name)) == (["other"], [(10,), (11,)])
+    delta.sql(f"CREATE OR REPLACE TABLE {name} (a INT) USING delta")
+    assert (delta.table(name).columns, rows(delta, name)) == (["a"], [])
+
+
+def test_rows_that_fail_leave_neither_log_nor_name(delta: SparkSession, name: str) -> None:
+    with pytest.raises(Exception, match="no"):
+        delta.sql(f"CREATE TABLE {name} USING delta AS {FAILING}")
+    assert not delta.catalog.tableExists(name)
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
+    with pytest.raises(Exception, match="no"):
+        delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS {FAILING}")
+    with pytest.raises(Exception, match="no"):
+        delta.sql(FAILING).write.format("delta").mode("overwrite").saveAsTable(name)
+    assert rows(delta, name) == [(1,)]
+    assert DeltaTable.forName(delta, name).history().count() == 1
+
+
+def test_a_catalog_that_fails_behind_the_log_leaves_a_table_that_can_be_named(
+    delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log first, name last: no entry of the catalog stands for a table that is not there."""
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise ConnectionError("the metastore is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClassicCatalog, "register", dies)
+        with pytest.raises(ConnectionError, match="metastore"):
+            delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
+    assert not delta.catalog.tableExists(name)
+    with pytest.raises(TableAlreadyExistsError):
+        delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 2 AS a")
+    delta.sql(f"CREATE TABLE {name} USING delta")
+    assert rows(delta, name) == [(1,)]
+
+
+def test_rows_are_run_once(delta: SparkSession, name: str) -> None:
+    seen = delta.sparkContext.accumulator(0)
+
+    def count(value: int) -> int:
+        seen.add(1)
+        return value
+
+    delta.udf.register("counted", count, "bigint")
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT counted(id) AS id FROM range(5)")
+    assert (rows(delta, name), seen.value) == ([(n,) for n in range(5)], 5)
+
+
+def test_tables_by_path(delta: SparkSession, path: str) -> None:
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} USING delta AS SELECT 1 AS a")
+    delta.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT a + 1 AS a FROM {table}")
+    assert delta.read.format("delta").load(path).collect() == [(2,)]
+
+
+def test_external_tables(delta: SparkSession, name: str, path: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}' AS SELECT 1 AS a")
+    delta.sql(f"DROP TABLE {name}")
+    assert (Path(path) / "_delta_log").exists()
+
+
+def test_other_formats_are_left_to_spark(delta: SparkSession, name: str) -> None:
+    delta.sql(f"CREATE TABLE {name} USING parquet AS SELECT 5 AS a")
+    assert rows(delta, name) == [(5,)]
+    with pytest.raises(NotADeltaTableError, match="parquet"):
+        delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT 1 AS a")
+    assert rows(delta, name) == [(5,)]

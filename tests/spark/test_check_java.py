@@ -1,0 +1,65 @@
+"""What `make java-check` finds in Java sources."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyspark
+import pytest
+
+from anabranch.spark.extension.java_unit import java_unit
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check_java.py"
+FALLS_THROUGH = (
+    "try { return o.toString(); } catch (RuntimeException e) { o = e; } catch (Error e) { o = e; } return o;"
+)
+
+
+@pytest.fixture(scope="module")
+def check_java() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("check_java", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def gateway(check_java: ModuleType) -> Iterator[Any]:
+    with check_java.java_machine(Path(pyspark.__file__).parent / "jars") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def warnings(check_java: ModuleType, gateway: Any) -> Any:
+    return check_java.warning_handler(gateway.jvm)
+
+
+@pytest.mark.parametrize(
+    ("member", "found"),
+    [
+        ("Object f() { return null; }", None),
+        (
+            "Object f() { return gone; }",
+            'Janino: they do not compile: A.java, Line 3, Column 30: Expression "gone" is not an rvalue',
+        ),
+        (f"Object f(Object o) {{ {FALLS_THROUGH} }}", "delta.A: java.lang.VerifyError: Inconsistent stackmap frames"),
+        ("Object F() { return null; }", "Janino warns: A.java, Line 3, Column 17: Method name"),
+    ],
+)
+def test_what_is_found(check_java: ModuleType, gateway: Any, warnings: Any, member: str, found: str | None) -> None:
+    """What does not compile, what the compiler warns of, and byte code that a JVM refuses."""
+    source = f"package delta;\npublic class A {{\n  public {member}\n}}\n"
+    problems = check_java.problems_of(gateway, java_unit({"A.java": source}, v1_offset="Offset"), warnings)
+    if found is None:
+        assert problems == []
+    else:
+        (problem,) = problems
+        assert problem.startswith(found)

@@ -1,0 +1,306 @@
+"""Where compiled classes are kept, and whom a kept jar is taken from. No JVM is needed."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from anabranch.spark.extension import kept_jars
+from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
+from anabranch.spark.extension.kept_jars import (
+    UNUSED_MAX_S,
+    cache_folder,
+    is_whole,
+    jar_bytes,
+    jar_file_name,
+    jar_place,
+    keep_jar,
+    kept_jar,
+    temporary_jar,
+)
+
+DIGEST = "0123456789abcdef0123456789abcdef"
+NAME = jar_file_name(spark_version="4.3.0", digest=DIGEST)
+JAR = jar_bytes({"delta.Python": b"some code", "delta.Other": bytes(2000)}, digest=DIGEST)
+NOW_S = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_jars, "_told", set())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "caches" / "anabranch"
+
+
+def kept(folder: Path) -> Path:
+    place = jar_place(folder, NAME)
+    assert place is not None
+    assert keep_jar(place, JAR, now_s=NOW_S) == place
+    return place
+
+
+def is_refused(folder: Path, caplog: pytest.LogCaptureFixture, why: str) -> bool:
+    """Whether nothing is kept there, which is told exactly once."""
+    for _ in range(2):
+        assert jar_place(folder, NAME) is None
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "ANABRANCH_CACHE" in told
+    return why in told
+
+
+# Which folder
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "/home/ann/.cache/anabranch"),
+        ({"XDG_CACHE_HOME": "/caches"}, "/caches/anabranch"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/ann/.cache/anabranch"),
+        ({"XDG_CACHE_HOME": "/caches", "ANABRANCH_CACHE": "/mine"}, "/mine"),
+        ({"ANABRANCH_CACHE": "~/mine"}, "/home/ann/mine"),
+        ({"ANABRANCH_CACHE": ""}, "/home/ann/.cache/anabranch"),
+    ],
+)
+def test_the_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert cache_folder(environment) == Path(expected)
+
+
+@pytest.mark.parametrize("value", ["off", "OFF", " off "])
+def test_keeping_can_be_turned_off(value: str) -> None:
+    assert cache_folder({"ANABRANCH_CACHE": value, "XDG_CACHE_HOME": "/caches"}) is None
+
+
+def test_a_file_name_is_one_whatever_spark_calls_its_version() -> None:
+    assert jar_file_name(spark_version="4.0.1-amzn/0 x", digest="ab") == "delta-4.0.1-amzn_0_x-ab.jar"
+
+
+def test_the_folder_is_made_for_the_user_alone(folder: Path) -> None:
+    assert jar_place(folder, NAME) == folder.resolve() / NAME
+    for made in (folder, folder.parent):
+        assert made.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    assert jar_place(tmp_path / "file" / "anabranch", NAME) is None
+    assert caplog.records == []
+
+
+# Whom to trust
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701, 0o777])
+def test_a_folder_that_others_may_enter_is_refused(folder: Path, caplog: pytest.LogCaptureFixture, mode: int) -> None:
+    kept(folder)
+    folder.chmod(mode)
+    assert is_refused(folder, caplog, "is open to other users")
+
+
+def test_a_folder_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept(tmp_path / "elsewhere")
+    folder.parent.mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert is_refused(folder, caplog, "is not a folder but a link")
+
+
+def test_a_link_above_the_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "scratch")
+    assert jar_place(tmp_path / "link" / "anabranch", NAME) == (tmp_path / "scratch" / "anabranch" / NAME).resolve()
+
+
+def test_a_folder_of_another_user_is_refused(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(folder)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    assert is_refused(folder, caplog, "belongs to another user")
+
+
+def test_a_folder_that_others_may_rename_is_refused(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept(folder)
+    folder.parent.chmod(0o777)
+    assert is_refused(folder, caplog, "everybody may write to")
+
+
+def test_a_folder_below_one_like_tmp_is_not(folder: Path) -> None:
+    kept(folder)
+    folder.parent.chmod(0o1777)
+    assert jar_place(folder, NAME) is not None
+
+
+def test_a_jar_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = kept(folder)
+    place.rename(tmp_path / "moved.jar")
+    place.symlink_to(tmp_path / "moved.jar")
+    assert is_refused(folder, caplog, "is not a file but a link")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_jar_that_others_may_write_is_refused(folder: Path, caplog: pytest.LogCaptureFixture, mode: int) -> None:
+    kept(folder).chmod(mode)
+    assert is_refused(folder, caplog, "other users may write to")
+
+
+def test_a_system_without_owners_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "geteuid")
+    assert jar_place(folder, NAME) is None
+
+
+# Keeping
+
+
+def test_a_jar_is_kept_as_it_is(folder: Path) -> None:
+    place = kept(folder)
+    os.utime(place, (1_000_000, 1_000_000))
+
+    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) == place
+    assert place.read_bytes() == JAR
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert (place.stat().st_mtime, place.stat().st_atime) == (1_000_000, NOW_S)
+    assert list(folder.iterdir()) == [place]
+    with zipfile.ZipFile(place) as jar:
+        assert jar.testzip() is None
+        assert jar.read("delta/Python.class") == b"some code"
+
+
+def test_there_may_be_none(folder: Path) -> None:
+    place = jar_place(folder, NAME)
+    assert place is not None
+    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) is None
+
+
+def test_any_damage_is_found() -> None:
+    assert is_whole(JAR, digest=DIGEST)
+    for at in range(len(JAR)):
+        assert not is_whole(JAR[:at], digest=DIGEST)
+        assert not is_whole(JAR[:at] + bytes([JAR[at] ^ 1]) + JAR[at + 1 :], digest=DIGEST)
+    assert not is_whole(JAR + b"x", digest=DIGEST)
+
+
+def test_a_damaged_jar_and_one_of_other_sources_are_not_used(folder: Path) -> None:
+    place = kept(folder)
+    assert kept_jar(place, digest=DIGEST[::-1], now_s=NOW_S) is None
+    place.write_bytes(JAR[:-100])
+    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) is None
+
+
+def test_a_jar_is_the_same_whenever_it_is_made() -> None:
+    assert jar_bytes({"delta.Other": bytes(2000), "delta.Python": b"some code"}, digest=DIGEST) == JAR
+    assert zipfile.ZipFile(io.BytesIO(JAR)).comment.startswith(DIGEST.encode())
+
+
+def test_a_folder_that_takes_no_file_keeps_nothing(folder: Path) -> None:
+    place = jar_place(folder, NAME)
+    assert place is not None
+    place.mkdir()
+    assert keep_jar(place, JAR, now_s=NOW_S) is None
+    assert list(folder.iterdir()) == [place]
+
+
+def test_what_is_long_unused_is_removed(folder: Path) -> None:
+    place = kept(folder)
+    long_ago = NOW_S - UNUSED_MAX_S - 1
+    times = {
+        "delta-4.2.0-unused.jar": (long_ago, long_ago),
+        ".half.tmp": (long_ago, long_ago),
+        "delta-4.2.0-read.jar": (NOW_S - 5, long_ago),
+        "delta-4.2.0-new.jar": (long_ago, NOW_S - 5),
+        "notes.txt": (long_ago, long_ago),
+        place.name: (long_ago, long_ago),
+    }
+    for name, (read, written) in times.items():
+        (folder / name).write_bytes(JAR)
+        os.utime(folder / name, (read, written))
+
+    keep_jar(place, JAR, now_s=NOW_S)
+
+    left = {"delta-4.2.0-read.jar", "delta-4.2.0-new.jar", "notes.txt", place.name}
+    assert {file.name for file in folder.iterdir()} == left
+
+
+def test_many_processes_at_once_find_no_jar_or_a_whole_one(folder: Path) -> None:
+    place = kept(folder)
+    now_s = time.time()
+    with ProcessPoolExecutor(4) as pool:
+        tasks = [
+            pool.submit(partial(keep_jar, place, JAR, now_s=now_s))
+            if i % 2
+            else pool.submit(partial(kept_jar, place, digest=DIGEST, now_s=now_s))
+            for i in range(400)
+        ]
+        assert {task.result() for task in tasks} == {place}
+    assert list(folder.iterdir()) == [place]
+
+
+def test_a_temporary_jar_ends_with_its_process(tmp_path: Path) -> None:
+    """A fork that ends before does not take it away."""
+    program = (
+        "import os, sys\n"
+        "from anabranch.spark.extension.kept_jars import temporary_jar\n"
+        "place = temporary_jar('x.jar', b'content')\n"
+        "if os.fork() == 0:\n    sys.exit()\n"
+        "os.wait()\n"
+        "print(place, oct(place.parent.stat().st_mode), place.read_bytes())\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert str(tmp_path) in done.stdout
+    assert "0o40700 b'content'" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_temporary_jars_do_not_meet() -> None:
+    assert len({temporary_jar(NAME, JAR) for _ in range(3)}) == 3
+
+
+# The text that is compiled
+
+
+def test_sources_become_one_unit(tmp_path: Path) -> None:
+    (tmp_path / "B.java").write_text("package delta;\n\nimport java.util.Map;\nimport java.util.Set;\n\nclass B {}\n")
+    (tmp_path / "A.java").write_text("package delta;\n\nimport java.util.Map;\n\nclass A extends V1_OFFSET {}\n")
+    (tmp_path / "notes.txt").write_text("not Java")
+
+    unit = java_unit(java_sources(tmp_path), v1_offset="org.example.Offset")
+
+    lines = [line for line in unit.text.splitlines() if line]
+    assert lines == [
+        "package delta;",
+        "import java.util.Map;",
+        "import java.util.Set;",
+        "class A extends org.example.Offset {}",
+        "class B {}",
+    ]
+    line = 1 + unit.text.splitlines().index("class B {}")
+    assert unit.explained(f"Line {line}, Column 3: Line {line}, Column 3: no") == "B.java, Line 6, Column 3: no"
+    assert unit.explained("Line 99, Column 3: no") == "Line 99, Column 3: no"
+
+
+def test_a_name_that_two_imports_bring_is_our_mistake() -> None:
+    sources = {"A.java": "import java.util.Map;\nclass A {}", "B.java": "import scala.collection.Map;\nclass B {}"}
+    with pytest.raises(AssertionError, match=r"java\.util\.Map; and import scala\.collection\.Map"):
+        java_unit(sources, v1_offset="Offset")
+
+
+def test_a_digest_is_of_the_sources_and_the_build_of_spark() -> None:
+    digests = [
+        JavaUnit(text=text, origins=()).digest(build) for text, build in itertools.product(["a", "b"], ["4.0", "4.1"])
+    ]
+    assert len(set(digests)) == 4
+    assert all(len(digest) == len(DIGEST) for digest in digests)

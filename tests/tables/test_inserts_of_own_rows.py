@@ -1,0 +1,172 @@
+"""INSERT … SELECT from the very table: which writers of rows it loses to, and that what lands is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from anabranch.commands.table_access import TableHandle
+from anabranch.errors.conflicts import ConflictReason
+from anabranch.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteReadException,
+    DeltaConcurrentModificationException,
+)
+from anabranch.spark.native import plan_reading
+from tables.made_tables import numbered_table
+from tables.races import beaten
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+
+SCHEMA = "id long, n long, part long, s struct<a: long, b: long>, words array<string>"
+
+
+@pytest.fixture
+def told(native: SparkSession, path: str) -> str:
+    """Ten rows in one file. `part` is `id % 2`, `n` is `id % 5`, and row 0 has no `n`."""
+    rows = [(i, i % 5 if i else None, i % 2, (i, i + 1), [f"w{i}", "w"]) for i in range(10)]
+    native.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").save(path)
+    native.sql("CREATE OR REPLACE TEMP VIEW names AS SELECT id, CONCAT('row ', id) AS name FROM RANGE(5)")
+    return f"delta.`{path}`"
+
+
+@pytest.fixture(autouse=True)
+def no_view_left(native: SparkSession) -> Iterator[None]:
+    yield
+    native.catalog.dropTempView("names")
+
+
+def table(native: SparkSession, name: str, version: int | None = None) -> Counter[Row]:
+    at = "" if version is None else f" VERSION AS OF {version}"
+    return Counter(Row(*(str(value) for value in row)) for row in native.sql(f"SELECT * FROM {name}{at}").collect())
+
+
+def newest(native: SparkSession, name: str) -> int:
+    return int(native.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].version)
+
+
+def is_right(native: SparkSession, query: str, name: str) -> bool:
+    """Whether the newest commit added the rows that its query gives, run on the version before it."""
+    last = newest(native, name)
+    before = table(native, name, last - 1)
+    query_then = query.format(t=f"{name} VERSION AS OF {last - 1}")
+    expected = Counter(Row(*(str(value) for value in row)) for row in native.sql(query_then).collect())
+    return before + expected == table(native, name)
+
+
+COLUMNS = "id + 1000 AS id, n, part, s, words"
+BY_ROWS = {
+    "a filter": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3",
+    "a filter within a query": f"SELECT {COLUMNS} FROM (SELECT * FROM {{t}} WHERE part >= 0) WHERE n = 3 AND id > 2",
+    "a function": f"SELECT {COLUMNS} FROM {{t}} WHERE abs(n) = 3",
+    "a field and an array": f"SELECT {COLUMNS} FROM {{t}} WHERE s.a % 5 = 3 AND array_contains(words, 'w')",
+    "a join": f"SELECT {COLUMNS} FROM {{t}} JOIN (SELECT id AS i, name FROM names) ON id = i WHERE n = 3",
+    "a join with itself": (
+        "SELECT a.id + 1000 AS id, a.n, b.part, b.s, a.words FROM {t} a JOIN {t} b ON a.id = b.id "
+        "WHERE a.n = 3 AND b.s.a = a.id AND b.n = 3"
+    ),
+    "rows of two": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 UNION ALL SELECT {COLUMNS} FROM {{t}} WHERE id = 3",
+    "a subquery on another table": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 AND id IN (SELECT id FROM names)",
+    "the clock": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 AND current_timestamp() > TIMESTAMP '2000-01-01'",
+    "an IN of many": f"SELECT {COLUMNS} FROM {{t}} WHERE id IN ({', '.join(map(str, range(3, 70, 5)))})",
+}
+BY_FILES = {
+    "an aggregate": "SELECT max(id) + 1000 AS id, 0L, 0L, NULL, NULL FROM {t} WHERE n = 3",
+    "the first row": f"SELECT {COLUMNS} FROM {{t}} WHERE n = 3 ORDER BY id LIMIT 1",
+    "distinct rows": f"SELECT DISTINCT {COLUMNS} FROM {{t}} WHERE n = 3",
+    "a window": "SELECT row_number() OVER (ORDER BY id) AS id, n, part, s, words FROM {t} WHERE n = 3",
+    "no filter": f"SELECT {COLUMNS} FROM {{t}}",
+    "a filter above an aggregate": "SELECT m AS id, 0L, 0L, NULL, NULL FROM (SELECT max(id) m FROM {t}) WHERE m > 20",
+    "an outer join": f"SELECT {COLUMNS} FROM names x LEFT JOIN {{t}} USING (id) WHERE n IS NULL",
+}
+OTHER_ROW = "UPDATE {t} SET part = 7 WHERE id = 1"
+INTO_VIEW = {
+    "an update into": ("UPDATE {t} SET n = 3, s.a = 3, id = 3 WHERE id = 1", ConcurrentAppendException),
+    "an update of": ("UPDATE {t} SET part = 7 WHERE id = 3", ConcurrentDeleteReadException),
+    "a delete of": ("DELETE FROM {t} WHERE id = 3", ConcurrentDeleteReadException),
+}
+
+
+@pytest.mark.parametrize("shape", BY_ROWS)
+def test_an_insert_of_own_rows_does_not_lose_to_a_writer_of_other_rows(
+    native: SparkSession, told: str, shape: str
+) -> None:
+    """F14. Covers race 20's other side: the winner changes a row of the same file that the query does not read."""
+    query = BY_ROWS[shape]
+    beaten(native, f"INSERT INTO {told} {query.format(t=told)}", OTHER_ROW.format(t=told))
+    assert is_right(native, query, told)
+
+
+@pytest.mark.parametrize("winner", INTO_VIEW)
+@pytest.mark.parametrize("shape", ["a filter", "a field and an array", "a join with itself"])
+def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
+    native: SparkSession, told: str, shape: str, winner: str
+) -> None:
+    """F14. Covers races 15, 16 and 20 for INSERT."""
+    statement, error = INTO_VIEW[winner]
+    with pytest.raises(DeltaConcurrentModificationException) as raised:
+        beaten(native, f"INSERT INTO {told} {BY_ROWS[shape].format(t=told)}", statement.format(t=told))
+    # Where several apply, added rows are told first.
+    assert isinstance(raised.value, (error, ConcurrentAppendException))
+    assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
+    assert "id = 3" in str(raised.value)
+
+
+@pytest.mark.parametrize("shape", BY_FILES)
+def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSession, told: str, shape: str) -> None:
+    """F14: how many rows there are, or which come first, is no matter of single rows. Unknown means abort."""
+    with pytest.raises(DeltaConcurrentModificationException):
+        beaten(native, f"INSERT INTO {told} {BY_FILES[shape].format(t=told)}", OTHER_ROW.format(t=told))
+
+
+def test_an_insert_of_own_rows_goes_on_behind_optimize(native: SparkSession, told: str) -> None:
+    """Covers race 47 for INSERT: no row changes, wherever they go."""
+    native.sql(f"INSERT INTO {told} VALUES (20, 3, 0, NULL, NULL)")
+    query = BY_ROWS["a filter"]
+    beaten(native, f"INSERT INTO {told} {query.format(t=told)}", f"OPTIMIZE {told}")
+    assert is_right(native, query, told)
+
+
+def test_a_random_condition_does_not_decide_what_counts(native: SparkSession, told: str) -> None:
+    """Covers race 29 for INSERT: asked again it would tell otherwise, so it narrows nothing."""
+    query = f"SELECT {COLUMNS} FROM {told} WHERE rand() < 2"
+    with pytest.raises(DeltaConcurrentModificationException):
+        beaten(native, f"INSERT INTO {told} {query}", OTHER_ROW.format(t=told))
+
+
+def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSession, told: str) -> None:
+    """A planted rule: a filter above other operators is taken for one of the rows below. It lets a wrong insert land."""
+
+    def filters_sink(
+        plan: Any, filters: tuple[Any, ...], *, row_by_row: bool
+    ) -> Iterator[tuple[Any, tuple[Any, ...], bool]]:
+        here = (*filters, plan.condition()) if plan.nodeName() == "Filter" else filters
+        if plan.children().isEmpty():
+            yield plan, here, True
+        for place in range(plan.children().size()):
+            yield from filters_sink(plan.children().apply(place), here, row_by_row=row_by_row)
+
+    query, gone = BY_FILES["an outer join"], f"DELETE FROM {told} WHERE id = 4"
+    with mock.patch.object(plan_reading, "_scans", filters_sink):
+        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", gone)
+    assert not is_right(native, query, told)
+    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+    with pytest.raises(DeltaConcurrentModificationException):
+        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", gone)
+
+
+def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:
+    """F14: where a table has no vectors, files decide for every statement."""
+    handle: TableHandle = numbered_table(native, path, enableDeletionVectors="false")
+    name = f"delta.`{handle.path}`"
+    with pytest.raises(DeltaConcurrentModificationException):
+        beaten(
+            native,
+            f"INSERT INTO {name} SELECT id + 100, n, part FROM {name} WHERE n = 3",
+            f"DELETE FROM {name} WHERE id = 1",
+        )

@@ -1,0 +1,105 @@
+"""F42: what a table may not compute, ask or be called, refused where it is defined, by Delta's conditions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DateType, StringType, StructField, StructType
+
+from anabranch.commands.create_table import CreationMode, create_table
+from anabranch.commands.table_access import table_at
+from anabranch.commands.table_definition import TableDefinition
+from anabranch.errors.constraints import DefaultTypeError, UntrustedExpressionError
+from anabranch.schema.column_kinds import default_column, generated_column
+from anabranch.spark.delta_session import DeltaSession
+
+pytestmark = pytest.mark.spark
+
+GENERATED = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
+RANDOM = "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"
+GENERATED_COLUMNS = {
+    ("date", "current_date()"): GENERATED,
+    ("date", "date_add(current_date, 1)"): GENERATED,
+    ("timestamp", "current_timestamp()"): GENERATED,
+    ("bigint", "unix_timestamp()"): GENERATED,
+    ("string", "current_user()"): GENERATED,
+    ("double", "rand()"): RANDOM,
+    ("string", "uuid()"): RANDOM,
+    ("bigint", "sum(a)"): "DELTA_AGGREGATE_IN_GENERATED_COLUMN",
+    ("bigint", "sum(a) OVER (ORDER BY a)"): GENERATED,
+    ("int", "row_number() OVER (ORDER BY a)"): GENERATED,
+    ("bigint", "explode(array(a))"): GENERATED,
+}
+DEFAULTS = [("bigint", "false"), ("boolean", "1"), ("date", "true")]
+CONSTRAINTS = {
+    "rand() > 0": "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_CHECK_CONSTRAINT",
+    "sum(a) > 0": "DELTA_AGGREGATE_IN_CHECK_CONSTRAINT",
+    "row_number() OVER (ORDER BY a) > 0": "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE",
+    "explode(array(a)) > 0": "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT",
+    "current_user() = 'x'": "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT",
+}
+
+
+def create(native: SparkSession, path: str, fields: Sequence[StructField]) -> None:
+    """Below Spark's own check of CREATE TABLE, as the builder and other front ends reach it."""
+    definition = TableDefinition(
+        schema=StructType(list(fields)), properties={"delta.feature.allowColumnDefaults": "supported"}
+    )
+    create_table(table_at(DeltaSession.of(native), path), definition, CreationMode.CREATE)
+
+
+@pytest.fixture
+def name(native: SparkSession) -> Iterator[str]:
+    made = f"ruled_{uuid.uuid4().hex[:8]}"
+    yield made
+    native.sql(f"DROP TABLE IF EXISTS {made}")
+
+
+def refusal(native: SparkSession, statement: str) -> str:
+    with pytest.raises(AnalysisException) as refused:
+        native.sql(statement)
+    return str(refused.value.getCondition())
+
+
+def test_columns_are_not_computed_by_what_nobody_could_check(native: SparkSession, path: str) -> None:
+    found = {}
+    for kind, expression in GENERATED_COLUMNS:
+        fields = StructType.fromDDL(f"a bigint, d {kind}").fields
+        with pytest.raises(UntrustedExpressionError) as refused:
+            create(native, path, [fields[0], generated_column(fields[1], expression)])
+        found[kind, expression] = refused.value.condition
+        assert refused.value.sqlstate == "42621"
+    assert found == GENERATED_COLUMNS
+    create(
+        native, path, [*StructType.fromDDL("a bigint"), generated_column(StructField("d", DateType()), "to_date('x')")]
+    )
+
+
+def test_defaults_are_of_their_column_s_type(native: SparkSession, path: str) -> None:
+    """The condition is Spark's own."""
+    for kind, expression in DEFAULTS:
+        (field,) = StructType.fromDDL(f"d {kind}").fields
+        with pytest.raises(DefaultTypeError) as refused:
+            create(native, path, [default_column(field, expression)])
+        assert refused.value.condition == "INVALID_DEFAULT_VALUE.DATA_TYPE"
+    create(native, path, [default_column(StructField("s", StringType()), "false")])
+
+
+def test_constraints_ask_of_the_row_alone(native: SparkSession, name: str) -> None:
+    """The clock is allowed here, as in Delta: a row is asked once, when it is written."""
+    native.sql(f"CREATE TABLE {name} (a BIGINT, t TIMESTAMP) USING delta")
+    found = {each: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({each})") for each in CONSTRAINTS}
+    assert found == CONSTRAINTS
+    native.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (t <= current_timestamp())")
+
+
+def test_names_that_delta_has_for_itself(native: SparkSession, name: str) -> None:
+    native.sql(f"CREATE TABLE {name} (a BIGINT) USING delta CLUSTER BY (a)")
+    reserved = f"ALTER TABLE {name} ADD CONSTRAINT __CHAR_VARCHAR_STRING_LENGTH_CHECK__ CHECK (a > 0)"
+    assert refusal(native, reserved) == "DELTA_INVALID_CONSTRAINT_NAME"
+    set_columns = f"ALTER TABLE {name} SET TBLPROPERTIES ('clusteringColumns' = 'a')"
+    assert refusal(native, set_columns) == "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"

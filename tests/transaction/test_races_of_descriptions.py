@@ -1,0 +1,187 @@
+"""Statements on what describes a table, behind others on the same, and behind files that came since they looked."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from log_linter import lint
+from pyspark.sql.types import LongType, StructField, StructType
+from table_on_memory import SCHEMA, Writer, add, created, domain, features, metadata, remove, rival_of, with_properties
+
+from anabranch.errors.commits import InvalidCommitError
+from anabranch.errors.conflicts import ConcurrentAppendException, ConflictReason, MetadataChangedException
+from anabranch.protocol.actions import DomainMetadata, Metadata
+
+BASE = ("appendOnly", "invariants")
+CLUSTERED = features(*BASE, "domainMetadata", "clustering", "columnMapping")
+NARROWER = StructType([field for field in SCHEMA.fields if field.name != "value"])
+
+
+def cluster_by(*columns: str) -> DomainMetadata:
+    return domain("delta.clustering", json.dumps({"clusteringColumns": [[name] for name in columns]}))
+
+
+def replaced(before: Metadata) -> Metadata:
+    return msgspec.structs.replace(before, schema_string=NARROWER.json())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replaced(metadata()),
+        metadata(partition_by=["date"]),
+        metadata(properties={"delta.columnMapping.mode": "none"}),
+        metadata(properties={"delta.dataSkippingStatsColumns": "id"}),
+        metadata(),
+    ],
+    ids=["DROP COLUMN", "REPLACE, partitioned", "no column mapping", "other statistics", "REPLACE as it was"],
+)
+def test_what_redefines_a_table_does_not_stand_behind_a_change_of_its_clustering(changed: Metadata) -> None:
+    """Else a domain would name a column that is gone, or outlive a replacement that would have removed it."""
+    first = created(protocol=CLUSTERED)
+    ours = first.begin("DROP COLUMNS")
+    rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
+    with pytest.raises(MetadataChangedException, match=r"delta\.clustering") as raised:
+        ours.commit([changed])
+    assert raised.value.reason is ConflictReason.METADATA_DOMAIN
+
+
+def test_a_replacement_of_an_empty_table_takes_the_clustering_it_never_saw() -> None:
+    """Only its comment is another; still it states the whole table anew, as its look at all rows tells."""
+    first = created(protocol=CLUSTERED)
+    ours = first.begin("REPLACE TABLE")
+    ours.record_whole_table()
+    rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
+    with pytest.raises(MetadataChangedException, match=r"delta\.clustering"):
+        ours.commit([msgspec.structs.replace(metadata(), description="new")])
+
+
+def test_a_comment_stands_behind_a_change_of_clustering() -> None:
+    first = created(protocol=CLUSTERED)
+    ours = first.begin("SET TBLPROPERTIES")
+    rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
+    landed = ours.commit([msgspec.structs.replace(metadata(), description="sales")])
+    assert landed.snapshot.domain_metadata.keys() == {"delta.clustering"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        (replaced(metadata()), "clustered by value, which is no column of its schema"),
+        (metadata(partition_by=["date"]), "both partitioned and clustered"),
+    ],
+)
+def test_a_description_that_contradicts_itself_is_not_committed(changed: Metadata, fault: str) -> None:
+    first = created(protocol=CLUSTERED)
+    first.commit([cluster_by("value")], name="CLUSTER BY")
+    with pytest.raises(InvalidCommitError, match=fault):
+        first.commit([changed], name="DROP COLUMNS")
+    gone = msgspec.structs.replace(cluster_by("value"), removed=True)
+    assert first.commit([changed, gone], name="DROP COLUMNS").snapshot.domain_metadata == {}
+
+
+def test_a_contradiction_that_another_writer_left_does_not_stop_everything() -> None:
+    first = created(protocol=CLUSTERED, described=metadata(NARROWER))
+    snapshot = rival_of(first)
+    snapshot.store.put(
+        "_delta_log/00000000000000000001.json",
+        json.dumps(
+            {
+                "domainMetadata": {
+                    "domain": "delta.clustering",
+                    "configuration": cluster_by("value").configuration,
+                    "removed": False,
+                }
+            }
+        ).encode(),
+    )
+    assert first.commit([with_properties(metadata(NARROWER), checkpointInterval="20")]).version == 2
+
+
+ROW_TRACKING = features(*BASE, "rowTracking", "domainMetadata")
+VECTORS = features(*BASE, "deletionVectors")
+
+
+def enabling(name: str, value: str = "true") -> Metadata:
+    return metadata(properties={f"delta.{name}": value})
+
+
+@pytest.mark.parametrize("with_files", [False, True])
+def test_row_tracking_is_not_enabled_beside_a_file_without_row_ids(with_files: bool) -> None:
+    file = msgspec.structs.replace(add("old"), base_row_id=0, default_row_commit_version=0)
+    first = created(*([file] if with_files else []))
+    ours = first.begin("SET TBLPROPERTIES")
+    rival_of(first).append(add("w"))
+    with pytest.raises(ConcurrentAppendException, match="w has no row ids") as raised:
+        ours.commit([ROW_TRACKING, enabling("enableRowTracking")])
+    assert raised.value.reason is ConflictReason.RULED_OUT
+
+
+def test_row_tracking_is_enabled_beside_files_that_have_row_ids() -> None:
+    first = created(protocol=ROW_TRACKING)
+    ours = first.begin("SET TBLPROPERTIES")
+    rival_of(first).append(add("w"))
+    assert ours.commit([enabling("enableRowTracking")]).version == 2
+    assert lint(first.store) == []
+
+
+def test_a_file_that_is_gone_again_hinders_nobody() -> None:
+    first = created()
+    ours = first.begin("SET TBLPROPERTIES")
+    rival = rival_of(first)
+    rival.append(add("w"))
+    rival.commit([remove(add("w"))], name="DELETE")
+    assert ours.commit([ROW_TRACKING, enabling("enableRowTracking")]).version == 3
+
+
+MAPPED = StructType(
+    [
+        StructField(
+            field.name,
+            field.dataType,
+            metadata={"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field.name},
+        )
+        for number, field in enumerate(SCHEMA.fields, start=1)
+    ]
+)
+MAPS = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
+
+
+def test_iceberg_compatibility_is_not_enabled_beside_a_file_that_nobody_checked() -> None:
+    first = created(protocol=features(*BASE, "columnMapping"), described=metadata(MAPPED, properties=MAPS))
+    ours = first.begin("SET TBLPROPERTIES")
+    rival_of(first).append(add("w"))
+    compatible = metadata(MAPPED, properties={**MAPS, "delta.enableIcebergCompatV2": "true"})
+    with pytest.raises(ConcurrentAppendException, match="version 2 of Iceberg compatibility"):
+        ours.commit([features(*BASE, "columnMapping", "icebergCompatV2"), compatible])
+
+
+def hiding(first: Writer, path: str) -> None:
+    file = add(path)
+    rival_of(first).commit([remove(file), add(path, vector="v")], name="DELETE")
+
+
+def test_symlink_manifests_are_not_enabled_beside_a_new_vector() -> None:
+    first = created(add("a"), protocol=VECTORS)
+    ours = first.begin("SET TBLPROPERTIES")
+    hiding(first, "a")
+    with pytest.raises(ConcurrentAppendException, match="symlink manifests"):
+        ours.commit([enabling("compatibility.symlinkFormatManifest.enabled")])
+
+
+def test_vectors_are_not_dropped_beside_a_new_vector() -> None:
+    """Also where the statement that drops the feature rules nothing out itself."""
+    first = created(add("a"), protocol=VECTORS)
+    ours = first.begin("DROP FEATURE")
+    hiding(first, "a")
+    with pytest.raises(ConcurrentAppendException, match="a hides rows by a deletion vector"):
+        ours.commit([features(*BASE)])
+
+
+def test_columns_are_added_beside_files_that_came() -> None:
+    first = created()
+    ours = first.begin("ADD COLUMNS")
+    rival_of(first).append(add("w"))
+    assert ours.commit([metadata(StructType([*SCHEMA.fields, StructField("more", LongType())]))]).version == 2
