@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
 from anabranch.errors.spark import ExtensionClashError, ExtensionNotLoadedError
@@ -122,10 +123,13 @@ class Upper:
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Any]:
-    """A JVM of these tests, as PySpark starts it, without a session."""
+    """A JVM of these tests, as PySpark starts it, without a session; the one whose errors PySpark looks at meanwhile."""
     made: Any = launch_gateway()
     ensure_callback_server_started(made)
-    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkContext, "_gateway", made)
+        patch.setattr(SparkContext, "_jvm", made.jvm)
+        yield made
     made.shutdown()
     made.proc.stdin.close()
 

@@ -45,8 +45,8 @@ def open_door(spark: SparkSession, door: Door) -> None:
 
     def convert_exception(error: Any) -> Any:
         if error._gateway_client is not gateway._gateway_client:
-            # Of another JVM, in which the number of this object stands for something else.
-            return convert(error)
+            # Of another JVM: in ours, which PySpark would ask, the number of this object stands for something else.
+            return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
         if error.getClass().getName() == _UNDECLARED:
             error = error.getUndeclaredThrowable()
         return door.original(error) or convert(error)
