@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
-from anabranch.cli.findings import Finding, FindingKind, Steps, without_progress
+from anabranch.cli.findings import Finding, FindingKind, Item, Steps, without_progress
 from anabranch.cli.fsck_data import Leftovers, check_data_files, check_vectors, leftovers, list_data
 from anabranch.cli.fsck_log import (
     LogFiles,
@@ -42,8 +42,6 @@ _ONE = {
     "dataFiles": "data file",
     "deletionVectors": "deletion vector",
 }
-
-Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

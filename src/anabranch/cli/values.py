@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ def _plain_value(value: Any, data_type: DataType) -> Any:
                 _key(_plain_value(key, data_type.keyType)): _plain_value(below, data_type.valueType)
                 for key, below in value
             }
-        case TimestampType() if isinstance(value, datetime.datetime):
+        case TimestampType() if isinstance(value, datetime):
             return _in_local_zone(value)
     return value
 
@@ -58,7 +58,7 @@ def _key(value: Any) -> str:
     return value if isinstance(value, str) else str(jsonable(value))
 
 
-def _in_local_zone(moment: datetime.datetime) -> datetime.datetime:
+def _in_local_zone(moment: datetime) -> datetime:
     try:
         return moment.astimezone()
     except (OverflowError, ValueError, OSError):
@@ -70,8 +70,8 @@ def _cell(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ")
     if isinstance(value, Mapping | list | tuple):
         return json.dumps(jsonable(value), ensure_ascii=False)
-    return str(jsonable(value)) if isinstance(value, bytes | bytearray | datetime.date) else str(value)
+    return str(jsonable(value)) if isinstance(value, bytes | bytearray | date) else str(value)

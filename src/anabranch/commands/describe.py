@@ -102,7 +102,7 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
         "createdAt": None if created is None else _at(created),
         "lastModified": _at(snapshot.timestamp_ms),
         "partitionColumns": list(snapshot.partition_columns),
-        "clusteringColumns": clustering_columns(snapshot),
+        "clusteringColumns": quoted_clustering_columns(snapshot),
         "numFiles": snapshot.files.count,
         "sizeInBytes": snapshot.files.size_bytes,
         "properties": dict(snapshot.metadata.configuration),
@@ -112,7 +112,7 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
     }
 
 
-def clustering_columns(snapshot: Snapshot) -> list[str]:
+def quoted_clustering_columns(snapshot: Snapshot) -> list[str]:
     """Logical names of the columns that the table is clustered by; none for a table without."""
     return [quoted(path) for path in clustering.clustering_columns(snapshot)]
 

@@ -11,7 +11,7 @@ from anabranch.commands.bin_packing import PlannedBin
 from anabranch.commands.chosen_partitions import files_of_partitions, partitions_of
 from anabranch.commands.cluster_bins import clustered, order_columns
 from anabranch.commands.cluster_cubes import Cubes, cluster_plan
-from anabranch.commands.describe import clustering_columns
+from anabranch.commands.describe import quoted_clustering_columns
 from anabranch.commands.optimize_metrics import (
     clustering_metrics,
     result_frame,
@@ -61,12 +61,12 @@ def optimize_work(
     snapshot = handle.latest()
     _check_clauses(handle, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
     settings = OptimizeSettings.of(handle.session, snapshot.properties)
-    cluster_by = clustering_columns(snapshot)
+    cluster_by = quoted_clustering_columns(snapshot)
     parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full, auto=auto)
 
     def plan(newest: Snapshot) -> Plan:
         files = files_to_plan(handle, newest, predicate)
-        if clustering_columns(newest) != cluster_by:
+        if quoted_clustering_columns(newest) != cluster_by:
             # The commit would say what is not so. The next run orders rows by what the table asks for then.
             return Plan(files=files, bins=())
         if cluster_by:
@@ -155,5 +155,5 @@ def _check_clauses(
             raise ClusteredTableError(table=handle.label, clause="WHERE", given=predicate)
         if zorder_by:
             raise ClusteredTableZOrderError(table=handle.label, given=", ".join(zorder_by))
-    if full and not clustering_columns(snapshot):
+    if full and not quoted_clustering_columns(snapshot):
         raise FullNeedsClusteringError(table=handle.label)

@@ -37,13 +37,13 @@ def columns_listed(text: str) -> tuple[str, ...]:
 
     Raises `InvalidOptionError`.
     """
-    names = [_unquoted(part.strip()) for part in text.split(",")]
+    names = [_plain_name(part.strip()) for part in text.split(",")]
     if not all(names):
         problem = "it is a list of columns with commas between them, and a name is missing"
         raise InvalidOptionError(option=USING, value=text, problem=problem)
     return tuple(dict.fromkeys(names))
 
 
-def _unquoted(name: str) -> str:
+def _plain_name(name: str) -> str:
     quoted = len(name) > 1 and name[0] == name[-1] == "`"
     return name[1:-1].replace("``", "`") if quoted else name

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HilbertSteps:
@@ -25,9 +23,9 @@ class HilbertSteps:
     """
 
     dimensions: int
-    steps: Numbers
+    steps: npt.NDArray[np.int64]
 
-    def positions(self, coordinates: Sequence[Numbers], bits: int) -> Numbers:
+    def positions(self, coordinates: Sequence[npt.NDArray[np.int64]], bits: int) -> npt.NDArray[np.int64]:
         """Where on the curve these points lie; an array a dimension, of numbers of `bits` bits."""
         corner_bits = (1 << self.dimensions) - 1
         step = np.zeros(len(coordinates[0]), dtype=np.int64)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import typing
 from collections.abc import Sequence
-from typing import Protocol
 
 from anabranch.transaction.committed_version import CommittedVersion
 
 LOGGER = logging.getLogger(__name__)
 
 
-class AfterCommitStep(Protocol):
+class AfterCommitStep(typing.Protocol):
     """One piece of upkeep."""
 
     @property

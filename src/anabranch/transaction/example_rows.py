@@ -14,7 +14,7 @@ from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 LOGGER = logging.getLogger(__name__)
 
 EXAMPLES_MAX = 3
-CHARACTERS_MAX = 300
+ROW_CHARACTERS_MAX = 300
 """Of one row; a message is to be read."""
 
 
@@ -55,4 +55,4 @@ def _places(rows: Sequence[RowsOfFile]) -> tuple[str, ...]:
 
 
 def _cut(row: str) -> str:
-    return row if len(row) <= CHARACTERS_MAX else f"{row[: CHARACTERS_MAX - 1]}…"
+    return row if len(row) <= ROW_CHARACTERS_MAX else f"{row[: ROW_CHARACTERS_MAX - 1]}…"
