@@ -28,7 +28,7 @@ class Tombstones:
         table = self._load()
         for changes in self._layers:
             keys = pa.chunked_array(
-                [*_key_chunks(logical_keys(changes.adds)), *_key_chunks(logical_keys(changes.removes))], pa.string()
+                [*_chunks(logical_keys(changes.adds)), *_chunks(logical_keys(changes.removes))], pa.string()
             )
             table = pa.concat_tables([subtract(table, keys), changes.removes])
         return table
@@ -49,5 +49,5 @@ class Tombstones:
         return table.filter(pc.greater(removed_at, after_ms))
 
 
-def _key_chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
+def _chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
