@@ -81,10 +81,7 @@ def _prepared(
     check_tracks_no_rows(handle, snapshot, "UPDATE")
     values = with_defaults(given, snapshot.schema, table=handle.label, alias=alias)
     setting = assignments(values, snapshot.schema, table=handle.label, alias=alias)
-    for name in identity_columns(snapshot.schema, handle.label):
-        if setting.sets(name):
-            problem = "it is an identity column, whose values the table makes; rows keep theirs"
-            raise AssignmentError(table=handle.label, column=quoted([name]), problem=problem)
+    _check_sets_no_identity(setting, snapshot, table=handle.label)
     asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
     operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
     transaction = handle.begin_at(operation, snapshot=snapshot)
@@ -130,6 +127,13 @@ def _prepared(
         },
         kept=(changed,),
     )
+
+
+def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:
+    for name in identity_columns(snapshot.schema, table):
+        if setting.sets(name):
+            problem = "it is an identity column, whose values the table makes; rows keep theirs"
+            raise AssignmentError(table=table, column=quoted([name]), problem=problem)
 
 
 def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:

@@ -1,0 +1,41 @@
+"""Arguments and options that several commands of `anabranch` have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.", show_default=False)]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        help="Storage setting by its Hadoop name, such as fs.s3a.endpoint=http://localhost:9000. May be repeated; "
+        "what is not given comes from the environment (AWS_…, GOOGLE_…, AZURE_…).",
+        show_default=False,
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="One JSON document on standard output, and nothing else.")
+]
+Debug = Annotated[bool, typer.Option("--debug", metavar="", help="Show the traceback of an error.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", "-w", metavar="SQL", help="A condition as after WHERE: \"month = 3 AND carrier = 'UA'\"."),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Columns by name, parted by commas.")
+]
+Version = Annotated[int | None, typer.Option("--version", "-v", min=0, help="The version to look at.")]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        "-t",
+        metavar="TIME",
+        help="The version of that time: 2026-03-01, '2026-03-01 10:30' (local) or 2026-03-01T10:30:00Z.",
+    ),
+]
