@@ -15,6 +15,10 @@ TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
 HISTORIES ?= 20000
 
+# The package as it lies here, its extras, and the tools of its development: pip knows dependency groups from 25.1 on.
+install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
+    && $(1)/python -m pip install --quiet --disable-pip-version-check -e '.[connect,demo,iceberg]' --group dev $(2)
+
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
@@ -83,13 +87,13 @@ $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"anabranch needs Python 3.11 or newer, this is {sys.version.split()[0]}; name another one with PYTHON=..."'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (once; about a minute) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(call install,$(BIN))
 	@touch $@
 
 .venv-spark-%/.ready: pyproject.toml
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "Setting up $(@D) (once) ..."
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==$*.*'
+	@$(call install,$(@D)/bin,'pyspark==$*.*')
 	@touch $@
 
 clean: ## Remove environments and what the demo made

@@ -24,7 +24,8 @@ scripts/ensure_java.sh
 if [ ! -f "$VENV/.ready" ] || [ pyproject.toml -nt "$VENV/.ready" ]; then
     echo "Setting up $VENV with PySpark $PYSPARK (once; some minutes) ..."
     [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]' "pyspark==$PYSPARK" ||
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' &&
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[connect,demo,iceberg]' --group dev "pyspark==$PYSPARK" ||
         not_run "the Python packages could not be installed"
     touch "$VENV/.ready"
 fi

@@ -74,7 +74,7 @@ def test_nobody_in_the_way() -> None:
 def test_done_again(kind: type[DeltaConcurrentModificationException], caplog: pytest.LogCaptureFixture) -> None:
     """The execution that lands knows what came before it, and the log says so."""
     statement = Statement(conflict(kind), conflict(kind, version=11))
-    with caplog.at_level(logging.INFO, logger="anabranch.transaction.re_execution"):
+    with caplog.at_level(logging.INFO, logger="anabranch.commit"):
         assert executed(statement, retries_max=2) == "done"
     last = statement.attempts[-1]
     assert last == Attempt(number=3, lost_to=(8, 11))

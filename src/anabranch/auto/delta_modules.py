@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("anabranch.auto")
 
 DELTA_VERSION = "4.4.1"
 """The delta-spark whose names these modules have."""

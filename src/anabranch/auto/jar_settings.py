@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("anabranch.auto")
 
 _JAR = re.compile(r"(?:io\.delta_)?delta-(?:spark|core|storage|contribs|iceberg|hudi|connect)(?![a-z]).*\.jar")
 _PLUGINS = ("org.apache.spark.sql.connect.delta.", "io.delta.connect.")

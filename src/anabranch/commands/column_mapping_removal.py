@@ -42,7 +42,7 @@ from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.read_set import FileKey
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.features")
 MODE = "delta.columnMapping.mode"
 ROUNDS_MAX = 5
 

@@ -38,7 +38,7 @@ from anabranch.transaction.checkpoint_protection import CHECKPOINT_PROTECTION, P
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.features")
 ROUNDS_MAX = 5
 """How often it begins again behind writers that use the feature, or change the table otherwise, before it gives up."""
 

@@ -28,7 +28,7 @@ from anabranch.schema.widening import all_type_changes, without_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.operation import Operation
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.features")
 _SUSPENDED: Final[Mapping[str, str]] = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
 
 

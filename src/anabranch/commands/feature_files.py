@@ -19,7 +19,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
 from anabranch.transaction.operation import Operation
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.features")
 
 ChooseFiles = Callable[[Snapshot], FileMask]
 

@@ -25,7 +25,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.random_uuid import random_uuid
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.features")
 CHECKPOINTS = 3
 """So many in a row: a reader that fails with one tries an older one, and must give up before it gets past all."""
 

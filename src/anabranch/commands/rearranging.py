@@ -24,7 +24,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.parallelism import default_parallelism
 from anabranch.transaction.operation import Operation
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.optimize")
 ROUNDS_MAX = 5
 FILES_PER_COMMIT_MAX = 50_000
 """So that no commit grows beyond what readers of the log like to read at once."""

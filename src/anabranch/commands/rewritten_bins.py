@@ -31,7 +31,7 @@ from anabranch.transaction.hiding_rows import removal
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.row_moves import Run, moved_to_tags, runs_of
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.optimize")
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 
 

@@ -16,7 +16,7 @@ from anabranch.errors.vacuum import VacuumIncompleteError
 from anabranch.storage.file_tree import FAILURES_MAX, Deletion
 from anabranch.storage.log_store import LogStore
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.vacuum")
 BATCH_FILES = 1000
 """As many as object stores take in one request."""
 PROGRESS_MS = 10_000

@@ -28,7 +28,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.file_tree import TREE_SCHEMA, Entry, pages_of
 from anabranch.storage.log_store import LogStore
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.vacuum")
 HINT_PATH: Final = f"{LOG_DIRECTORY}/_last_vacuum_info"
 HINT_BYTES_MAX: Final = 64 * 1024
 _REACHED: Final = "latestCommitVersionOutsideOfRetentionWindow"

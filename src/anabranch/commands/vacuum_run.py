@@ -32,7 +32,7 @@ from anabranch.transaction.random_uuid import random_uuid
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.vacuum")
 ATTEMPTS_MAX = 5
 """How often a note in the history is tried behind commits that change the table's description."""
 

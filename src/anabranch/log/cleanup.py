@@ -14,7 +14,7 @@ from anabranch.protocol.log_paths import LogFileKind
 from anabranch.protocol.properties import TableProperties
 from anabranch.storage.log_store import LogStore
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.log")
 MINUTE_MS = 60 * 1000
 DAY_MS = 24 * 60 * MINUTE_MS
 BATCH_FILES = 1000

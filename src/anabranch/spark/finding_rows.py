@@ -47,7 +47,7 @@ from anabranch.transaction.finding_rows import RowPlaces
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.row_ids import row_count
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.spark")
 _HASH, _DIGEST = "__anabranch_hash", "__anabranch_digest"
 _AS_JSON = {
     "ignoreNullFields": "false",

@@ -42,7 +42,7 @@ from anabranch.storage.sizes import check_size
 ATOMIC_RENAME_SCHEMES = frozenset({"hdfs"})
 """File systems whose rename checks the target and moves in one step, on the server."""
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("anabranch.storage")
 _CHUNK_BYTES = 64 * 1024 * 1024
 _DIRECTORIES_AT_ONCE = 1000
 _Answer = TypeVar("_Answer")

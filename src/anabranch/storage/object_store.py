@@ -37,7 +37,7 @@ from anabranch.storage.paths import (
 from anabranch.storage.ranged_file import open_ranges
 from anabranch.storage.sizes import check_size
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("anabranch.storage")
 _Result = TypeVar("_Result")
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from anabranch.transaction.committed_version import CommittedVersion
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.commit")
 
 
 class AfterCommitStep(typing.Protocol):

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from anabranch.protocol.actions import AddFile
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.commit")
 
 EXAMPLES_MAX = 3
 ROW_CHARACTERS_MAX = 300

@@ -23,7 +23,7 @@ from anabranch.errors.conflicts import (
 )
 from anabranch.transaction.reconciliation import LOST_TO_TAG
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.commit")
 
 RE_EXECUTIONS_METRIC = "numReExecutions"
 FIRST_WAIT_MS_MAX = 100.0

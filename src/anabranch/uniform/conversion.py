@@ -35,7 +35,7 @@ from anabranch.uniform.table_metadata import (
     next_spec,
 )
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.uniform")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

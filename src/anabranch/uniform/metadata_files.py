@@ -14,7 +14,7 @@ from anabranch.uniform.manifests import manifests_of
 from anabranch.uniform.places import METADATA_DIRECTORY, Places
 from anabranch.uniform.store_files import StoreFiles
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = logging.getLogger("anabranch.uniform")
 
 _HINT = f"{METADATA_DIRECTORY}/version-hint.text"
 _NAME = re.compile(r"v(\d+)\.metadata\.json")

@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("anabranch.spark")
 
 CACHE_VARIABLE = "ANABRANCH_CACHE"
 """The environment variable that names the folder, or says `off`."""

@@ -18,7 +18,7 @@ from anabranch.spark.hidden_rows import LoadVector, LoadVectors, encode, load_hi
 from anabranch.spark.native.python_errors import remember
 from anabranch.spark.physical_predicates import PhysicalNames
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("anabranch.spark")
 
 
 class ScanReader:
