@@ -30,7 +30,7 @@ ROWS_SHOWN_MAX = 3
 class Alteration:
     """One ALTER TABLE of the newest version of a table.
 
-    What it looked at is remembered, so that a commit in between which would have changed its mind is a conflict.
+    What it looked at is remembered, so that a commit in between that would have made it decide otherwise is a conflict.
     """
 
     def __init__(self, handle: TableHandle) -> None:

@@ -1,4 +1,4 @@
-"""OPTIMIZE: small files become large ones. No row changes, and nobody is in anybody's way."""
+"""OPTIMIZE: small files become large ones. No row changes, and it never conflicts with other writers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Rearrangement:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rearranged:
-    """What came of it, over all rounds."""
+    """Totals over all rounds."""
 
     adds: tuple[AddFile, ...] = ()
     removes: tuple[RemoveFile, ...] = ()

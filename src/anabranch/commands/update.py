@@ -121,8 +121,8 @@ def _prepared(
         num_affected_rows=num_updated,
         deleted_rows=changes.deleted_rows,
         metrics={
-            **changes.metrics(written),
             "numUpdatedRows": num_updated,
+            **changes.metrics(written),
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
         kept=(changed,),

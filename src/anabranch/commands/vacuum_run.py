@@ -74,7 +74,7 @@ class VacuumJob:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Vacuumed:
-    """What came of it."""
+    """What was deleted, or would be."""
 
     plan: VacuumPlan
     cleared: Cleared | None

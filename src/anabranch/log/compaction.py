@@ -1,4 +1,4 @@
-"""Several commits in one file, for readers in a hurry. See "Log Compaction Files"."""
+"""Several commits in one file, so that readers open fewer. See "Log Compaction Files"."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ CYCLE = (
     "then stands behind both."
 )
 UNMAPPED = (
-    f"That commit moved rows to other files and left no word of where each went. {AGAIN}; and compact the table with "
-    "anabranch's OPTIMIZE, which leaves word, or at other times."
+    f"That commit moved rows to other files and did not record where each went. {AGAIN}; and compact the table with "
+    "anabranch's OPTIMIZE, which records where rows go, or at other times."
 )
 
 

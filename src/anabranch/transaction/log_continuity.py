@@ -16,7 +16,7 @@ def check_still_there(read: Head, head: Head, store: LogStore) -> None:
     """Refuse to write behind a gap: the commits that we would follow must be in the log.
 
     While we worked, clean-up may have removed the version we read and many that followed it, or the table
-    may have been dropped and made anew. Our next version is then free without being next. Raises
+    may have been dropped and made anew. Our next version is then unused, but writing it would leave a gap. Raises
     `LogMovedOnError`, `MetadataChangedException`.
     """
     witness = _witness(read)

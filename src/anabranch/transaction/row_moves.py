@@ -1,6 +1,6 @@
 """Where rows went when a commit wrote them to other files and changed none, as OPTIMIZE does.
 
-Such a commit leaves word on each tombstone, in a tag of ours: the *runs* of the source. A run is a stretch of
+Such a commit records on each tombstone, in a tag of ours, the *runs* of the source. A run is a stretch of
 consecutive rows of one output. The rows that the source showed, under the vector of its tombstone and in
 ascending order, are the rows that its runs show, in order, under the vector that the output has in that same
 commit. So a source of which a rival hid rows meanwhile needs no other runs: the rows are hidden in the output too.
