@@ -83,6 +83,7 @@ def test_what_is_no_value_of_one_row_is_refused_by_name(delta: SparkSession, tab
 
 
 def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: str) -> None:
+    """F8."""
     delta.conf.set("spark.sql.caseSensitive", "true")
     try:
         for text in (
@@ -98,6 +99,26 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
     finally:
         delta.conf.unset("spark.sql.caseSensitive")
     assert delta.sql(f"UPDATE {table} SET N = 1 WHERE ID = 0").first() == (1,)
+
+
+@pytest.mark.parametrize(("name", "known"), [("οδος", True), ("οδοσ", False)])
+def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, name: str, known: bool) -> None:
+    """F8: Σ has two small letters. At the end of a word it is ς, for Spark as for us."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, `ΟΔΟΣ` BIGINT) USING delta")
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10)")
+    for text in (
+        f"SELECT `{name}` FROM delta.`{path}`",
+        f"UPDATE delta.`{path}` SET `{name}` = `{name}` + 1 WHERE `{name}` > 0",
+        f"DELETE FROM delta.`{path}` WHERE `{name}` < 0",
+        f"MERGE INTO delta.`{path}` t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET `{name}` = 7",
+        f"INSERT INTO delta.`{path}` (id, `{name}`) VALUES (2, 3)",
+    ):
+        if known:
+            delta.sql(text).collect()
+        else:
+            with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+                delta.sql(text).collect()
+    assert sorted(row[1] for row in delta.read.format("delta").load(path).collect()) == ([3, 7] if known else [10])
 
 
 def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, table: str) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from anabranch.errors.constraints import UntrustedExpressionError
@@ -42,6 +43,7 @@ SCHEMA = StructType(
         StructField("order", INT),
         StructField("current_user", TEXT),
         StructField("${env:PATH}", TEXT),
+        StructField("v", VariantType()),
     ]
 )
 
@@ -50,6 +52,7 @@ HARMLESS = [
     ("A>0 AND b IS NOT NULL OR NOT (a <> 1)", ["a", "b"]),
     ("s.x = 1 and s.`y z` like 'a%' escape '!'", ["s.x", "s.y z"]),
     ("`odd ``name```  between 1 and 2", ["odd `name`"]),
+    ("variant_get(v, '$.a', 'int') > 0 OR is_variant_null(try_parse_json(b))", ["v", "b"]),
     ("case when a>1 then 'x' else 'y' end = b", ["a", "b"]),
     ("case a when 1 then `end` > 2 end", ["a", "end"]),
     ("end > `order` + day", ["end", "order", "day"]),
@@ -348,7 +351,8 @@ def test_spark_makes_the_same_of_both(spark: SparkSession) -> None:
     """What is put together from the tokens means what was written."""
     row = """SELECT 1 AS a, 'x' AS b, named_struct('x', 1, 'y z', 'abc') AS s, array(named_struct('k', 1)) AS arr,
              map('k', 2) AS m, DATE'2024-02-29' AS d, TIMESTAMP'2024-02-29 12:00:00' AS ts, 1.50BD AS n,
-             1 AS `odd ``name```, 3 AS `end`, 1 AS day, 1 AS `order`, 'me' AS `current_user`"""
+             1 AS `odd ``name```, 3 AS `end`, 1 AS day, 1 AS `order`, 'me' AS `current_user`,
+             parse_json('{"a": 1}') AS v"""
     texts = [text for text, _ in HARMLESS if "/*" not in text]
     written = [F.expr(text.split("--")[0] if text.endswith("comment") else text) for text in texts]
     handed_on = [F.expr(read(text).sql) for text in texts]

@@ -9,12 +9,14 @@ import io
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +128,36 @@ def be_killed(url: str, seed: str, rounds: str, writers: str) -> None:
             assert os.WTERMSIG(status) == signal.SIGKILL, status
 
 
+def run_out_of_memory(url: str, seed: str, rounds: str, writers: str) -> None:
+    """Fork writers that append with little memory left, a different amount each. Prints as `append_many` does.
+
+    A writer ends at its first failure, whatever that is: where memory is short, even an error may not come through.
+    """
+    chance, writer, failed = random.Random(int(seed)), 0, 0
+    for _ in range(int(rounds)):
+        children = []
+        for _ in range(int(writers)):
+            writer += 1
+            child = os.fork()
+            if child == 0:
+                _run(_append_with_little_memory, url, writer, chance.randrange(2_000) * 1024)
+            children.append(child)
+        by = time.monotonic() + 10
+        failed += sum(_status(child, by) != 0 for child in children)
+    assert failed >= 3, f"only {failed} of {writer} ran out of memory"
+
+
+def _status(child: int, by: float) -> int:
+    """How it ended. Where memory is short some wait for threads that never came to be: they are killed."""
+    while time.monotonic() < by:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
 def _run(work: Callable[..., None], url: str, *given: int) -> None:
     """All that a forked process does."""
     try:
@@ -148,9 +180,19 @@ def _append_until_killed(table: Table, writer: int, told: int, landed_before: in
         _acknowledge(writer, number, append(table, writer=writer, number=number))
 
 
+def _append_with_little_memory(table: Table, writer: int, left_bytes: int) -> None:
+    """The first append finds all it needs; what is imported by then stays."""
+    _acknowledge(writer, 0, append(table, writer=writer, number=0))
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    limit = pages * resource.getpagesize() + left_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for number in range(1, 6):
+        _acknowledge(writer, number, append(table, writer=writer, number=number))
+
+
 def _acknowledge(writer: int, number: int, version: int) -> None:
     os.write(1, f"{writer} {number} {version}\n".encode())
 
 
 if __name__ == "__main__":
-    {"append": append_many, "be_killed": be_killed}[sys.argv[1]](*sys.argv[2:])
+    {"append": append_many, "be_killed": be_killed, "run_out_of_memory": run_out_of_memory}[sys.argv[1]](*sys.argv[2:])

@@ -50,12 +50,14 @@ def test_spark_sees_every_row_once(native: SparkSession, appended: tuple[str, di
     assert native.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_killed_writers_leave_a_whole_table(tmp_path: Path, seed: int) -> None:
-    """Covers faults F1, F2, F14, F22 and F59: what was acknowledged is there once, the rest once or not at all."""
+@pytest.mark.parametrize(
+    ("program", "seed"), [("be_killed", 1), ("be_killed", 2), ("be_killed", 3), ("run_out_of_memory", 1)]
+)
+def test_writers_that_end_anywhere_leave_a_whole_table(tmp_path: Path, program: str, seed: int) -> None:
+    """Covers faults F1, F2, F14, F22, F59 and F60: what was acknowledged is there once, the rest once or not at all."""
     root = str(tmp_path / "t")
     create(opened(root), {"delta.checkpointInterval": "5"})
-    acknowledged = run("be_killed", root, str(seed), "25", "3")
+    acknowledged = run(program, root, str(seed), *(("25", "3") if program == "be_killed" else ("8", "4")))
     assert len(acknowledged) > 25
 
     survivor = (0, 0)

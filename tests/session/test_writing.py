@@ -242,7 +242,7 @@ def test_save_as_table_insert_into_and_sql(delta: SparkSession, name: str) -> No
     people(delta, (9, "z")).write.insertInto(name, overwrite=True)
     assert rows(delta.read.table(name)) == [(9, "z")]
     assert rows(delta.sql(f"SELECT t.id, {name}.name FROM {name} VERSION AS OF 0 t JOIN {name} ON true")) == [(1, "z")]
-    assert DeltaTable.forName(delta, name).detail().first().name == f"default.{name}"
+    assert DeltaTable.forName(delta, name).detail().first().name == f"spark_catalog.default.{name}"
     with pytest.raises(AnalysisException):
         people(delta, (1, "a")).write.format("delta").saveAsTable(name)
 

@@ -117,7 +117,7 @@ def written(history: list[list[Action]], extra: Extras) -> tuple[LogInMemory, li
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commits, extras)
 def test_any_mix_of_log_files_comes_to_the_naive_replay(history: list[list[Action]], extra: Extras) -> None:
-    """Covers C5 (checkpoint(v) ≡ replay(0..v)), F44 and F46."""
+    """Covers C5 (checkpoint(v) ≡ replay(0..v)), faults F44 and F46."""
     log, contents, seen = written(history, extra)
     for snapshot in seen:
         assert_same(snapshot, naive_replay(contents[: snapshot.version + 1]))

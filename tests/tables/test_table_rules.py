@@ -339,3 +339,13 @@ def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> Non
     values = sorted(tuple(row) for row in found.collect())
     # The third row of its partition: numbers are made by place, so there may be gaps.
     assert values == [(5, 10, 10, "kept"), (6, 11, 12, "kept"), (9, 14, 18, "new")]
+
+
+def test_conditions_on_variants(delta: SparkSession, path: str) -> None:
+    """F39."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v VARIANT) USING delta")
+    delta.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (variant_get(v, '$.a', 'int') > 0)")
+    delta.sql(f"INSERT INTO delta.`{path}` SELECT 1, parse_json('{{\"a\": 1}}')")
+    with pytest.raises(CheckConstraintViolationError, match="positive"):
+        delta.sql(f"INSERT INTO delta.`{path}` SELECT 2, parse_json('{{\"a\": -1}}')")
+    assert [row.id for row in load(delta, path).select("id").collect()] == [1]

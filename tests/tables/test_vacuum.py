@@ -66,6 +66,22 @@ def test_all_rows_are_there_afterwards(delta: SparkSession, path: str, layout: s
         delta.read.format("delta").option("versionAsOf", 0).load(path).collect()
 
 
+def test_a_reader_whose_files_others_remove(delta: SparkSession, path: str) -> None:
+    """Covers fault F47: who has begun to read a version sees all of it, as does who reads it within the retention."""
+    table = make_table(delta, path, delta.range(0, 60, 1, 6).toDF("id"), enableDeletionVectors="false")
+    reading = delta.read.format("delta").option("versionAsOf", 0).load(path).toLocalIterator()
+    seen = [next(reading).id]
+    files = data_files(path)
+    table.delete("id % 10 != 5")
+    table.optimize().executeCompaction()
+    table.vacuum()
+    assert files < data_files(path)
+    seen += [row.id for row in reading]
+    assert sorted(seen) == list(range(60))
+    assert delta.read.format("delta").option("versionAsOf", 0).load(path).count() == 60
+    assert table.toDF().count() == 6
+
+
 def test_retention_hours_of_the_python_method(delta: SparkSession, path: str) -> None:
     table = make_table(delta, path, delta.range(3))
     with pytest.raises(RetentionTooShortError, match=r"24 hours.*168 hours"):

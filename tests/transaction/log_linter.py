@@ -160,12 +160,13 @@ def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[s
         if state.live.pop(_key(action), None) is None:
             problems.append(f"removes {_key(action)}, which is not live")
     assert state.metadata is not None
+    partitioned = _stored_names(state.metadata)
     for action in adds:
         state.live[_key(action)] = action
         vector = action.get("deletionVector")
         if vector and "stats" in action and vector["cardinality"] > json.loads(action["stats"])["numRecords"]:
             problems.append(f"the vector of {action['path']} hides more rows than there are")
-        missing = set(state.metadata["partitionColumns"]) - action["partitionValues"].keys()
+        missing = partitioned - action["partitionValues"].keys()
         if missing:
             problems.append(f"{action['path']} has no value for {missing}")
     paths = [path for path, _ in state.live]
@@ -175,6 +176,14 @@ def _judge_files(state: _State, adds: list[dict[str, Any]], removes: list[dict[s
     if len(changes) > 1:
         problems.append("dataChange is not uniform")
     return problems
+
+
+def _stored_names(metadata: dict[str, Any]) -> set[str]:
+    """The names by which files know the partition columns: with column mapping, the physical ones."""
+    if metadata["configuration"].get("delta.columnMapping.mode", "none") == "none":
+        return set(metadata["partitionColumns"])
+    fields = {field["name"]: field["metadata"] for field in json.loads(metadata["schemaString"])["fields"]}
+    return {fields[name]["delta.columnMapping.physicalName"] for name in metadata["partitionColumns"]}
 
 
 def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:

@@ -113,3 +113,17 @@ def test_wrong_checksum() -> None:
     }
     store.put(f"_delta_log/{1:020d}.crc", json.dumps(said).encode())
     assert lint(store) == ["version 1: the checksum says numFiles = 2, the log 1"]
+
+
+@pytest.mark.parametrize(("known_as", "problems"), [("col-1", 0), ("day", 1)])
+def test_partition_values_go_by_physical_names(known_as: str, problems: int) -> None:
+    field = {"name": "day", "type": "long", "nullable": True, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
+    mapped = {
+        "metaData": {
+            "partitionColumns": ["day"],
+            "configuration": {"delta.columnMapping.mode": "name", "delta.enableInCommitTimestamps": "true"},
+            "schemaString": json.dumps({"type": "struct", "fields": [field]}),
+        }
+    }
+    found = lint(log([info(1), mark(9), mapped, add("a", 0, partitionValues={known_as: "1"})]))
+    assert ["has no value for" in problem for problem in found] == [True] * problems

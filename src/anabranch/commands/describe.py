@@ -26,6 +26,7 @@ from anabranch.log.history import HistoryEntry, read_history
 from anabranch.protocol.features import supported_features
 from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.catalog import SESSION_CATALOG, CatalogEntry
 
 _STRING, _LONG, _TIMESTAMP = StringType(), LongType(), TimestampType()
 _TEXTS = MapType(_STRING, _STRING)
@@ -78,8 +79,13 @@ HISTORY_SCHEMA = StructType(
 
 def describe_detail(handle: TableHandle) -> DataFrame:
     """One row about the newest version. Raises `NotADeltaTableError`."""
-    row = detail_of(handle.latest(), location=handle.path, name=str(handle.entry.name) if handle.entry else None)
+    row = detail_of(handle.latest(), location=handle.path, name=_qualified(handle.entry))
     return handle.session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
+
+
+def _qualified(entry: CatalogEntry | None) -> str | None:
+    """The table's name in the catalog, with the catalog's: what Delta calls it here."""
+    return None if entry is None else ".".join((SESSION_CATALOG, *entry.name.parts))
 
 
 def describe_history(handle: TableHandle, limit: int | None) -> DataFrame:

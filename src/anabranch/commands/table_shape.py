@@ -17,7 +17,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.char_varchar import without_char_varchar
 from anabranch.schema.column_ids import assign_ids_and_names, check_mapping, random_names, reuse_mapping
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.names import check_names
+from anabranch.schema.names import check_duplicates, check_names
 from anabranch.schema.partitioning import partition_columns_of
 from anabranch.schema.serialization import check_types
 
@@ -59,6 +59,8 @@ def table_shape(
     """
     check_types(given, label)
     schema = without_char_varchar(given)
+    # Before columns are told apart by ids: two of one name would get one.
+    check_duplicates(schema, where="the schema", table=label)
     partitions = partition_columns_of(schema, partition_columns, table=label)
     stored = _with_row_tracking_columns(dict(configuration), source)
     mode = ColumnMappingMode.parse(TableProperties(stored).column_mapping_mode)

@@ -12,6 +12,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors import z85
@@ -31,6 +32,17 @@ class VectorFile:
     """Plain, relative to the table's root."""
     data: bytes
     descriptors: tuple[DeletionVectorDescriptor, ...]
+
+    def renamed(self, file_id: uuid.UUID) -> VectorFile:
+        """The same bytes under another name, in the table's root."""
+        location = encoded_location(file_id, prefix="")
+        return VectorFile(
+            path=relative_path(file_id, prefix=""),
+            data=self.data,
+            descriptors=tuple(
+                msgspec.structs.replace(descriptor, path_or_inline_dv=location) for descriptor in self.descriptors
+            ),
+        )
 
 
 def inline_descriptor(positions: BitMap64) -> DeletionVectorDescriptor:

@@ -35,7 +35,7 @@ FUNCTIONS: Final = _words(
     cardinality element_at exists filter flatten forall get get_json_object from_json to_json map map_concat
     map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with
     named_struct reduce size slice sort_array struct transform transform_keys transform_values try_element_at
-    zip_with
+    zip_with is_variant_null parse_json try_parse_json try_variant_get variant_get
     """
 )
 """Built-in functions of the row alone, but for the clock. None of them runs code, reads files or asks the catalog;

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.file_ids import file_ids
 from anabranch.deletion_vectors.reading import load_vectors
-from anabranch.deletion_vectors.writing import encode_files, inline_descriptor
+from anabranch.deletion_vectors.writing import VectorFile, encode_files, inline_descriptor
+from anabranch.errors.storage import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.transaction.random_uuid import random_uuid
 from anabranch.transaction.row_ids import row_count
 
 INLINE_BYTES_MAX = 256
 """A vector up to this size stands in the log itself: about a hundred scattered rows, or any number of runs."""
+
+_NAMES_MAX = 8
+"""UUIDs do not meet by chance. A storage that ever answers that it does not know is broken."""
 
 
 class Vectors(Protocol):
@@ -58,11 +62,19 @@ class StoredVectors:
         names = file_ids(functools.partial(random_uuid, self._random))
         stored: list[DeletionVectorDescriptor] = []
         for file in encode_files([vectors[place] for place in large], file_ids=names):
-            self._store.put(file.path, file.data)
-            stored += file.descriptors
+            stored += self._stored(file, lambda taken: taken.renamed(next(names))).descriptors
         for place, descriptor in zip(large, stored, strict=True):
             written[place] = descriptor
         return written
+
+    def _stored(self, file: VectorFile, renamed: Callable[[VectorFile], VectorFile]) -> VectorFile:
+        """The file as it is stored: under another name where one of its name is there, or may be."""
+        for _ in range(_NAMES_MAX):
+            if self._store.put_if_absent(file.path, file.data) is PutOutcome.CREATED:
+                return file
+            file = renamed(file)
+        cause = f"a file of that name is there, or may be, under each of {_NAMES_MAX} names"
+        raise StorageError(root=self._store.root, path=file.path, doing="write", cause=cause)
 
 
 def _key(file: AddFile, vector: DeletionVectorDescriptor) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import time
 
 import pyarrow as pa
 
+from anabranch.errors.storage import StorageError
 from anabranch.storage import durable_files
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import LogStore
@@ -16,8 +17,9 @@ from anabranch.storage.log_store import LogStore
 class DataOutput:
     """One new file of a table, written from front to back.
 
-    On a local disk it grows in its final place: no commit names it yet, and nobody looks for it. Elsewhere it is
-    kept in memory and stored when it is complete, since object stores know no half-written objects.
+    On a local disk it grows in its final place: no commit names it yet, and nobody looks for it; where a file of its
+    name is, that raises `StorageError`. Elsewhere it is kept in memory and stored when it is complete, since object
+    stores know no half-written objects.
     """
 
     def __init__(self, store: LogStore, path: str) -> None:
@@ -51,4 +53,9 @@ class DataOutput:
         if self._local is None:
             return pa.BufferOutputStream()
         durable_files.make_directories(os.path.dirname(self._local), durable_below=self._store.root)
+        try:
+            os.close(os.open(self._local, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError as error:
+            cause = "there is a file of that name"
+            raise StorageError(root=self._store.root, path=self._path, doing="write", cause=cause) from error
         return pa.OSFile(self._local, "wb")

@@ -1,0 +1,28 @@
+"""What readers of other makers see of the tables in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from interop.readers import read_by_delta_rs, read_by_duckdb
+from soak.judge import TableJudge
+from soak.versions import row_of
+
+READERS = {"delta-rs": read_by_delta_rs, "DuckDB": read_by_duckdb}
+
+
+def problems_of_foreign_readers(judge: TableJudge) -> list[str]:
+    """They see the rows of the newest version."""
+    assert judge.last is not None
+    problems = []
+    for name, read in READERS.items():
+        try:
+            found = Counter(map(row_of, read(str(judge.path)).to_pylist()))
+        except Exception as error:
+            problems.append(f"{judge.kind}: {name} cannot read it: {error}")
+            continue
+        if found != judge.last.rows:
+            problems.append(f"{judge.kind}: {name} sees {found.total()} rows, there are {judge.last.rows.total()}")
+        else:
+            judge.counts[f"read by {name}"] += 1
+    return problems

@@ -1,0 +1,23 @@
+"""Half a minute of the soak, on a machine that may be busy; `make soak` runs it for an hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from soak.soaking import Soak, kill
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_half_a_minute(tmp_path: Path) -> None:
+    soak = Soak(tmp_path / "soak", writers=2, seed=7, life_seconds=(8, 25))
+    try:
+        assert soak.run(30, statements=40) == [], soak.summary()
+    finally:
+        for process in soak.writers:
+            kill(process.popen)
+    assert soak.kills >= 1
+    assert all(judge.last is not None for judge in soak.judges.values())
+    assert sum(len(judge.states) for judge in soak.judges.values()) > 10, soak.summary()

@@ -1,0 +1,68 @@
+"""Names that two writers draw alike. Covers fault F13: a random source that says the same again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyroaring import BitMap64
+from table_on_memory import add
+
+from anabranch.deletion_vectors.locations import vector_path
+from anabranch.errors.storage import StorageError
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.spark.portable.data_output import DataOutput
+from anabranch.storage.local import LocalStore
+from anabranch.storage.log_store import PutOutcome
+from anabranch.storage.memory import MemoryStore
+from anabranch.transaction.vectors import StoredVectors
+from storage.faults import FaultyStore, PutFault
+
+ONE, OTHER = BitMap64(range(0, 4000, 3)), BitMap64(range(1, 9000, 7))
+
+
+def showing(path: str, vector: DeletionVectorDescriptor) -> AddFile:
+    return msgspec.structs.replace(add(path, rows=10_000), deletion_vector=vector)
+
+
+def test_vectors_of_another_writer_stay() -> None:
+    store = MemoryStore()
+    (first,) = StoredVectors(store, random.Random(0)).write([ONE])
+    (second,) = StoredVectors(store, random.Random(0)).write([OTHER])
+    assert first.unique_id != second.unique_id
+    files = [showing("a", first), showing("b", second)]
+    assert StoredVectors(store, random.Random(1)).hidden(files) == [ONE, OTHER]
+
+
+def test_a_vector_file_that_may_be_there_is_written_under_another_name() -> None:
+    """Whose it is if it is there, nobody knows."""
+    store = FaultyStore(MemoryStore(), [PutFault.REPLY_LOST])
+    (written,) = StoredVectors(store, random.Random(0)).write([ONE])
+    assert StoredVectors(store, random.Random(1)).hidden([showing("a", written)]) == [ONE]
+    assert len(list(store.list_tree())) == 2
+    assert vector_path(written, table_root=store.root) in {file.path for file in store.list_tree()}
+
+
+def test_a_source_that_says_ever_the_same() -> None:
+    class Stuck(random.Random):
+        def getrandbits(self, k: int) -> int:
+            return 7
+
+    store = MemoryStore()
+    (first,) = StoredVectors(store, Stuck()).write([ONE])
+    with pytest.raises(StorageError, match="that name"):
+        StoredVectors(store, Stuck()).write([OTHER])
+    assert StoredVectors(store, Stuck()).hidden([showing("a", first)]) == [ONE]
+
+
+def test_a_data_file_of_another_writer_stays(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    first = DataOutput(store, "part-0.parquet")
+    first.sink.write(b"first")
+    first.finish()
+    with pytest.raises(StorageError, match="that name"):
+        DataOutput(store, "part-0.parquet")
+    assert (tmp_path / "part-0.parquet").read_bytes() == b"first"
+    assert store.put_if_absent("part-0.parquet", b"x") is PutOutcome.EXISTS
