@@ -39,17 +39,22 @@ class Door:
         self._raised: OrderedDict[int, BaseException] = OrderedDict()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._given = threading.local()
         self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
 
     def apply(self, question: str, facts: Any) -> Any:
         """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
         try:
             with self.interrupts.answering():
-                return self._answer(question)(*facts)
+                answer = self._answer(question)(*facts)
         except BaseException as error:
             # Whatever it is, the thread of the JVM must get an answer.
             with self.interrupts.ending():
-                return self._throwable(error)
+                answer = self._throwable(error)
+        # Of an object of the JVM's Py4J sends the name, and lets go of the object, which another thread then tells the
+        # JVM. Where that comes first, the JVM finds null: so it is held, until this thread's next answer.
+        self._given.answer = answer
+        return answer
 
     def original(self, throwable: Any) -> BaseException | None:
         """The exception of Python for an error of the JVM; None where none of ours is at its root.
