@@ -57,7 +57,7 @@ soak: $(VENV)/.ready java ## Processes with Spark on the same tables, killed and
 	PYTHONPATH=tests:tests/transaction $(BIN)/python -m soak.soaking $(SECONDS)
 
 soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
-	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks_at_length.py
+	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks.py
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)

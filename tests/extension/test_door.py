@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import socket
+import weakref
 from typing import Any
 
 import pytest
@@ -50,6 +52,16 @@ def test_the_token_is_asked_for(delta: SparkSession, caller: Any) -> None:
     assert not caller("another").startswith("!y")
     assert caller(gateway.gateway_parameters.auth_token) == "!yn\n"
     assert delta.sql("SELECT 1").collect() == [(1,)]
+
+
+def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any) -> None:
+    """Else the JVM may be told that Python has let go of an object before it looks for it, and finds null."""
+    gateway: Any = delta.sparkContext._gateway
+    door = next(each for each in gateway.gateway_property.pool.dict.values() if isinstance(each, Door))
+    answer = weakref.ref(door.apply("no question of ours", []))
+    gc.collect()
+    held: Any = answer()
+    assert held.getClass().getName() == "delta.DeltaError"
 
 
 def test_each_part_is_known_by_what_it_answers(delta: SparkSession) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import shutil
 import socket
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,6 +163,59 @@ def test_nobody_else_is_answered(delta: SparkSession) -> None:
                 pass
         assert b"KeyError" not in told
         assert not told.startswith((b"!yr", b"!yn"))
+
+
+def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) -> None:
+    """Asked for twice it is the same, and what was in the variables of those who met it goes with them."""
+
+    class Large:
+        pass
+
+    frame = delta.read.format("delta").load(table)
+
+    def meet(call: Callable[[], object]) -> tuple[str, weakref.ref[Large]]:
+        large = Large()
+        return str(raised_by(call)), weakref.ref(large)
+
+    shutil.rmtree(table)
+    calls = [frame.collect, frame.collect, lambda: delta.read.format("delta").option("versionAsOf", 9).load(table)]
+    met = [meet(call) for call in calls]
+    assert met[0][0] == met[1][0]
+    gc.collect()
+    assert [held() for _, held in met] == [None] * len(calls)
+
+
+def test_hidden_rows_that_are_gone_hold_nothing(delta: SparkSession, path: str) -> None:
+    """Spark asks for them on threads of its own."""
+
+    class Large:
+        pass
+
+    delta.range(5).coalesce(1).write.format("delta").save(path)
+    delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    (vector,) = Path(path).rglob("deletion_vector_*.bin")
+    vector.unlink()
+
+    def meet() -> weakref.ref[Large]:
+        large = Large()
+        raised_by(delta.read.format("delta").load(path).collect)
+        return weakref.ref(large)
+
+    held = meet()
+    gc.collect()
+    assert held() is None
+
+
+def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
+    jvm: Any = delta._jvm
+    facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
+    with pytest.raises(KeyError) as raised:
+        jvm.delta.Python.ask("no question of ours", facts)
+    assert raised.value.args == ("no question of ours",)
+    (note,) = raised.value.__notes__
+    assert note.startswith("Raised while Spark asked:\n")
+    assert "callbacks" in note
 
 
 WRITES: dict[str, Callable[[DataFrame, str], object]] = {

@@ -1,7 +1,7 @@
 package delta;
 
 /**
- * An error of ours as the JVM sees it: condition, SQLSTATE, message. By its number Python finds the very exception again.
+ * An error of ours as the JVM sees it: condition, SQLSTATE, message. By its number Python finds its own error again.
  * Of the kinds that PySpark knows it is one that Spark itself neither catches nor copies.
  */
 public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {

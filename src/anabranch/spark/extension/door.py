@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from anabranch.errors.base import DeltaError
 from anabranch.spark.extension.interrupts import Interrupts
-from anabranch.spark.native.python_errors import original_error
+from anabranch.spark.native.python_errors import original_error, unraised
 
 logger = logging.getLogger("anabranch.spark")
 
@@ -39,17 +39,22 @@ class Door:
         self._raised: OrderedDict[int, BaseException] = OrderedDict()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._given = threading.local()
         self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
 
     def apply(self, question: str, facts: Any) -> Any:
         """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
         try:
             with self.interrupts.answering():
-                return self._answer(question)(*facts)
+                answer = self._answer(question)(*facts)
         except BaseException as error:
             # Whatever it is, the thread of the JVM must get an answer.
             with self.interrupts.ending():
-                return self._throwable(error)
+                answer = self._throwable(error)
+        # Of an object of the JVM's Py4J sends the name, and lets go of the object, which another thread then tells the
+        # JVM. Where that comes first, the JVM finds null: so it is held, until this thread's next answer.
+        self._given.answer = answer
+        return answer
 
     def original(self, throwable: Any) -> BaseException | None:
         """The exception of Python for an error of the JVM; None where none of ours is at its root.
@@ -63,7 +68,8 @@ class Door:
             condition, path, reason = told.split("\0")
             return self._of_file(condition, path, reason)
         with self._lock:
-            return self._raised.get(int(told))
+            known = self._raised.get(int(told))
+        return None if known is None else unraised(known)
 
     def _throwable(self, error: BaseException) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
@@ -75,12 +81,14 @@ class Door:
         java = getattr(error, "_origin", None)
         if java is not None and not isinstance(error, DeltaError):
             return java
-        if not isinstance(error, PySparkException):
-            logger.debug("Python raised while Spark asked", exc_info=error)
-        _let_go_of_locals(error)
+        logger.debug("Python raised while Spark asked", exc_info=error)
+        kept = unraised(error)
+        if isinstance(error, Exception) and not isinstance(error, PySparkException):
+            # A mistake, of which somebody will want to know where it is.
+            kept.add_note("Raised while Spark asked:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
         with self._lock:
             number = next(self._numbers)
-            self._raised[number] = error
+            self._raised[number] = kept
             while len(self._raised) > ERRORS_KEPT_MAX:
                 self._raised.popitem(last=False)
         condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
@@ -88,16 +96,6 @@ class Door:
 
     class Java:
         implements = ("java.util.function.BiFunction",)
-
-
-def _let_go_of_locals(error: BaseException) -> None:
-    """Errors are kept for a while; with the frames that they came through, snapshots and plans would be, too."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        traceback.clear_frames(found.__traceback__)
-        found = found.__cause__ or found.__context__
 
 
 def _message(error: BaseException) -> str:
