@@ -14,11 +14,13 @@ PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
 HISTORIES ?= 20000
+SECONDS ?= 600
+BATCHES ?= 1000
 
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak-leaks test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak-leaks soak-streams soak-batches test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,6 +52,12 @@ prove: $(VENV)/.ready ## Random histories of concurrent statements against the j
 
 soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
 	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks_at_length.py
+
+soak-streams: $(VENV)/.ready java ## Streams, MERGE, OPTIMIZE and VACUUM on one table, killed and restarted: make soak-streams SECONDS=600
+	PYTHONPATH=src:tests $(BIN)/python -m streaming.soak $(SECONDS)
+
+soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a table: what they leave
+	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s tests/streaming/test_batches_at_length.py
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)
