@@ -29,12 +29,12 @@ PARTS = ("append", "change", "read")
 TABLES = ("source", "skipped", "ignored")
 ROWS = 20
 """Of a file of the feed, of which there are two a second."""
-READY_SECONDS = 120
+READY_SECONDS = 180
 FINISH_SECONDS = 600
 LIFE_SECONDS = {"append": (2, 30), "change": (40, 240), "read": (2, 30)}
 """From the moment on that it is ready."""
-RETENTION_SECONDS = 150
-"""Of removed files. A stream that lags further behind VACUUM than that fails by right."""
+RETENTION_SECONDS = 240
+"""Of removed files. A stream that lags further behind VACUUM fails by right: a restart must not take so long."""
 
 
 @dataclasses.dataclass
