@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
 EXAMPLES ?= https://github.com/delta-io/delta
 HISTORIES ?= 20000
-SECONDS ?= 3600
+BATCHES ?= 1000
 
 # The package as it lies here, its extras, and the tools of its development: pip knows dependency groups from 25.1 on.
 install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
@@ -23,7 +23,7 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -54,10 +54,16 @@ prove: $(VENV)/.ready ## Random histories of concurrent statements against the j
 	PYTHONPATH=tests:tests/transaction $(BIN)/python -m concurrency.prove $(HISTORIES)
 
 soak: $(VENV)/.ready java ## Processes with Spark on the same tables, killed and begun anew, before judges: make soak SECONDS=3600
-	PYTHONPATH=tests:tests/transaction $(BIN)/python -m soak.soaking $(SECONDS)
+	PYTHONPATH=tests:tests/transaction $(BIN)/python -m soak.soaking $(or $(SECONDS),3600)
 
 soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
 	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks.py
+
+soak-streams: $(VENV)/.ready java ## Streams, MERGE, OPTIMIZE and VACUUM on one table, killed and restarted: make soak-streams SECONDS=600
+	PYTHONPATH=src:tests $(BIN)/python -m streaming.soak $(or $(SECONDS),600)
+
+soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a table: what they leave
+	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s tests/streaming/test_batches_at_length.py
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.change_feed import ChangesNotRecordedError, ChangesStartMissingError
 from anabranch.errors.streaming import (
     StreamedColumnsRemappedError,
@@ -163,6 +163,27 @@ def test_by_name_and_in_sql(delta: SparkSession, name: str, tmp_path: Path) -> N
         assert reading.rows == expected
 
 
+def test_paths_are_names(delta: SparkSession, path: str, tmp_path: Path) -> None:
+    put(delta, path, 1)
+    put(delta, path, 2)
+    reader = delta.readStream.option("startingVersion", 1)
+    sources = {(1, 2): [delta.readStream.table(f"delta.`{path}`")], (2,): [reader.table(f"delta.`{path}`")]}
+    if not delta.version.startswith("4.0"):
+        sources[1, 2] += [
+            delta.sql(f"SELECT * FROM STREAM {text}") for text in (f"delta.`{path}`", f"(delta.`{path}`)")
+        ]
+    for ids, streams in sources.items():
+        for number, source in enumerate(streams):
+            assert source.isStreaming
+            reading = Reading(tmp_path / f"{ids} {number}")
+            reading.run(source)
+            assert tuple(reading.ids) == ids
+    with pytest.raises(InvalidOptionError, match="startingVersion"):
+        delta.readStream.table(f"delta.`{path}@v0`")
+    with pytest.raises(AnalysisException):
+        delta.readStream.table(f"delta.`{tmp_path}/nothing`")
+
+
 def test_from_the_jvm(delta: SparkSession, path: str, tmp_path: Path) -> None:
     """As a program in Scala reads it, into a table."""
     put(delta, path, 1)
@@ -301,7 +322,7 @@ def test_a_renamed_column_stops_the_query(delta: SparkSession, path: str, readin
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'v')")
     delta.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN v TO w")
     failure = failure_of(lambda: reading.run(stream(delta, path, startingVersion=0)), StreamedColumnsRemappedError)
-    assert failure.getCondition() == "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE"
+    assert failure.getCondition() == "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
 
 
 def test_a_table_made_anew_or_gone(delta: SparkSession, path: str, reading: Reading, tmp_path: Path) -> None:
@@ -422,8 +443,6 @@ def test_refused_by_name(delta: SparkSession, path: str, tmp_path: Path) -> None
             stream(delta, path, **option)
     with pytest.raises(InvalidOptionError, match="startingVersion"):
         stream(delta, f"{path}@v0")
-    with pytest.raises(UnsupportedOperationError, match="schemaTrackingLocation"):
-        stream(delta, path, schemaTrackingLocation=str(tmp_path / "s"))
     with pytest.raises(InvalidOptionError, match="schema"):
         delta.readStream.schema("id long, other int").format("delta").load(path)
     with pytest.raises(NotADeltaTableError):

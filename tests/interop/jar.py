@@ -47,6 +47,10 @@ class Jar:
         os.unlink(path)
         return table
 
+    def copy(self, source: str, target: str, checkpoint: str, **options: Any) -> None:
+        """By a stream, to the end of what there is. Raises `JarError`."""
+        self._ask({"stream": {"source": source, "target": target, "checkpoint": checkpoint, "options": options}})
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

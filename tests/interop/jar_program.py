@@ -44,6 +44,8 @@ def session() -> SparkSession:
 def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     for statement in request.get("run", []):
         spark.sql(statement)
+    if "stream" in request:
+        copy(spark, **request["stream"])
     if "query" not in request:
         return {}
     table = spark.sql(request["query"]).toArrow()
@@ -52,6 +54,13 @@ def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return {"rows": path}
+
+
+def copy(spark: SparkSession, source: str, target: str, checkpoint: str, options: dict[str, Any]) -> None:
+    """What a table has that a stream from it into another has not read yet."""
+    stream = spark.readStream.format("delta").options(**options).load(source)
+    writer = stream.writeStream.format("delta").option("checkpointLocation", checkpoint).option("mergeSchema", True)
+    writer.trigger(availableNow=True).start(target).awaitTermination()
 
 
 def main() -> None:

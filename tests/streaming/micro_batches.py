@@ -50,7 +50,7 @@ def source(writer: Writer, **options: Any) -> StreamSource:
         table.snapshots,
         table="t",
         snapshot=table.snapshots.latest(),
-        options=SourceOptions.parse(told, table="t"),
+        options=SourceOptions.parse(told),
         to_milliseconds=int,
     )
 
@@ -69,6 +69,8 @@ def run(
                 return
             checkpoint.offsets.append(end)
             kill("noted")
+            if start is not None:
+                stream.commit(start)
         files = names(stream.batch(start, checkpoint.offsets[number]))
         kill("read")
         sink.take(number, files)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.log import TableNotFoundError, TimestampAfterLatestCommitError, VersionNotFoundError
 from anabranch.errors.streaming import (
     ExcludeRegexError,
@@ -239,7 +239,7 @@ def test_a_starting_timestamp_is_that_of_a_commit_or_before_it() -> None:
 
 def test_paths_may_be_left_out() -> None:
     writer = created(add("a/1"), add("b/1"))
-    options = SourceOptions.parse({"excludeRegex": "^a/"}, table="t")
+    options = SourceOptions.parse({"excludeRegex": "^a/"})
     assert options.exclude is not None
     assert options.exclude.search("a/1") is not None
     assert options.exclude.search("b/a/1") is None
@@ -259,18 +259,19 @@ def test_paths_may_be_left_out() -> None:
         ({"versionAsOf": "1"}, InvalidOptionError),
         ({"endingVersion": "1"}, InvalidOptionError),
         ({"excludeRegex": "("}, ExcludeRegexError),
-        ({"schemaTrackingLocation": "/c/schemas"}, UnsupportedOperationError),
+        ({"schemaTrackingLocation": "/c/schemas", "failOnDataLoss": "false"}, InvalidOptionError),
+        ({"allowSourceColumnDrop": "yes"}, InvalidOptionError),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, str], error: type[Exception]) -> None:
     with pytest.raises(error):
-        SourceOptions.parse(options, table="t")
+        SourceOptions.parse(options)
 
 
 def test_sizes_are_written_as_spark_writes_them() -> None:
     sizes = {"1000": 1000, "10k": 10 * 1024, "3 MB": 3 * 1024**2, "2g": 2 * 1024**3}
     for text, size in sizes.items():
-        assert SourceOptions.parse({"maxbytespertrigger": text}, table="t").bytes_max == size
+        assert SourceOptions.parse({"maxbytespertrigger": text}).bytes_max == size
 
 
 # Commits that are more than additions.

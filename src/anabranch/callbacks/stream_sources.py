@@ -22,6 +22,8 @@ from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.schema.comparison import differences, same_type
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.extension.door import Answer
+from anabranch.streaming.schema_log_access import merge_changes_of_log, opened_log, tracking_of
+from anabranch.streaming.schema_tracking import read_snapshot
 from anabranch.streaming.source import StreamSource
 from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.source_rows import batch_rows, stream_schema
@@ -56,6 +58,7 @@ class StreamSources:
             "stream until now": lambda key: self._of(key).source.prepare_for_available_now(),
             "stream position": self.position,
             "stream batch": self.batch,
+            "stream committed": self.commit,
             "stream metrics": self.metrics,
             "close stream": self.close,
         }
@@ -70,7 +73,11 @@ class StreamSources:
         """
         own = self._asker.session(session)
         handle, options = _told(own, told)
-        found = stream_schema(handle.latest(), options, table=handle.label)
+        snapshot = handle.latest()
+        log = opened_log(handle, snapshot, options)
+        if log is not None:
+            merge_changes_of_log(handle, snapshot, log)
+        found = stream_schema(read_snapshot(snapshot, log), options, table=handle.label)
         if not found.fields:
             raise ReadWithoutColumnsError(table=handle.label)
         if declared is not None:
@@ -82,13 +89,16 @@ class StreamSources:
                 self._seen.popitem(last=False)
         return str(found.json())
 
-    def open(self, session: Any, told: str) -> str:
-        """A query starts: key, columns as JSON and path, parted by NUL. Raises `StreamedSchemaStaleError`."""
+    def open(self, session: Any, told: str, source_path: str) -> str:
+        """A query starts; `source_path` is the source's own folder in its checkpoint.
+
+        Key, columns as JSON, path, and whether ends of batches are to be told, parted by NUL. Raises
+        `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.schema_tracking`.
+        """
         own = self._asker.session(session)
         handle, options = _told(own, told)
         snapshot = handle.latest()
-        schema = stream_schema(snapshot, options, table=handle.label)
-        self._check_seen(told, schema, handle)
+        tracking = tracking_of(handle, snapshot, options, source_path=source_path)
         source = StreamSource(
             handle.table.snapshots,
             table=handle.label,
@@ -96,11 +106,18 @@ class StreamSources:
             options=options,
             to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
             allows_out_of_range=own.flag(_OUT_OF_RANGE, default=False),
+            tracking=tracking,
         )
+        schema = stream_schema(source.read_snapshot, options, table=handle.label)
+        self._check_seen(told, schema, handle)
         with self._lock:
             key = str(next(self._keys))
             self._open[key] = _Open(handle=handle, source=source)
-        return joined((key, schema.json(), handle.path))
+        return joined((key, schema.json(), handle.path, str(source.tracks).lower()))
+
+    def commit(self, key: str, end: str) -> None:
+        """A batch is done. Raises `StreamedMetadataEvolvedError`."""
+        self._of(key).source.commit(end)
 
     def position(self, key: str, start: str | None, is_limited: bool) -> str | None:
         """Where the next batch ends."""
@@ -110,7 +127,7 @@ class StreamSources:
         """The plan of the rows of a batch."""
         found = self._of(key)
         source = found.source
-        rows = batch_rows(found.handle, source.snapshot, source.batch(start, end), source.options)
+        rows = batch_rows(found.handle, source.read_snapshot, source.batch(start, end), source.options)
         return rows._jdf.queryExecution().analyzed()
 
     def metrics(self, key: str) -> str | None:
@@ -152,7 +169,7 @@ def _told(session: DeltaSession, told: str) -> tuple[TableHandle, SourceOptions]
             problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
             raise InvalidOptionError(option="path", value=path, problem=problem)
     handle.latest()
-    return handle, SourceOptions.parse(given, table=handle.label)
+    return handle, SourceOptions.parse(given)
 
 
 def _check_declared(declared: StructType, found: StructType, handle: TableHandle) -> None:

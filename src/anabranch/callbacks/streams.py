@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from anabranch.callbacks.asker import Asker, split_map
 from anabranch.callbacks.commands import Command
@@ -15,6 +16,7 @@ from anabranch.callbacks.writes import CLUSTERING_OPTION
 from anabranch.commands.read import split_time_travel
 from anabranch.commands.table_access import TableHandle, table_at, table_of_entry
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.spark.classic_catalog import ClassicCatalog
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.native.plan_reading import reads_table
@@ -32,6 +34,7 @@ class Streams:
         return {
             "open sink": self.open,
             "add batch": self.add,
+            "entry of path": self.entry_of_path,
             "refuse to stream by name": self.refuse_name,
         }
 
@@ -53,12 +56,18 @@ class Streams:
         write = dataclasses.replace(told.write, reads_target=reads_table(plan, handle.path))
         write_batch(handle, batch, write, query_id=query_id_of_thread(own), number=number)
 
-    def refuse_name(self, table: Any) -> None:
-        """A path has no entry in a catalog, which is what Spark wants of a name."""
-        operation = f"a stream into delta.`{table.path}` by toTable, or from it by readStream.table,"
-        raise UnsupportedOperationError(
-            operation=operation, instead='Use format("delta") and start(path) or load(path).'
-        )
+    def entry_of_path(self, session: Any, path: str, version: int | None, schema: str) -> Any:
+        """What Spark wants of a name, for a path, which has no entry in a catalog. Raises `InvalidOptionError`."""
+        if version is not None:
+            problem = f"a stream has no version; use {path}, to read it from a version on with startingVersion"
+            raise InvalidOptionError(option="path", value=f"{path}@v{version}", problem=problem)
+        columns = StructType.fromJson(json.loads(schema))
+        return ClassicCatalog(self._asker.spark(session)).entry_of_path(path, columns)
+
+    def refuse_name(self, path: str) -> None:
+        """A path has no entry in a catalog, which is what Spark wants of a name into which it writes."""
+        operation = f"a stream into delta.`{path}` by toTable"
+        raise UnsupportedOperationError(operation=operation, instead='Use format("delta") and start(path).')
 
     def _told(
         self, own: DeltaSession, options: str, partitions: str, mode: str, entry: Any

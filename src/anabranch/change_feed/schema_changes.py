@@ -61,17 +61,17 @@ def unreadable_difference(before: TableColumns, read: TableColumns) -> str | Non
         name, found = now[place]
         if name != path:
             return f"column {quoted(name)} was called {quoted(path)}"
-        if not _reads_as(field.dataType, found.dataType):
+        if not reads_as(field.dataType, found.dataType):
             return f"column {quoted(path)} was of type {field.dataType.simpleString()}"
     return None
 
 
-def _reads_as(stored: DataType, wanted: DataType) -> bool:
+def reads_as(stored: DataType, wanted: DataType) -> bool:
     """Whether values of one type are values of the other; fields of structs are looked at one by one elsewhere."""
     if isinstance(stored, StructType) and isinstance(wanted, StructType):
         return True
     if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
-        return _reads_as(stored.elementType, wanted.elementType)
+        return reads_as(stored.elementType, wanted.elementType)
     if isinstance(stored, MapType) and isinstance(wanted, MapType):
-        return _reads_as(stored.keyType, wanted.keyType) and _reads_as(stored.valueType, wanted.valueType)
+        return reads_as(stored.keyType, wanted.keyType) and reads_as(stored.valueType, wanted.valueType)
     return stored == wanted or isinstance(stored, NullType) or is_supported_change(stored, wanted)

@@ -202,6 +202,15 @@ from anabranch.errors.schema import (
     UnsupportedTypeError,
     VoidWriteError,
 )
+from anabranch.errors.schema_tracking import (
+    SchemaLocationConflictError,
+    SchemaLocationOutsideCheckpointError,
+    SchemaLogOfOtherTableError,
+    SchemaLogStartError,
+    SchemaLogUnreadableError,
+    StreamedChangeNotAllowedError,
+    StreamedMetadataEvolvedError,
+)
 from anabranch.errors.spark import SparkClassMissingError, WrittenFileError
 from anabranch.errors.sql import (
     InvalidColumnListError,
@@ -472,6 +481,11 @@ __all__ = [
     "RowTrackingColumnsError",
     "RowTrackingEnablementError",
     "RowsNotLiveError",
+    "SchemaLocationConflictError",
+    "SchemaLocationOutsideCheckpointError",
+    "SchemaLogOfOtherTableError",
+    "SchemaLogStartError",
+    "SchemaLogUnreadableError",
     "SchemaMismatchError",
     "SessionNotEnabledError",
     "SparkClassMissingError",
@@ -482,9 +496,11 @@ __all__ = [
     "StreamOffsetError",
     "StreamOffsetTooNewError",
     "StreamOffsetVersionError",
+    "StreamedChangeNotAllowedError",
     "StreamedColumnsRemappedError",
     "StreamedCommitMissingError",
     "StreamedLogMissingError",
+    "StreamedMetadataEvolvedError",
     "StreamedRowsChangedError",
     "StreamedRowsDeletedError",
     "StreamedSchemaChangedAfterStartError",

@@ -164,7 +164,7 @@ class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
 class StreamedColumnsRemappedError(DeltaError):
     """A column was renamed, dropped, or became another."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE"
+    condition: ClassVar[str] = "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
     sqlstate: ClassVar[str] = "42KD4"
     table: str
     version: int
@@ -174,7 +174,7 @@ class StreamedColumnsRemappedError(DeltaError):
         return (
             f"Version {self.version} of {self.table} changed columns of the stream: {self.difference}. Start the query "
             "again, from spark.readStream on. Should it stop here again, there are rows from before that change that "
-            f"it has not read, and that have other columns: {_FROM_SCRATCH}."
+            f"it has not read, and that have other columns: set schemaTrackingLocation, and {_FROM_SCRATCH}."
         )
 
 

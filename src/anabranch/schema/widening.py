@@ -138,7 +138,7 @@ def record_type_changes(schema: StructType, old_schema: StructType, *, table_ver
 
     def record(path: FieldPath, field: StructField) -> StructField:
         before = find(old_schema, path, case_sensitive=True)
-        changes = [] if before is None else _changes(before.dataType, field.dataType, ())
+        changes = [] if before is None else type_changes(before.dataType, field.dataType, ())
         if not changes:
             return field
         entries = [_write_change(change, table_version) for change in changes]
@@ -158,13 +158,13 @@ def without_type_changes(schema: StructType) -> StructType:
     return transform(schema, drop)
 
 
-def _changes(old: DataType, new: DataType, path: FieldPath) -> list[TypeChange]:
-    """Down to the next structs, whose fields keep their own record."""
+def type_changes(old: DataType, new: DataType, path: FieldPath) -> list[TypeChange]:
+    """What became wider, down to the next structs, whose fields keep their own record."""
     if isinstance(old, ArrayType) and isinstance(new, ArrayType):
-        return _changes(old.elementType, new.elementType, (*path, ELEMENT))
+        return type_changes(old.elementType, new.elementType, (*path, ELEMENT))
     if isinstance(old, MapType) and isinstance(new, MapType):
-        keys = _changes(old.keyType, new.keyType, (*path, KEY))
-        return keys + _changes(old.valueType, new.valueType, (*path, VALUE))
+        keys = type_changes(old.keyType, new.keyType, (*path, KEY))
+        return keys + type_changes(old.valueType, new.valueType, (*path, VALUE))
     if isinstance(old, NullType | StructType) or old == new or not is_supported_change(old, new):
         return []
     return [TypeChange(old=old, new=new, field_path=path)]

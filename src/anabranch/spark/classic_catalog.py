@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.spark.catalog import MANAGED_MARK, PROVIDER, CatalogEntry, StoredView, managed_mark, qualify
 from anabranch.spark.catalog_objects import CatalogObjects, copied
-from anabranch.spark.table_identifiers import NameIdentifier
+from anabranch.spark.table_identifiers import PATH_SCHEMA, NameIdentifier
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
 
@@ -72,6 +72,12 @@ class ClassicCatalog:
         written = self._jvm.scala.Option.apply(text)
         changes = {"viewText": written, "viewOriginalText": written}
         self._objects.catalog.alterTable(copied(self._objects.table(name), changes))
+
+    def entry_of_path(self, path: str, schema: StructType) -> Any:
+        """A `CatalogTable` for a folder, which stands in no catalog."""
+        name = NameIdentifier((PATH_SCHEMA, path))
+        entry = CatalogEntry(name=name, provider=PROVIDER, location=path, is_managed=False)
+        return self._table(self._objects.identifier(name), entry, schema, ())
 
     def _table(
         self, identifier: Any, entry: CatalogEntry, schema: StructType, partition_columns: tuple[str, ...]

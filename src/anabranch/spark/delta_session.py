@@ -159,6 +159,10 @@ class DeltaSession:
         qualified = str(file_system.makeQualified(hadoop_path).toString())
         return qualified.removeprefix("file:") if qualified.startswith("file:/") else qualified
 
+    def store(self, path: str) -> LogStore:
+        """The storage at `path`, with the session's settings, for what is no table."""
+        return self._store(self.qualified_path(path), {})
+
     def setting(self, key: str, default: str | None = None) -> str | None:
         """A runtime setting of the session, or `default` where it is not set."""
         return self.spark.conf.get(key, default)

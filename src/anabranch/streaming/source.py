@@ -19,16 +19,24 @@ from anabranch.errors.streaming import (
     StreamedSnapshotGoneError,
     StreamedTableReplacedError,
 )
+from anabranch.log.commits import Commit
 from anabranch.log.listing import list_log
 from anabranch.log.time_travel import TimestampSearch
-from anabranch.protocol.actions import Metadata
+from anabranch.protocol.actions import Metadata, Protocol
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshots import Snapshots
 from anabranch.streaming.admission import Admission
+from anabranch.streaming.schema_tracking import SchemaTracking, described_in
 from anabranch.streaming.source_columns import StreamColumns
 from anabranch.streaming.source_files import BatchPart, VersionFiles, snapshot_files
 from anabranch.streaming.source_log import commits_from
-from anabranch.streaming.source_offset import BASE_INDEX, SourceOffset, parse_offset
+from anabranch.streaming.source_offset import (
+    BASE_INDEX,
+    METADATA_CHANGE_INDEX,
+    METADATA_CHANGED_INDEX,
+    SourceOffset,
+    parse_offset,
+)
 from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.source_rules import check_recorded, files_of_commit
 
@@ -58,20 +66,25 @@ class StreamSource:
         options: SourceOptions,
         to_milliseconds: Callable[[str], int],
         allows_out_of_range: bool = False,
+        tracking: SchemaTracking | None = None,
     ) -> None:
-        """`table` is what messages call it, `snapshot` the newest version at the start, whose columns all rows have.
+        """`table` is what messages call it, `snapshot` the newest version at the start.
 
-        `to_milliseconds` reads `startingTimestamp`; with `allows_out_of_range` it may be after the newest commit.
+        All rows have its columns or, with `tracking`, those of the schema log. `to_milliseconds` reads
+        `startingTimestamp`; with `allows_out_of_range` it may be after the newest commit.
         """
         self.snapshot = snapshot
+        self.read_snapshot = snapshot if tracking is None else tracking.read_snapshot
+        """`snapshot`, with the columns that all rows have."""
         self.options = options
         self._snapshots = snapshots
         self._table = table
         self._to_milliseconds = to_milliseconds
         self._allows_out_of_range = allows_out_of_range
         self._columns = StreamColumns(
-            metadata=snapshot.metadata, version=snapshot.version, table=table, has_start=options.has_start
+            metadata=self.read_snapshot.metadata, version=snapshot.version, table=table, has_start=options.has_start
         )
+        self._tracking = tracking
         self._start_checked = False
         self._is_available_now = False
         self._bound: SourceOffset | None = None
@@ -82,7 +95,7 @@ class StreamSource:
         self._kept_count = 0
 
         if options.read_change_feed:
-            check_recorded(snapshot.metadata, snapshot.version, table=table)
+            check_recorded(self.read_snapshot.metadata, snapshot.version, table=table)
 
     def prepare_for_available_now(self) -> None:
         """The query ends with what is in the table when it first asks for a position."""
@@ -92,10 +105,14 @@ class StreamSource:
         """Where the next batch ends that begins at `start`; `start` itself where nothing is new.
 
         None before anything was read where nothing is there. Raises the errors of `errors.streaming`,
-        `VersionNotFoundError`, `TimestampAfterLatestCommitError`, `TableNotFoundError`.
+        `VersionNotFoundError`, `TimestampAfterLatestCommitError`, `TableNotFoundError`, `StreamedMetadataEvolvedError`.
         """
         self._check_table()
         begin = None if start is None else self._parsed(start)
+        waiting = None if begin is None else self._behind_change(begin)
+        if waiting is not None:
+            self._planned = waiting
+            return waiting.to_json()
         if self._is_available_now and self._bound is None:
             self._bound = self._planned_upto(begin, Admission(files_max=None, bytes_max=None))
         limits = (self.options.files_max, self.options.bytes_max) if is_limited else (None, None)
@@ -111,6 +128,7 @@ class StreamSource:
         begin = self._start_of_first(stop) if start is None else self._parsed(start)
         if begin == stop:
             return []
+        self._begin_tracking(begin.version, upto=_last_version(stop))
         if not begin.is_initial_snapshot:
             self._initial = None
         self._forget_before(begin.version)
@@ -125,6 +143,20 @@ class StreamSource:
         if seen < _last_version(stop) and self.options.fail_on_data_loss:
             raise StreamedCommitMissingError(table=self._table, version=_last_version(stop), seen=seen)
         return parts
+
+    def commit(self, end: str) -> None:
+        """The batch that ends there is done. Where it ends at a change of the columns, these are noted.
+
+        Raises `StreamedMetadataEvolvedError`.
+        """
+        position = self._parsed(end)
+        if self._tracks is not None and position.index in {METADATA_CHANGE_INDEX, METADATA_CHANGED_INDEX}:
+            self._tracks.evolve(*self._described_at(position.version), position.version)
+
+    @property
+    def tracks(self) -> bool:
+        """Whether `commit` has to be told."""
+        return self._tracking is not None
 
     def outstanding(self) -> Outstanding | None:
         """How far the stream lags behind the table; None before a batch was planned."""
@@ -152,6 +184,8 @@ class StreamSource:
 
     def _planned_upto(self, position: SourceOffset | None, admission: Admission) -> SourceOffset | None:
         begin = self._start() if position is None else position
+        if position is None:
+            self._begin_tracking(begin.version)
         if position is None and self.options.starts_latest:
             # The first position in the checkpoint says where the stream began; on a restart "latest" is another.
             return begin
@@ -159,6 +193,8 @@ class StreamSource:
         reached, bound = position, self._bound
         upto = self._latest_version if bound is None else _last_version(bound)
         for files in self._versions(begin, upto=upto):
+            if files.describes_anew and (begin.version, begin.index) < (files.version, METADATA_CHANGE_INDEX):
+                return self._offset(files.version, METADATA_CHANGE_INDEX)
             first = files.first_after(begin.version, begin.index)
             behind = len(files.sizes) if bound is None else files.count_upto(bound.version, bound.index)
             is_whole = files.is_whole or (files.is_snapshot and self.options.event_time_order)
@@ -214,9 +250,39 @@ class StreamSource:
         found = resolve_range(bound, None, search, allows_out_of_range=self._allows_out_of_range)
         return latest.version + 1 if found is None else found.start
 
+    # The schema log.
+
+    @property
+    def _tracks(self) -> SchemaTracking | None:
+        """None as long as the log is empty, too."""
+        return self._tracking if self._tracking is not None and self._tracking.is_begun else None
+
+    def _begin_tracking(self, version: int, *, upto: int | None = None) -> None:
+        """The first entry, of the version where the stream begins; with `upto`, of a batch that was planned before."""
+        if self._tracking is None or self._tracking.is_begun:
+            return
+        first = self._snapshot_at(min(version, self._latest_version))
+        last = first.version if upto is None else max(upto, first.version)
+        later = self._commits(first.version + 1, upto=last)
+        self._tracking.begin(first, later, version=last)
+
+    def _behind_change(self, position: SourceOffset) -> SourceOffset | None:
+        """Where the batch behind a change ends, in which nothing is; None at all other places."""
+        if self._tracks is None:
+            return None
+        if position.index == METADATA_CHANGE_INDEX:
+            return dataclasses.replace(position, index=METADATA_CHANGED_INDEX)
+        if position.index == METADATA_CHANGED_INDEX:
+            # The process died before `commit` came: Spark plans no batch that ends where it began, nor calls it again.
+            self._tracks.evolve(*self._described_at(position.version), position.version)
+        return None
+
+    def _described_at(self, version: int) -> tuple[Metadata | None, Protocol | None]:
+        return described_in(next(iter(self._commits(version, upto=version))))
+
     def _check_start(self, begin: SourceOffset) -> None:
         """Rows from before the columns were what they are now, once a run: later commits tell of changes themselves."""
-        if self._start_checked:
+        if self._start_checked or self._tracks is not None:
             return
         self._start_checked = True
         if begin.version >= self.snapshot.version:
@@ -230,7 +296,8 @@ class StreamSource:
 
     def _check_metadata(self, metadata: Metadata, version: int) -> None:
         """Whether the stream can go on behind this `metaData`, or from it on."""
-        self._columns.check(metadata, version)
+        if self._tracks is None:
+            self._columns.check(metadata, version)
         if self.options.read_change_feed:
             check_recorded(metadata, version, table=self._table)
 
@@ -245,26 +312,31 @@ class StreamSource:
             first += 1
         if first > upto:
             return
-        commits = commits_from(
-            self._snapshots.store,
-            first,
-            upto=upto,
-            table=self._table,
-            fail_on_data_loss=self.options.fail_on_data_loss,
-        )
-        for commit in commits:
+        for commit in self._commits(first, upto=upto):
             files = files_of_commit(commit, self.options, self._check_metadata, table=self._table)
+            if self._tracks is not None and self._tracks.changes(*described_in(commit), commit.version):
+                files = dataclasses.replace(files, describes_anew=True)
             self._keep(files)
             yield files
 
+    def _commits(self, first: int, *, upto: int) -> Iterator[Commit]:
+        fails = self.options.fail_on_data_loss
+        return commits_from(self._snapshots.store, first, upto=upto, table=self._table, fail_on_data_loss=fails)
+
     def _snapshot_files(self, version: int) -> VersionFiles:
         if self._initial is None or self._initial.version != version:
-            try:
-                snapshot = self._snapshots.at_version(version)
-            except (LogError, VersionNotFoundError, FileMissingError) as error:
-                raise StreamedSnapshotGoneError(table=self._table, version=version, cause=error.explain()) from error
+            snapshot = self._snapshot_at(version)
+            if self._tracks is not None and version >= self._tracks.read_version:
+                # Nothing was read yet, and the table that is to be read first has other columns by now.
+                self._tracks.evolve(snapshot.metadata, snapshot.protocol, version, replaces=True)
             self._initial = snapshot_files(version, snapshot.files.table, timestamp_ms=snapshot.timestamp_ms)
         return self._initial
+
+    def _snapshot_at(self, version: int) -> Snapshot:
+        try:
+            return self._snapshots.at_version(version)
+        except (LogError, VersionNotFoundError, FileMissingError) as error:
+            raise StreamedSnapshotGoneError(table=self._table, version=version, cause=error.explain()) from error
 
     def _keep(self, files: VersionFiles) -> None:
         if self._kept_count + len(files.sizes) <= FILES_KEPT_MAX and files.version not in self._kept:

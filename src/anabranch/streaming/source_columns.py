@@ -41,10 +41,10 @@ class StreamColumns:
         before, after = (written, read) if is_past else (read, written)
         if before.mode.maps or after.mode.maps:
             self._check_mapping(before, after, version)
-        problem = unreadable_difference(written, read) or _nulls_difference(written, read)
+        problem = unreadable_difference(written, read) or nulls_difference(written, read)
         if problem is None:
             return
-        can_restart = not is_past and (unreadable_difference(read, written) or _nulls_difference(read, written)) is None
+        can_restart = not is_past and (unreadable_difference(read, written) or nulls_difference(read, written)) is None
         error = StreamedSchemaChangedAfterStartError if self.has_start else StreamedSchemaChangedError
         told = ", ".join(differences(visible_schema(read.schema), visible_schema(written.schema)))
         raise error(table=self.table, version=version, difference=told or problem, helps_to_restart=can_restart)
@@ -72,7 +72,7 @@ def _same_layout(one: Metadata, other: Metadata) -> bool:
     )
 
 
-def _nulls_difference(written: TableColumns, read: TableColumns) -> str | None:
+def nulls_difference(written: TableColumns, read: TableColumns) -> str | None:
     """A column that may be NULL where the stream promised that it is not."""
     wanted = read.by_physical_path()
     for place, (path, field) in written.by_physical_path().items():

@@ -32,6 +32,8 @@ class VersionFiles:
     info: CommitInfo | None = None
     timestamp_ms: int = 0
     """When the version was committed."""
+    describes_anew: bool = False
+    """Whether a stream that keeps a schema log has to stop before these files."""
     is_whole: bool = False
     """Whether its files make sense together only, as those that name the rows that went and came."""
 

@@ -15,6 +15,10 @@ from anabranch.errors.streaming import (
 
 BASE_INDEX = -100
 """Before the first file of a version."""
+METADATA_CHANGE_INDEX = -20
+"""Before a version that describes the table anew: a stream that keeps a schema log ends a batch there."""
+METADATA_CHANGED_INDEX = -19
+"""The same place, as the end of a batch of nothing. Spark tells that a batch is done when it has planned another."""
 _STORED_BASE_INDEX = -1
 """How `BASE_INDEX` is written, as ever."""
 _FIRST_FORMAT, _RESERVED_FORMAT, _LAST_FORMAT = 1, 2, 3

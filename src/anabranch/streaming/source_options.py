@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
 from anabranch.spark.flags import parse_flag
 
@@ -17,14 +17,10 @@ _SIZE = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 _UNITS = {"": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "p": 5, "pb": 5}
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 _ENDS = ("endingVersion", "endingTimestamp")
-_TRACKING = (
-    "schemaTrackingLocation",
-    "schemaLocation",
-    "streamingSourceTrackingId",
-    "allowSourceColumnRename",
-    "allowSourceColumnDrop",
-    "allowSourceColumnTypeChange",
-)
+ALWAYS = "always"
+ALLOW_RENAME = "allowSourceColumnRename"
+ALLOW_DROP = "allowSourceColumnDrop"
+ALLOW_TYPE_CHANGE = "allowSourceColumnTypeChange"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +45,14 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     read_change_feed: bool = False
     event_time_order: bool = False
+    schema_location: str | None = None
+    """The folder of the stream's schema log; None for a stream that keeps none."""
+    tracking_id: str | None = None
+    """Tells streams of one query apart that are of one table."""
+    allow_rename: str | None = None
+    """Behind which changes a stream with a schema log may go on: that at a version, or `always`."""
+    allow_drop: str | None = None
+    allow_type_change: str | None = None
 
     @property
     def has_start(self) -> bool:
@@ -64,13 +68,13 @@ class SourceOptions:
         return self.allows_changes or self.ignore_deletes
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, table: str) -> SourceOptions:
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
         """From what a `DataStreamReader` was told.
 
-        Raises `InvalidOptionError`, `StartGivenTwiceError`, `ExcludeRegexError`, `UnsupportedOperationError`.
+        Raises `InvalidOptionError`, `StartGivenTwiceError`, `ExcludeRegexError`.
         """
         given = {key.lower(): value for key, value in options.items()}
-        _refuse(given, table)
+        _refuse(given)
         version, timestamp = given.get("startingversion"), given.get("startingtimestamp")
         if version is not None and timestamp is not None:
             raise StartGivenTwiceError
@@ -92,10 +96,11 @@ class SourceOptions:
             fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
             read_change_feed=_flag(given, "readChangeFeed") or _flag(given, "readChangeData"),
             event_time_order=_flag(given, "withEventTimeOrder"),
+            **_tracking(given),
         )
 
 
-def _refuse(given: Mapping[str, str], table: str) -> None:
+def _refuse(given: Mapping[str, str]) -> None:
     for name in _TIME_TRAVEL:
         if name.lower() in given:
             problem = "a stream follows its table; to say where it starts, give startingVersion or startingTimestamp"
@@ -104,12 +109,32 @@ def _refuse(given: Mapping[str, str], table: str) -> None:
         if name.lower() in given:
             problem = "a stream has no end; to read what there is and stop, use trigger(availableNow=True)"
             raise InvalidOptionError(option=name, value=given[name.lower()], problem=problem)
-    for name in _TRACKING:
-        if name.lower() in given:
-            raise UnsupportedOperationError(
-                operation=f"Option {name} of a stream from {table}",
-                instead="A query that meets a renamed or dropped column stops; start one with a new checkpoint.",
-            )
+
+
+def _tracking(given: Mapping[str, str]) -> dict[str, str | None]:
+    """What was said of the schema log."""
+    location = given.get("schematrackinglocation", given.get("schemalocation"))
+    if location is not None and not _flag(given, "failOnDataLoss", default=True):
+        problem = "a stream with a schema log cannot leave out commits, which may have said what columns there are"
+        raise InvalidOptionError(option="failOnDataLoss", value="false", problem=problem)
+    allowed = {
+        field: _allowed(name, given.get(name.lower()))
+        for field, name in (
+            ("allow_rename", ALLOW_RENAME),
+            ("allow_drop", ALLOW_DROP),
+            ("allow_type_change", ALLOW_TYPE_CHANGE),
+        )
+    }
+    return {"schema_location": location, "tracking_id": given.get("streamingsourcetrackingid"), **allowed}
+
+
+def _allowed(name: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    told = text.strip().lower()
+    if told != ALWAYS and not told.isdecimal():
+        raise InvalidOptionError(option=name, value=text, problem=f"it is a version of the table, or {ALWAYS}")
+    return told
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool = False) -> bool:

@@ -72,7 +72,7 @@ public class DefaultSource implements TableProvider, CreatableRelationProvider, 
 
   public Source createSource(
       SQLContext context, String checkpoint, scala.Option schema, String name, scala.collection.immutable.Map parameters) {
-    Object opened = Python.ask("open stream", new Object[] {context.sparkSession(), DeltaSink.options(parameters)});
+    Object opened = Python.ask("open stream", new Object[] {context.sparkSession(), DeltaSink.options(parameters), checkpoint});
     return new DeltaStream(context.sparkSession(), (String) opened);
   }
 

@@ -2,6 +2,7 @@ package delta;
 
 import java.util.Iterator;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -25,7 +26,7 @@ public class DeltaSink implements Sink {
     this.options = options(parameters);
     this.partitions = partitions.mkString("\0");
     this.mode = mode.toString();
-    this.catalogTable = taken(path);
+    this.catalogTable = ofCatalog(taken(path));
     Python.ask("open sink", new Object[] {session, this.options, this.partitions, this.mode, catalogTable});
   }
 
@@ -49,6 +50,15 @@ public class DeltaSink implements Sink {
     CatalogTable named = (CatalogTable) NAMED.get();
     NAMED.remove();
     return named != null && new org.apache.hadoop.fs.Path(named.location()).toString().equals(path) ? named : null;
+  }
+
+  /** After each batch Spark refreshes the name, for which it wants an entry in a catalog. */
+  private static Object ofCatalog(Object named) {
+    if (named == null) return null;
+    TableIdentifier name = ((CatalogTable) named).identifier();
+    boolean isPath = DeltaCatalog.isPath((String) name.database().get(), name.table());
+    if (isPath) Python.ask("refuse to stream by name", new Object[] {name.table()});
+    return named;
   }
 
   private static String joined(Map entries) {

@@ -23,14 +23,17 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
   private final String key;
   private final StructType schema;
   private final String path;
+  /** Whether Python is told which batches are done. */
+  private final boolean tracks;
 
-  /** @param opened key, schema as JSON and path, parted by NUL */
+  /** @param opened key, schema as JSON, path, and whether it keeps a schema log, parted by NUL */
   public DeltaStream(Object session, String opened) {
     String[] parts = opened.split("\0", -1);
     this.session = session;
     this.key = parts[0];
     this.schema = (StructType) DataType.fromJson(parts[1]);
     this.path = parts[2];
+    this.tracks = parts[3].equals("true");
   }
 
   public StructType schema() {
@@ -61,6 +64,11 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
     LogicalPlan rows = (LogicalPlan) Python.ask("stream batch", new Object[] {key, from, end.json()});
     return org.apache.spark.sql.classic.Dataset.ofRows(
         (org.apache.spark.sql.classic.SparkSession) session, (LogicalPlan) rows.transformUp(new Streamed()));
+  }
+
+  /** Spark says so when it plans the next batch. A stream that keeps a schema log stops behind a change of the columns. */
+  public void commit(V1_OFFSET end) {
+    if (tracks) Python.ask("stream committed", new Object[] {key, end.json()});
   }
 
   /** Delta's names, in `StreamingQueryProgress`. */

@@ -90,11 +90,13 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return catalogTable;
   }
 
-  /** `toTable` and `readStream.table` ask for it, to go on with the format and the place of the table. */
+  /** `toTable` and `readStream.table` ask for it, to go on with the format and the place of the table. A path gets one made. */
   public CatalogTable v1Table() {
-    if (catalogTable == null) Python.ask("refuse to stream by name", new Object[] {this});
-    DeltaSink.name((CatalogTable) catalogTable);
-    return (CatalogTable) catalogTable;
+    Object entry = catalogTable;
+    Object session = org.apache.spark.sql.classic.SparkSession.active();
+    if (entry == null) entry = Python.ask("entry of path", new Object[] {session, path, version, schemaJson});
+    DeltaSink.name((CatalogTable) entry);
+    return (CatalogTable) entry;
   }
 
   /** Whether its rows are changes of a table, read when the table was looked up. */

@@ -1,0 +1,167 @@
+"""The log of a stream's columns, in the form in which delta-spark keeps it: one file for each set of columns.
+
+An entry says how the table is described from a version on. It is read when a query starts, and written when the
+query comes to a version that describes the table otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pyspark.sql.types import StructType
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.schema_tracking import (
+    SchemaLocationConflictError,
+    SchemaLogOfOtherTableError,
+    SchemaLogUnreadableError,
+)
+from anabranch.protocol.actions import Metadata, Protocol
+from anabranch.protocol.actions_json import encode_action, parse_action
+from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.log_store import LogStore, PutOutcome
+
+_FORM = "v1"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedMetadata:
+    """How a table is described from a version on, as far as a stream needs it."""
+
+    table_id: str
+    version: int
+    schema_string: str
+    partition_columns: tuple[str, ...]
+    source_path: str
+    """The folder in the checkpoint that is the source's own."""
+    configuration: Mapping[str, str | None] | None
+    """None in entries of early versions of delta-spark, as is `protocol`."""
+    protocol: Protocol | None
+    previous: int | None = None
+    """The number of the entry before it, where that is not the one with the number before."""
+
+    @classmethod
+    def of(cls, metadata: Metadata, protocol: Protocol, *, version: int, source_path: str) -> TrackedMetadata:
+        return cls(
+            table_id=metadata.id,
+            version=version,
+            schema_string=metadata.schema_string,
+            partition_columns=tuple(metadata.partition_columns),
+            source_path=source_path,
+            configuration=metadata.configuration,
+            protocol=protocol,
+        )
+
+    def of_snapshot(self, snapshot: Snapshot) -> Snapshot:
+        """`snapshot`, described as it was then: for reading files that were written then."""
+        configuration = snapshot.metadata.configuration if self.configuration is None else dict(self.configuration)
+        metadata = msgspec.structs.replace(
+            snapshot.metadata,
+            schema_string=self.schema_string,
+            partition_columns=list(self.partition_columns),
+            configuration=configuration,
+        )
+        return dataclasses.replace(snapshot, metadata=metadata, protocol=self.protocol or snapshot.protocol)
+
+    def to_json(self) -> str:
+        fields = {field.name: field for field in parse_schema(self.schema_string, self.source_path).fields}
+        partitioning = StructType([fields[name] for name in self.partition_columns])
+        found: dict[str, Any] = {
+            "tableId": self.table_id,
+            "deltaCommitVersion": self.version,
+            "dataSchemaJson": self.schema_string,
+            "partitionSchemaJson": schema_string(partitioning, self.source_path),
+            "sourceMetadataPath": self.source_path,
+            "tableConfigurations": None if self.configuration is None else dict(self.configuration),
+            "protocolJson": None if self.protocol is None else encode_action(self.protocol).decode(),
+            "previousMetadataSeqNum": self.previous,
+        }
+        told = {name: value for name, value in found.items() if value is not None}
+        return json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> TrackedMetadata:
+        """Raises `ValueError`, `KeyError`, `TypeError` and `DeltaError` for what is no entry."""
+        found = json.loads(text)
+        told = found.get("protocolJson")
+        protocol = None if told is None else parse_action(told.encode())
+        if protocol is not None and not isinstance(protocol, Protocol):
+            raise ValueError("its protocolJson is no protocol")
+        partitioning = parse_schema(found["partitionSchemaJson"])
+        parse_schema(found["dataSchemaJson"])
+        return cls(
+            table_id=found["tableId"],
+            version=int(found["deltaCommitVersion"]),
+            schema_string=found["dataSchemaJson"],
+            partition_columns=tuple(partitioning.fieldNames()),
+            source_path=found["sourceMetadataPath"],
+            configuration=found.get("tableConfigurations"),
+            protocol=protocol,
+            previous=found.get("previousMetadataSeqNum"),
+        )
+
+
+class SchemaLog:
+    """The entries of one source. Nobody else may write it while the source is open."""
+
+    def __init__(self, store: LogStore, *, table: str, table_id: str, tracking_id: str | None = None) -> None:
+        """`store` is of the folder that the stream was told; one log lies in it for each table and `tracking_id`.
+
+        Raises `SchemaLogUnreadableError`, `SchemaLogOfOtherTableError`, `StorageError`.
+        """
+        self._store = store
+        self._table = table
+        self._folder = f"_schema_log_{table_id}" + ("" if tracking_id is None else f"_{tracking_id}")
+        names = (file.path.rsplit("/", 1)[-1] for file in store.list_from(self._folder))
+        self._number = max((int(name) for name in names if name.isdecimal()), default=-1)
+        self.current = self._entry(self._number)
+        """The newest entry; None of an empty log."""
+        if self.current is not None and self.current.table_id != table_id:
+            raise SchemaLogOfOtherTableError(location=self.location, id_logged=self.current.table_id, id_found=table_id)
+
+    @property
+    def location(self) -> str:
+        return f"{self._store.root.rstrip('/')}/{self._folder}"
+
+    @property
+    def previous(self) -> TrackedMetadata | None:
+        """The entry that `current` came after."""
+        return self._entry(self._previous_number())
+
+    def append(self, entry: TrackedMetadata, *, replaces: bool = False) -> None:
+        """Note an entry behind `current` or, with `replaces`, in its place.
+
+        Raises `SchemaLocationConflictError`, `StorageError`.
+        """
+        if replaces and self.current is not None:
+            entry = dataclasses.replace(entry, previous=self._previous_number())
+        if entry == self.current:
+            return
+        text = f"{_FORM}\n{entry.to_json()}"
+        outcome = self._store.put_if_absent(f"{self._folder}/{self._number + 1}", text.encode())
+        if outcome is not PutOutcome.CREATED:
+            raise SchemaLocationConflictError(table=self._table, location=self.location)
+        self._number += 1
+        self.current = entry
+
+    def _previous_number(self) -> int:
+        if self.current is not None and self.current.previous is not None:
+            return self.current.previous
+        return self._number - 1
+
+    def _entry(self, number: int) -> TrackedMetadata | None:
+        path = f"{self._folder}/{number}"
+        if number < 0 or self._store.head(path) is None:
+            return None
+        form, _, text = self._store.read(path).decode("utf-8", "replace").partition("\n")
+        if form.strip() != _FORM:
+            raise SchemaLogUnreadableError(location=self.location, problem=f"entry {number} is of form {form[:20]!r}")
+        try:
+            return TrackedMetadata.from_json(text)
+        except (ValueError, KeyError, TypeError, AttributeError, DeltaError) as error:
+            raise SchemaLogUnreadableError(location=self.location, problem=f"entry {number}: {error}") from error
