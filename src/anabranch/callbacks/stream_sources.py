@@ -13,21 +13,22 @@ from pyspark.sql.types import StructType
 
 from anabranch.callbacks.asker import Asker, joined, joined_map, split_map
 from anabranch.callbacks.commands import Command
-from anabranch.commands.read import split_time_travel
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_access import TableHandle
 from anabranch.commands.timestamps import to_milliseconds
-from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.streaming import StreamedSchemaStaleError
-from anabranch.errors.tables import ReadWithoutColumnsError
-from anabranch.schema.comparison import differences, same_type
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.extension.door import Answer
 from anabranch.streaming.source import StreamSource
 from anabranch.streaming.source_options import SourceOptions
-from anabranch.streaming.source_rows import batch_rows, stream_schema
+from anabranch.streaming.source_rows import batch_rows
+from anabranch.streaming.source_table import (
+    OUT_OF_RANGE_SETTING,
+    check_as_made,
+    columns_to_read,
+    stream_schema,
+    streamed_table,
+)
 
 FRAMES_KEPT_MAX = 256
-_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,8 @@ class StreamSources:
         """
         own = self._asker.session(session)
         handle, options = _told(own, told)
-        found = stream_schema(handle.latest(), options, table=handle.label)
-        if not found.fields:
-            raise ReadWithoutColumnsError(table=handle.label)
-        if declared is not None:
-            _check_declared(StructType.fromJson(json.loads(declared)), found, handle)
+        parsed = None if declared is None else StructType.fromJson(json.loads(declared))
+        found = columns_to_read(handle, options, declared=parsed)
         with self._lock:
             self._seen[told] = found
             self._seen.move_to_end(told)
@@ -95,7 +93,7 @@ class StreamSources:
             snapshot=snapshot,
             options=options,
             to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
-            allows_out_of_range=own.flag(_OUT_OF_RANGE, default=False),
+            allows_out_of_range=own.flag(OUT_OF_RANGE_SETTING, default=False),
         )
         with self._lock:
             key = str(next(self._keys))
@@ -131,9 +129,8 @@ class StreamSources:
         """Whether the query was made for the columns that the table has now; Spark itself compares their number."""
         with self._lock:
             seen = self._seen.get(told)
-        if seen is None or (seen.fieldNames() == now.fieldNames() and same_type(seen, now)):
-            return
-        raise StreamedSchemaStaleError(table=handle.label, difference=", ".join(differences(seen, now)))
+        if seen is not None:
+            check_as_made(seen, now, table=handle.label)
 
     def _of(self, key: str) -> _Open:
         with self._lock:
@@ -141,22 +138,4 @@ class StreamSources:
 
 
 def _told(session: DeltaSession, told: str) -> tuple[TableHandle, SourceOptions]:
-    given = split_map(told)
-    path = next((value for key, value in given.items() if key.lower() == "path"), None)
-    if path is None:
-        raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
-    handle = table_at(session, path, given)
-    if handle.table.snapshots.latest_or_none() is None:
-        plain, travel = split_time_travel(path)
-        if not travel.is_newest:
-            problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
-            raise InvalidOptionError(option="path", value=path, problem=problem)
-    handle.latest()
-    return handle, SourceOptions.parse(given, table=handle.label)
-
-
-def _check_declared(declared: StructType, found: StructType, handle: TableHandle) -> None:
-    if declared.fieldNames() != found.fieldNames() or not same_type(declared, found):
-        own = f"{handle.label} has its own schema, {found.simpleString()}"
-        problem = f"{own}; leave the schema out and select the columns you want"
-        raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)
+    return streamed_table(session, split_map(told))
