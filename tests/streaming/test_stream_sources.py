@@ -341,6 +341,8 @@ def test_refused_by_name(delta: SparkSession, path: str, tmp_path: Path) -> None
             stream(delta, path, **option)
     with pytest.raises(InvalidOptionError, match="startingVersion"):
         stream(delta, f"{path}@v0")
+    with pytest.raises(UnsupportedOperationError, match="readStream"):
+        delta.readStream.table(f"delta.`{path}`")
     with pytest.raises(UnsupportedOperationError, match="schemaTrackingLocation"):
         stream(delta, path, schemaTrackingLocation=str(tmp_path / "s"))
     with pytest.raises(InvalidOptionError, match="schema"):

@@ -14,10 +14,10 @@ from anabranch.connect.callers import means_delta, session_of
 from anabranch.connect.recorded_calls import noted
 from anabranch.connect.source.registration import register
 from anabranch.connect.source.stream_told import LABEL, OUT_OF_RANGE, STARTING_MS
-from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.portable.projection import bare, column, table_column
-from anabranch.spark.table_identifiers import TableIdentifier, parse_identifier
+from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, parse_identifier
 from anabranch.streaming.source_options import SourceOptions
 from anabranch.streaming.source_table import OUT_OF_RANGE_SETTING, columns_to_read, streamed_table
 
@@ -55,7 +55,11 @@ def stream_of_table(original: Callable[..., Any], self: Any, tableName: str) -> 
 
 
 def stream_identified(session: DeltaSession, identifier: TableIdentifier, given: Mapping[str, str]) -> DataFrame:
-    """The table meant, as a stream. Raises `InvalidOptionError`, `NotADeltaTableError`."""
+    """The table of a name, as a stream. Raises `InvalidOptionError`, `NotADeltaTableError`."""
+    if isinstance(identifier, PathIdentifier):
+        # As on classic sessions, where Spark looks for names in the catalog alone.
+        operation = f"a stream from {identifier} by readStream.table, or by STREAM in SQL,"
+        raise UnsupportedOperationError(operation=operation, instead="Use load with the path.")
     handle = table_identified(session, identifier)
     options = SourceOptions.parse(given, table=handle.label)
     return _frame(handle, options, given, columns_to_read(handle, options, declared=None))
