@@ -110,6 +110,18 @@ def test_a_table_reads_as_its_log_says(table_of: MakeTable, plain: SparkSession)
     assert frame.where("day = '2024-01-02' AND s.x > 4").count() == 3
 
 
+def test_a_stream_of_a_table(table_of: MakeTable, plain: SparkSession, tmp_path: Path) -> None:
+    """Without anything enabled, and with a start as ISO 8601 writes it."""
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(1))
+    created(table, minute=0)
+    log(table, 1, *table.write(plain.range(1, 3)).adds, minute=10)
+    stream = plain.readStream.format(FORMAT).option("startingTimestamp", "2024-01-01T00:05:00Z").load(table.root)
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(60)
+    assert sorted(row.id for row in plain.read.parquet(str(tmp_path / "out")).collect()) == [1, 2]
+
+
 def test_time_travel(table_of: MakeTable, plain: SparkSession) -> None:
     table = table_of(struct(("id", LongType())))
     table.write(plain.range(1))

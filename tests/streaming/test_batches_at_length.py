@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from extension.test_leaks_at_length import check_nothing_is_left
+from extension.left_behind import check_nothing_is_left
 
 BATCHES = int(os.environ.get("ANABRANCH_STREAM_BATCHES", "0"))
 WARM_UP = 60

@@ -15,14 +15,13 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.conflicts import ConcurrentTransactionException
 from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError, VoidWriteError
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
 from streaming.streams import Feed, applications, finished, last, rows, run, writer
 
@@ -268,14 +267,3 @@ def test_other_streams_are_left_alone(delta: SparkSession, path: str, feed: Feed
     told = feed.frame(delta).writeStream.format("parquet").option("checkpointLocation", str(feed.checkpoint))
     finished(told.trigger(availableNow=True).start(path))
     assert delta.read.parquet(path).count() == 1
-
-
-def test_streams_from_tables_need_a_session_that_knows_delta(delta: SparkSession, path: str, name: str) -> None:
-    """By public API alone they are refused by name, whichever way the table is called."""
-    if is_installed(delta):
-        pytest.skip("Spark itself knows the source here; tests/extension/test_stream_sources.py has it")
-    delta.range(1).write.format("delta").saveAsTable(name)
-    with pytest.raises(UnsupportedOperationError, match="readStream"):
-        delta.readStream.format("delta").load(path)
-    with pytest.raises(UnsupportedOperationError, match=name):
-        delta.readStream.table(name)

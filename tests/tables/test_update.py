@@ -174,6 +174,9 @@ def test_what_is_no_value_of_one_row_is_refused(delta: SparkSession, path: str, 
         lambda: merge.whenNotMatchedInsert(
             values={"id": "k", "n": value.replace("n)", "k)").replace("id", "k")}
         ).execute(),
+        lambda: merge.whenNotMatchedInsert(
+            condition=f"{value.replace('n)', 'k)').replace('id', 'k')} > 1", values={"id": "k"}
+        ).execute(),
     ):
         with pytest.raises(AnalysisException):
             attempt()

@@ -13,23 +13,24 @@ from pyspark.sql.types import StructType
 
 from anabranch.callbacks.asker import Asker, joined, joined_map, split_map
 from anabranch.callbacks.commands import Command
-from anabranch.commands.read import split_time_travel
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.table_access import TableHandle
 from anabranch.commands.timestamps import to_milliseconds
-from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.streaming import StreamedSchemaStaleError
-from anabranch.errors.tables import ReadWithoutColumnsError
-from anabranch.schema.comparison import differences, same_type
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.extension.door import Answer
 from anabranch.streaming.schema_log_access import merge_changes_of_log, opened_log, tracking_of
 from anabranch.streaming.schema_tracking import read_snapshot
 from anabranch.streaming.source import StreamSource
 from anabranch.streaming.source_options import SourceOptions
-from anabranch.streaming.source_rows import batch_rows, stream_schema
+from anabranch.streaming.source_rows import batch_rows
+from anabranch.streaming.source_table import (
+    OUT_OF_RANGE_SETTING,
+    check_as_made,
+    columns_to_read,
+    stream_schema,
+    streamed_table,
+)
 
 FRAMES_KEPT_MAX = 256
-_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,8 @@ class StreamSources:
         log = opened_log(handle, snapshot, options)
         if log is not None:
             merge_changes_of_log(handle, snapshot, log)
-        found = stream_schema(read_snapshot(snapshot, log), options, table=handle.label)
-        if not found.fields:
-            raise ReadWithoutColumnsError(table=handle.label)
-        if declared is not None:
-            _check_declared(StructType.fromJson(json.loads(declared)), found, handle)
+        parsed = None if declared is None else StructType.fromJson(json.loads(declared))
+        found = columns_to_read(handle, read_snapshot(snapshot, log), options, declared=parsed)
         with self._lock:
             self._seen[told] = found
             self._seen.move_to_end(told)
@@ -105,7 +103,7 @@ class StreamSources:
             snapshot=snapshot,
             options=options,
             to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
-            allows_out_of_range=own.flag(_OUT_OF_RANGE, default=False),
+            allows_out_of_range=own.flag(OUT_OF_RANGE_SETTING, default=False),
             tracking=tracking,
         )
         schema = stream_schema(source.read_snapshot, options, table=handle.label)
@@ -148,9 +146,8 @@ class StreamSources:
         """Whether the query was made for the columns that the table has now; Spark itself compares their number."""
         with self._lock:
             seen = self._seen.get(told)
-        if seen is None or (seen.fieldNames() == now.fieldNames() and same_type(seen, now)):
-            return
-        raise StreamedSchemaStaleError(table=handle.label, difference=", ".join(differences(seen, now)))
+        if seen is not None:
+            check_as_made(seen, now, table=handle.label)
 
     def _of(self, key: str) -> _Open:
         with self._lock:
@@ -158,22 +155,4 @@ class StreamSources:
 
 
 def _told(session: DeltaSession, told: str) -> tuple[TableHandle, SourceOptions]:
-    given = split_map(told)
-    path = next((value for key, value in given.items() if key.lower() == "path"), None)
-    if path is None:
-        raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
-    handle = table_at(session, path, given)
-    if handle.table.snapshots.latest_or_none() is None:
-        plain, travel = split_time_travel(path)
-        if not travel.is_newest:
-            problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
-            raise InvalidOptionError(option="path", value=path, problem=problem)
-    handle.latest()
-    return handle, SourceOptions.parse(given)
-
-
-def _check_declared(declared: StructType, found: StructType, handle: TableHandle) -> None:
-    if declared.fieldNames() != found.fieldNames() or not same_type(declared, found):
-        own = f"{handle.label} has its own schema, {found.simpleString()}"
-        problem = f"{own}; leave the schema out and select the columns you want"
-        raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)
+    return streamed_table(session, split_map(told))

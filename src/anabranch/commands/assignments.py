@@ -14,6 +14,7 @@ from anabranch.commands.default_values import default_of
 from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.schema.paths import FieldPath, child, quoted
+from anabranch.spark.analysis import check_sense
 from anabranch.spark.row_names import RowNames
 from anabranch.spark.table_identifiers import split_identifier
 
@@ -124,7 +125,7 @@ def check_of_one_row(frame: DataFrame, values: Mapping[str, Column], *, table: s
     """
     try:
         # In WHERE it takes none of them. It looks at the plan, and nothing runs.
-        assert frame.where(F.struct(*values.values()).isNotNull()).schema is not None
+        check_sense(frame.where(F.struct(*values.values()).isNotNull()))
     except AnalysisException as refused:
         # What makes no sense at all is told as it is.
         assert frame.select(*(value.alias(f"v{place}") for place, value in enumerate(values.values()))).schema

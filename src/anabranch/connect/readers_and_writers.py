@@ -24,7 +24,8 @@ from anabranch.commands.write_options import WriteOptions
 from anabranch.connect import write_to
 from anabranch.connect.callers import frame_of, means_delta, session_of
 from anabranch.connect.recorded_calls import columns_of, note_calls, note_table, noted
-from anabranch.connect.streams import refuse_load, refuse_table, start, to_table
+from anabranch.connect.stream_reads import load_stream, stream_of_table
+from anabranch.connect.streams import start, to_table
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.session_identity import identity, is_connect
@@ -108,8 +109,8 @@ def _wrap(classes: _PySparkClasses) -> None:
     _replace(classes.writer_v2, "append", write_to.append)
     _replace(classes.writer_v2, "overwrite", write_to.overwrite)
     _replace(classes.writer_v2, "overwritePartitions", write_to.overwrite_partitions)
-    _replace(classes.stream_reader, "load", refuse_load)
-    _replace(classes.stream_reader, "table", refuse_table)
+    _replace(classes.stream_reader, "load", load_stream)
+    _replace(classes.stream_reader, "table", stream_of_table)
     _replace(classes.stream_writer, "start", start)
     _replace(classes.stream_writer, "toTable", to_table)
 

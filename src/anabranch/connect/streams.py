@@ -1,4 +1,4 @@
-"""`df.writeStream` into Delta tables, and `spark.readStream` on them, which is refused.
+"""`df.writeStream` into Delta tables.
 
 PySpark's streaming writer takes no format of ours. So a stream into a table becomes one with `foreachBatch`, whose
 function writes each batch; see `anabranch.streaming.sink`.
@@ -15,13 +15,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from anabranch.commands.table_access import is_delta_name
 from anabranch.connect.callers import means_delta, session_of
 from anabranch.connect.recorded_calls import columns_of, noted
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.streaming.query import SinkQuery
 from anabranch.streaming.sink import StreamSink, sink_at, sink_named
 from anabranch.streaming.stream_options import StreamOptions
-
-_INSTEAD = "spark.read reads the table as it is now."
 
 
 def start(
@@ -63,23 +61,6 @@ def to_table(
         return original(self, tableName, format, outputMode, partitionBy, queryName, **options)
     stream = _told(self, outputMode, partitionBy, queryName, options)
     return _run(self, sink_named(session, _frame(self), tableName, stream), stream)
-
-
-def refuse_load(
-    original: Callable[..., Any], self: Any, path: Any = None, format: Any = None, schema: Any = None, **options: Any
-) -> Any:
-    """`readStream.load`, which a plain data source of that name would not do right."""
-    if means_delta(self, format):
-        raise UnsupportedOperationError(operation='spark.readStream.format("delta").load', instead=_INSTEAD)
-    return original(self, path, format, schema, **options)
-
-
-def refuse_table(original: Callable[..., Any], self: Any, tableName: str) -> Any:
-    """`readStream.table` of a Delta table."""
-    if is_delta_name(DeltaSession.of(session_of(self)), tableName):
-        operation = f"spark.readStream.table of {tableName}, a Delta table,"
-        raise UnsupportedOperationError(operation=operation, instead=_INSTEAD)
-    return original(self, tableName)
 
 
 def _told(

@@ -21,6 +21,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.comparison import as_nullable
 from anabranch.schema.paths import fold
 from anabranch.schema.visibility import visible_schema
+from anabranch.spark.analysis import check_sense
 from anabranch.spark.conditions import ask_other_rows, passed_filters, stand_in, tells_the_time, text_of
 from anabranch.spark.native.jvm_classes import JvmClasses
 from anabranch.spark.physical_predicates import PhysicalNames
@@ -164,7 +165,7 @@ class JoinScope:
     def _by_its_words(self, filtered: DataFrame, asked: Column | str, facts: dict[str, str]) -> JoinCondition:
         """On Spark Connect nothing is resolved where we could see it."""
         # Spark looks at names and types, and nothing runs.
-        assert filtered.schema is not None
+        check_sense(filtered)
         if isinstance(asked, str):
             words: str | None = asked
             steady, has_query = self._is_steady(asked), holds_query(asked)

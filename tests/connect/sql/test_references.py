@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pyspark
 import pytest
 from hypothesis import given
 
@@ -50,6 +51,30 @@ def names(text: str) -> list[str]:
 )
 def test_names_stand_after_from_and_join(text: str, expected: list[str]) -> None:
     assert names(text) == expected
+
+
+@pytest.mark.skipif(pyspark.__version__.startswith("4.0"), reason="its grammar has no word for streams")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT * FROM STREAM t", [("t", "STREAM t")]),
+        ("SELECT * FROM stream(s.`t 1`) AS x, u", [("s.t 1", "stream(s.`t 1`)"), ("u", "u")]),
+        ("SELECT * FROM u JOIN STREAM t USING (id)", [("u", "u"), ("t", "STREAM t")]),
+        ("SELECT * FROM STREAM t WITH (a = 1) WHERE id = 1", [("t", "STREAM t WITH (a = 1)")]),
+        ("SELECT * FROM STREAM (t WITH (a = 1))", [("t", "STREAM (t WITH (a = 1))")]),
+        ("SELECT * FROM stream WHERE id = 1", [("stream", "stream")]),
+        ("SELECT * FROM stream AS s JOIN t", [("stream", "stream"), ("t", "t")]),
+        ("SELECT * FROM stream, t", [("stream", "stream"), ("t", "t")]),
+        ("SELECT * FROM stream", [("stream", "stream")]),
+        ("SELECT * FROM stream(1), t", [("t", "t")]),
+        ("WITH stream AS (SELECT 1) SELECT * FROM stream", []),
+    ],
+)
+def test_streams_have_a_word_before_their_names(text: str, found: list[tuple[str, str]]) -> None:
+    references = table_references(text)
+    assert [(".".join(each.parts), text[each.start : each.end]) for each in references] == found
+    assert [each.is_stream for each in references] == [" " in words or "(" in words for _, words in found]
+    assert [each.has_options for each in references] == ["WITH (" in words for _, words in found]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.connect.source.source_reader import DeltaReader, FilteringDeltaReader
 from anabranch.connect.source.source_writer import DeltaWriter
+from anabranch.connect.source.stream_reader import stream_reader
+from anabranch.connect.source.stream_told import StreamTold
 from anabranch.connect.source.table_version import TableOptions
 from anabranch.errors.arguments import SessionNotEnabledError
 from anabranch.schema.comparison import as_nullable
@@ -37,9 +39,12 @@ class SessionFacts:
 
 
 class DeltaDataSource(DataSource):
-    """Options: `path`, `versionAsOf`, `timestampAsOf`, `timeZone`, and settings of the file system."""
+    """Options: `path`, `versionAsOf`, `timestampAsOf`, `timeZone`, and settings of the file system; of streams,
+    those of `SourceOptions`.
+    """
 
     facts: ClassVar[SessionFacts] = SessionFacts()
+    called: ClassVar[str] = "delta"
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -47,7 +52,7 @@ class DeltaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return "delta"
+        return cls.called
 
     def schema(self) -> StructType:
         """Columns of the version that will be read: whoever asks for the schema reads that very version."""
@@ -67,8 +72,10 @@ class DeltaDataSource(DataSource):
                 raise SessionNotEnabledError(call=f"Writing with the option {_ROWS_THAT_GO[option.lower()]}")
         return DeltaWriter(self._options(), schema, overwrite=overwrite)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
-        raise SessionNotEnabledError(call='readStream.format("delta")')
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        facts = type(self).facts
+        told = StreamTold.parse(self.options, time_zone=facts.time_zone, file_system=facts.file_system)
+        return stream_reader(told, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         raise SessionNotEnabledError(call='writeStream.format("delta")')

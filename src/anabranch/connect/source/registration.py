@@ -18,8 +18,8 @@ _TIME_ZONE_SETTING = "spark.sql.session.timeZone"
 _HADOOP = "spark.hadoop."
 
 
-def register(spark: SparkSession) -> None:
-    """Let `spark` read and append to Delta tables as format `delta`, through public API alone.
+def register(spark: SparkSession, *, name: str = "delta") -> None:
+    """Let `spark` read and append to Delta tables as format `delta`, or by another `name`, through public API alone.
 
     Python workers must be able to import anabranch. Of the session, its time zone and its `spark.hadoop.*`
     settings are taken as they are now; register again after changing them. Calling it again is harmless.
@@ -35,7 +35,9 @@ def register(spark: SparkSession) -> None:
         file_system={key: value for key, value in settings.items() if key.startswith(_HADOOP) or key == PLACES_SETTING},
     )
     # The class travels to Python workers, and what it knows of the session with it.
-    source = type(DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "__module__": __name__})
+    source = type(
+        DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "called": name, "__module__": __name__}
+    )
     with _active(spark):
         spark.dataSource.register(source)
 

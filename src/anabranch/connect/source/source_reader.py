@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from anabranch.connect.source.file_batches import LiveFile, file_batches
 from anabranch.connect.source.source_filters import predicate_of
 from anabranch.connect.source.table_version import TableOptions
-from anabranch.deletion_vectors.reading import load_vector
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.predicates.expressions import TRUE, Predicate, conjunction
 from anabranch.predicates.normalisation import to_physical
-from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.schema.comparison import same_type
 from anabranch.schema.paths import child
 from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.file_listing import absolute_names
 from anabranch.spark.portable.arrow_types import row_schema
-from anabranch.spark.portable.data_file_reading import DataFile, RowReader
+from anabranch.spark.portable.data_file_reading import RowReader
 from anabranch.spark.portable.data_files import DataFiles
 from anabranch.spark.portable.fitting import by_position, fit
 from anabranch.storage.elsewhere import allowed_places
-from anabranch.transaction.row_ids import row_count
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
-
-PARTITION_BYTES = 128 << 20
-"""What one task reads, about; as `spark.sql.files.maxPartitionBytes`, which workers do not see."""
-OPEN_COST_BYTES = 4 << 20
-"""What opening a file counts for."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LiveFile:
-    """A data file and its hidden rows."""
-
-    file: DataFile
-    vector: DeletionVectorDescriptor | None
-    num_rows: int | None = None
-    """What the log says; it bounds the vector."""
 
 
 class FileBatch(InputPartition):
@@ -86,14 +66,14 @@ class DeltaReader(DataSourceReader):
             mask = can_be_true(to_physical(self._predicate, names), snapshot.skipping_columns)
             files = files.filter(pa.array(mask))
         places = allowed_places(self._options.store())
-        return [FileBatch(batch) for batch in _batches(files, snapshot, places)]
+        batches = file_batches(files, table_root=snapshot.table_root, places=places)
+        return [FileBatch(batch) for batch in batches]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FileBatch)
         store = self._rows.data_files.store()
         for live in partition.files:
-            hidden = None if live.vector is None else load_vector(store, live.vector, num_rows=live.num_rows)
-            for rows, _ in self._rows.read(live.file, hidden):
+            for rows, _ in self._rows.read(live.file, live.hidden(store)):
                 arrays = [
                     fit(array, kind, by_position)
                     for array, kind in zip(rows.columns, self._expected.types, strict=True)
@@ -128,29 +108,3 @@ def _declared(schema: StructType, snapshot: Snapshot) -> StructType:
             raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
         fields.append(known)
     return StructType(fields)
-
-
-def _batches(files: pa.Table, snapshot: Snapshot, places: Sequence[str]) -> Iterator[list[LiveFile]]:
-    """Files in order, cut where the bytes of a task are reached."""
-    names = absolute_names(files["path"], table_root=snapshot.table_root, allowed_prefixes=places)
-    weights = pc.add(pc.fill_null(files["size"], 0), OPEN_COST_BYTES).to_numpy()
-    tasks = (np.cumsum(weights) - 1) // PARTITION_BYTES
-    batch: list[LiveFile] = []
-    told = (files[name].to_pylist() for name in ("partition_values", "deletion_vector", "stats"))
-    for i, (name, values, vector, stats) in enumerate(zip(names.to_pylist(), *told, strict=True)):
-        if i and tasks[i] != tasks[i - 1]:
-            yield batch
-            batch = []
-        batch.append(_live_file(name, dict(values or ()), vector, stats))
-    if batch:
-        yield batch
-
-
-def _live_file(
-    name: str, values: Mapping[str, str | None], vector: Mapping[str, Any] | None, stats: str | None
-) -> LiveFile:
-    return LiveFile(
-        file=DataFile(name=name, partition_values=values),
-        vector=None if vector is None else DeletionVectorDescriptor(**vector),
-        num_rows=None if vector is None else row_count(stats),
-    )

@@ -58,17 +58,21 @@ class TableOptions:
         if self.version is not None:
             return snapshots.at_version(self.version)
         if self.timestamp is not None:
-            return snapshots.at_timestamp(self._timestamp_ms(self.timestamp))
+            return snapshots.at_timestamp(
+                timestamp_ms(self.timestamp, time_zone=self.time_zone, option="timestampAsOf")
+            )
         return snapshots.latest()
 
-    def _timestamp_ms(self, text: str) -> int:
-        try:
-            parsed = datetime.datetime.fromisoformat(text.strip())
-            aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=ZoneInfo(self.time_zone))
-        except (ValueError, ZoneInfoNotFoundError) as error:
-            problem = "write it as 2024-01-31 or 2024-01-31 09:30:00, if need be with a zone such as +01:00"
-            raise InvalidOptionError(option="timestampAsOf", value=text, problem=problem) from error
-        return int(aware.timestamp() * 1000)
+
+def timestamp_ms(text: str, *, time_zone: str, option: str) -> int:
+    """Milliseconds since the epoch of a time that is written as ISO 8601 says. Raises `InvalidOptionError`."""
+    try:
+        parsed = datetime.datetime.fromisoformat(text.strip())
+        aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=ZoneInfo(time_zone))
+    except (ValueError, ZoneInfoNotFoundError) as error:
+        problem = "write it as 2024-01-31 or 2024-01-31 09:30:00, if need be with a zone such as +01:00"
+        raise InvalidOptionError(option=option, value=text, problem=problem) from error
+    return int(aware.timestamp() * 1000)
 
 
 def _version(text: str) -> int:

@@ -20,6 +20,8 @@ from anabranch.commands.timestamps import to_milliseconds
 from anabranch.connect.sql.feed_functions import changes_of
 from anabranch.connect.sql.references import TableReference, table_references
 from anabranch.connect.sql.views import temporary_view
+from anabranch.connect.stream_reads import stream_identified
+from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.predicates.sql_tokens import tokenize
@@ -154,6 +156,8 @@ class Reader:
     ) -> DataFrame | None:
         if len(reference.parts) == 1 and reference.parts[0].lower() in self._named:
             return self._named[reference.parts[0].lower()]
+        if reference.is_stream:
+            return self._stream(identifier, reference)
         plain, suffix = self._plain(identifier, reference)
         if self._is_table(plain):
             travel = self._time_travel(reference, text, parameters) if suffix.is_newest else suffix
@@ -169,6 +173,14 @@ class Reader:
         if known is None and (known := self.rows_of(view)) is not None:
             self._frames[plain, NEWEST] = known
         return known
+
+    def _stream(self, identifier: TableIdentifier, reference: TableReference) -> DataFrame | None:
+        if not self._is_table(identifier):
+            return None
+        if reference.has_options:
+            instead = "Use spark.readStream with these options, and a view of it in SQL."
+            raise UnsupportedOperationError(operation=f"STREAM {identifier} WITH (…)", instead=instead)
+        return stream_identified(self._session, identifier, {})
 
     def _plain(self, identifier: TableIdentifier, reference: TableReference) -> tuple[TableIdentifier, TimeTravel]:
         """The name without `@v3`, and the version that this says."""

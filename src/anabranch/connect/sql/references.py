@@ -12,6 +12,8 @@ import itertools
 import re
 from collections.abc import Sequence
 
+import pyspark
+
 from anabranch.predicates.sql_strings import string_value
 from anabranch.predicates.sql_tokens import Token, TokenKind, tokenize
 from anabranch.sql.grammar.cursor import QUERY_STARTS
@@ -29,6 +31,8 @@ _TIME_WORDS = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIME
 _OPERAND_GOES_ON = frozenset({"+", "-", ".", "::", "*"})
 FEED_FUNCTIONS = frozenset({"table_changes", "table_changes_by_path"})
 """The functions that read a table's change data feed."""
+_HAS_STREAMS = not pyspark.__version__.startswith("4.0")
+"""Whether Spark's grammar has the word `STREAM`."""
 _VERSION_SUFFIX = re.compile(r"[vV]\d+|\d{17}")
 
 
@@ -55,6 +59,10 @@ class TableReference:
     """The one of `FEED_FUNCTIONS` that is called. There are no parts then, and `end` lies behind its arguments."""
     arguments: tuple[str, ...] = ()
     """Of the function, as they are written."""
+    is_stream: bool = False
+    """Whether `STREAM` stands before the name, and `start` is where that begins."""
+    has_options: bool = False
+    """Whether the name of a stream is followed by `WITH (…)`, which lies before `end`."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,7 +106,8 @@ def table_references(text: str, *, is_expression: bool = False) -> list[TableRef
             position += 1
             continue
         if expected and _is_name(token):
-            reference, position = _read_reference(text, tokens, position)
+            read = _read_stream if _opens_stream(tokens, position) else _read_reference
+            reference, position = read(text, tokens, position)
             if reference is not None and not _is_hidden(reference, hidden):
                 found.append(reference)
             expected = False
@@ -171,6 +180,43 @@ def _read_reference(text: str, tokens: Sequence[Token], position: int) -> tuple[
         name_sql=name_sql,
     )
     return reference, position
+
+
+def _opens_stream(tokens: Sequence[Token], position: int) -> bool:
+    """Whether `STREAM` at `position` is followed by a name, or by one in parentheses; else it is a name itself."""
+    if not _HAS_STREAMS or tokens[position].word != "STREAM" or position + 1 >= len(tokens):
+        return False
+    following = tokens[position + 1]
+    if following.is_symbol("("):
+        after = _after_parenthesis(tokens, position + 1)
+        inside = tokens[position + 2 : after - 1]
+        return bool(inside) and all(token.is_name or token.is_symbol(".") for token in _without_options(inside))
+    return following.is_name and following.word not in _NO_ALIAS | {"AS", "TABLESAMPLE"}
+
+
+def _read_stream(_: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:
+    """The stream that begins with the word at `position`, and the position after it."""
+    start, in_parentheses = tokens[position].start, tokens[position + 1].is_symbol("(")
+    name = position + 1 + in_parentheses
+    position = name + 1
+    while position + 1 < len(tokens) and tokens[position].is_symbol(".") and tokens[position + 1].is_name:
+        position += 2
+    parts = tuple(token.name for token in tokens[name:position:2])
+    has_options = position < len(tokens) and tokens[position].word == "WITH"
+    if has_options:
+        position = _after_parenthesis(tokens, position + 1)
+    position = min(position + in_parentheses, len(tokens))
+    end = tokens[position - 1].end
+    reference = TableReference(
+        parts=parts, start=start, end=end, alias_at=end, has_alias=_is_alias(tokens, position),
+        is_stream=True, has_options=has_options,
+    )  # fmt: skip
+    return reference, position
+
+
+def _without_options(tokens: Sequence[Token]) -> Sequence[Token]:
+    """What stands before `WITH`."""
+    return list(itertools.takewhile(lambda token: token.word != "WITH", tokens))
 
 
 def _read_function(text: str, tokens: Sequence[Token], position: int) -> tuple[TableReference | None, int]:

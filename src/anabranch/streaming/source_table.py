@@ -1,0 +1,75 @@
+"""The table that a stream is of, and the columns that its rows have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from anabranch.change_feed.feed_columns import feed_schema
+from anabranch.commands.read import split_time_travel
+from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.streaming import StreamedSchemaStaleError
+from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.schema.comparison import differences, same_type
+from anabranch.schema.visibility import visible_schema
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.delta_session import DeltaSession
+from anabranch.streaming.source_options import SourceOptions
+
+OUT_OF_RANGE_SETTING = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+"""Whether a start behind the newest commit waits for what comes."""
+
+
+def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[TableHandle, SourceOptions]:
+    """The table, and what else a reader of streams was told. Raises `InvalidOptionError`, `NotADeltaTableError`."""
+    path = next((value for key, value in given.items() if key.lower() == "path"), None)
+    if path is None:
+        raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
+    handle = table_at(session, path, given)
+    if handle.table.snapshots.latest_or_none() is None:
+        plain, travel = split_time_travel(path)
+        if not travel.is_newest:
+            problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
+            raise InvalidOptionError(option="path", value=path, problem=problem)
+    handle.latest()
+    return handle, SourceOptions.parse(given)
+
+
+def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> StructType:
+    """The columns of a stream that begins now, as users see them. Raises `ReservedColumnsError`."""
+    schema = snapshot.schema
+    if options.read_change_feed:
+        schema = feed_schema(schema, snapshot.column_mapping_mode, table=table)
+    return visible_schema(schema)
+
+
+def columns_to_read(
+    handle: TableHandle, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
+) -> StructType:
+    """The columns of a stream that is made now, of this version; `declared` are those that its reader was told.
+
+    Raises `InvalidOptionError`, `ReadWithoutColumnsError`, `ReservedColumnsError`.
+    """
+    found = stream_schema(snapshot, options, table=handle.label)
+    if not found.fields:
+        raise ReadWithoutColumnsError(table=handle.label)
+    if declared is not None and not _is_same(declared, found):
+        own = f"{handle.label} has its own schema, {found.simpleString()}"
+        problem = f"{own}; leave the schema out and select the columns you want"
+        raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)
+    return found
+
+
+def check_as_made(made: StructType, now: StructType, *, table: str) -> None:
+    """Whether a stream that was made for some columns can be run under those that the table has now.
+
+    Raises `StreamedSchemaStaleError`.
+    """
+    if not _is_same(made, now):
+        raise StreamedSchemaStaleError(table=table, difference=", ".join(differences(made, now)))
+
+
+def _is_same(one: StructType, other: StructType) -> bool:
+    return one.fieldNames() == other.fieldNames() and same_type(one, other)
