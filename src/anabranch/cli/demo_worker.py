@@ -1,7 +1,7 @@
 """One writer of the demo: a process with a Spark session of its own.
 
-Started as `python -m anabranch.cli.demo_worker`. Reads JSON objects from standard input, one a line: first its name and
-table, then what to do. Says what happens as JSON objects on standard output, one a line.
+Started as `python -m anabranch.cli.demo_worker`. Reads JSON objects from standard input, one a line: first its
+name and table, then what to do. Says what happens as JSON objects on standard output, one a line.
 """
 
 from __future__ import annotations

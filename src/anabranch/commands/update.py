@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.commands.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
 from anabranch.commands.changed_rows import found_rows, older_version_read, question, record, satisfying, whole_files
-from anabranch.commands.row_changes import Replacement, replace_rows, write_new_rows
+from anabranch.commands.row_changes import Replacement, RowChanges, replace_rows, write_new_rows
 from anabranch.commands.statement import (
     Outcome,
     Prepared,
@@ -39,6 +39,7 @@ from anabranch.spark.row_checks import typed_violations
 from anabranch.spark.row_names import BoundAttributes, RowNames
 from anabranch.spark.table_identifiers import quote
 from anabranch.transaction.operation import Operation
+from anabranch.transaction.read_set import RowsOfFile
 
 _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
@@ -105,12 +106,7 @@ def _prepared(
             rows = found_rows(read, changed) if asking.doubtful.any() else whole_files(target, asking.wholly)
         record(transaction, target, asking, rows)
         with watch.measured("rewriteTimeMs"):
-            replacement = replace_rows(target, rows, by_vectors=uses_vectors(snapshot))
-            changes = replacement.changes
-            written = _written(target, changed, replacement) if rows else None
-            if rows and records_changes(snapshot):
-                told = tell(handle, snapshot, both_images(changed, snapshot.schema))
-                changes = dataclasses.replace(changes, change_files=told)
+            changes, written = _replaced(target, changed, rows)
     except BaseException:
         changed.unpersist()
         raise
@@ -134,6 +130,21 @@ def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: 
         if setting.sets(name):
             problem = "it is an identity column, whose values the table makes; rows keep theirs"
             raise AssignmentError(table=table, column=quoted([name]), problem=problem)
+
+
+def _replaced(
+    target: TargetRows, changed: DataFrame, rows: Sequence[RowsOfFile]
+) -> tuple[RowChanges, WrittenFiles | None]:
+    """The old rows gone and the new ones written, with what a change data feed shows of both."""
+    snapshot = target.snapshot
+    replacement = replace_rows(target, rows, by_vectors=uses_vectors(snapshot))
+    if not rows:
+        return replacement.changes, None
+    written = _written(target, changed, replacement)
+    if not records_changes(snapshot):
+        return replacement.changes, written
+    images = tell(target.handle, snapshot, both_images(changed, snapshot.schema))
+    return dataclasses.replace(replacement.changes, change_files=images), written
 
 
 def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:

@@ -43,7 +43,7 @@ def load_stream(
         declared = parsed
     session = DeltaSession.of(session_of(self))
     handle, parsed_options = streamed_table(session, given)
-    return _frame(handle, parsed_options, given, declared=declared)
+    return _stream_frame(handle, parsed_options, given, declared=declared)
 
 
 def stream_of_table(original: Callable[..., Any], self: Any, tableName: str) -> Any:
@@ -60,10 +60,10 @@ def stream_identified(session: DeltaSession, identifier: TableIdentifier, given:
         handle, options = streamed_table(session, {**_without_path(given), "path": identifier.path})
     else:
         handle, options = table_identified(session, identifier), SourceOptions.parse(given)
-    return _frame(handle, options, given, declared=None)
+    return _stream_frame(handle, options, given, declared=None)
 
 
-def _frame(
+def _stream_frame(
     handle: TableHandle, options: SourceOptions, given: Mapping[str, str], *, declared: StructType | None
 ) -> DataFrame:
     session = handle.session
