@@ -52,7 +52,6 @@ ENABLED = [
     "../tables/test_change_feed.py::test_every_change_of_every_row",
     "../tables/test_delta_table.py",
     "../tables/test_drop_feature.py::test_columns_lose_their_mapping",
-    "../tables/test_inserts_of_own_rows_by_words.py::test_a_plain_query_does_not_lose_to_a_writer_of_other_rows",
     "../tables/test_update.py::test_what_is_no_value_of_one_row_is_refused",
     "../streaming/test_sink.py::test_a_batch_that_landed_is_not_written_again",
     "../streaming/test_stream_sources.py::test_changes_as_a_stream",

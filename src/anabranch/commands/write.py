@@ -9,7 +9,6 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from anabranch.commands.identity_marks import with_moved_marks
-from anabranch.commands.own_reads import record_own_reads
 from anabranch.commands.read import split_time_travel
 from anabranch.commands.replaced_rows import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.replacing_rows import chosen_rows
@@ -28,15 +27,18 @@ from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, Se
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.visibility import visible_schema
+from anabranch.snapshot.scan_plan import can_be_true
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.catalog import CatalogEntry
 from anabranch.spark.conditions import stand_in, text_of
 from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.engine import NEWEST_VERSION
+from anabranch.spark.physical_predicates import PhysicalNames
 from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
 from anabranch.transaction.committed_version import CommittedVersion
 from anabranch.transaction.operation import Operation
 from anabranch.transaction.re_execution import Attempt
+from anabranch.transaction.transaction import Transaction
 
 FIRST = Attempt()
 Rows = DataFrame | Callable[[], DataFrame]
@@ -176,8 +178,7 @@ def _write_once(
     if reads_itself and snapshot is not None:
         transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
         at_snapshot = reads_itself == {snapshot.version}
-        told = options.own_filter
-        record_own_reads(handle, frame, snapshot, transaction, told=told, at_snapshot=at_snapshot)
+        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
     written = write_rows(handle, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
@@ -207,6 +208,27 @@ def _versions_read(handle: TableHandle, frame: DataFrame, snapshot: Snapshot, op
         return found
     asked = stand_in(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
     return found | options.replaced.versions_read | handle.session.engine.versions_read(asked, handle.path)
+
+
+def _record_own_reads(
+    handle: TableHandle, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+) -> None:
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
+
+    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
+    """
+    reads = handle.session.engine.own_reads(frame, handle.path, snapshot.schema)
+    if reads is None:
+        transaction.record_whole_table()
+        return
+    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
+    for read in reads:
+        predicate = names.of(read.predicate)
+        files = can_be_true(predicate, snapshot.skipping_columns)
+        again = None
+        if at_snapshot and read.condition is not None:
+            again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
+        transaction.record_scan(predicate, files=files, again=again)
 
 
 def _target(

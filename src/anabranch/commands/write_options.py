@@ -9,7 +9,6 @@ from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.own_reads import OwnFilter
 from anabranch.commands.replacement_options import check_replacement, columns_listed
 from anabranch.errors.arguments import (
     IdempotentWriteOptionsError,
@@ -117,8 +116,6 @@ class WriteOptions:
     """Application id and version that make the write idempotent."""
     reads_target: bool = False
     """The rows depend on all rows of the table, which their frame does not tell: so it is with a batch of a stream."""
-    own_filter: OwnFilter | None = None
-    """Where the rows are made of the table's own and the words of the query say of which."""
     user_metadata: str | None = None
     conflict_retries: str | None = None
     """How often the write may be executed again after a conflict, as it was given."""

@@ -10,7 +10,6 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.own_reads import OwnFilter
 from anabranch.commands.table_access import TableHandle, is_delta_identifier, table_identified
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.tables import InvalidIdentifierError
@@ -97,10 +96,6 @@ class Call:
 
     def name_queries(self, piece: Fragment) -> None:
         """Take note of names that `WITH a AS (…), b AS (…)` gives, before the queries that use them."""
-
-    def own_filter(self, handle: TableHandle, query: Fragment) -> OwnFilter | None:  # noqa: ARG002
-        """What the words of a query that reads the table itself say of the rows that it reads; None for nothing."""
-        return None
 
     def constant(self, piece: Fragment) -> Any:
         """The value of an expression that names no columns."""

@@ -40,8 +40,6 @@ def prepared(call: Call, statement: Insert, *before: Fragment) -> Callable[[], N
     options = _options(call, handle, statement)
     if statement.replace_on is not None or statement.replace_using:
         return _prepared_replacing(call, handle, statement, options, before)
-    if not (before or statement.overwrite or statement.partition or statement.rows or options.replace_where):
-        options = dataclasses.replace(options, own_filter=call.own_filter(handle, statement.query))
     frame, by_name = _rows(call, handle, statement, before)
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
     return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))

@@ -6,9 +6,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.own_reads import OwnFilter
-from anabranch.commands.table_access import TableHandle
-from anabranch.connect.sql.own_filter import filter_of_own_rows
 from anabranch.connect.sql.queries import rewrite_query
 from anabranch.connect.sql.reads import Reader
 from anabranch.spark.delta_session import DeltaSession
@@ -44,10 +41,6 @@ class RewritingCall(Call):
             changes.append((reference.start, reference.end, quote(self.view_of(read.frame))))
             changes.append((reference.alias_at, reference.alias_at, alias))
         return changed(text, changes)
-
-    def own_filter(self, handle: TableHandle, query: Fragment) -> OwnFilter | None:
-        """What the words of a query that reads the table itself say of the rows that it reads; None for nothing."""
-        return None if self._named else filter_of_own_rows(self, handle, query)
 
     def name_queries(self, piece: Fragment) -> None:
         """Let the names that `WITH a AS (…), b AS (…)` gives stand for the queries' rows."""

@@ -58,11 +58,11 @@ def text_condition(
         predicate = conjunction([*told, Unknown(text, opaque=True)])
         return TextCondition(frozen=frozen, predicate=predicate, repeatable=False, has_subquery=True)
     return TextCondition(
-        frozen=frozen, predicate=conjunction(told), repeatable=is_steady_text(spark, frozen), has_subquery=False
+        frozen=frozen, predicate=conjunction(told), repeatable=_is_steady(spark, frozen), has_subquery=False
     )
 
 
-def is_steady_text(spark: SparkSession, text: str) -> bool:
+def _is_steady(spark: SparkSession, text: str) -> bool:
     """Whether every function in it is a built-in one that always answers the same."""
     tokens = tokenize(text)
     called = {
