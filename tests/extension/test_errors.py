@@ -185,28 +185,6 @@ def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) 
     assert [held() for _, held in met] == [None] * len(calls)
 
 
-def test_hidden_rows_that_are_gone_hold_nothing(delta: SparkSession, path: str) -> None:
-    """Spark asks for them on threads of its own."""
-
-    class Large:
-        pass
-
-    delta.range(5).coalesce(1).write.format("delta").save(path)
-    delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
-    (vector,) = Path(path).rglob("deletion_vector_*.bin")
-    vector.unlink()
-
-    def meet() -> weakref.ref[Large]:
-        large = Large()
-        raised_by(delta.read.format("delta").load(path).collect)
-        return weakref.ref(large)
-
-    held = meet()
-    gc.collect()
-    assert held() is None
-
-
 def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
     facts = delta.sparkContext._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
