@@ -12,9 +12,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_half_a_minute(tmp_path: Path) -> None:
-    soak = Soak(tmp_path / "soak", writers=2, seed=7, life_seconds=(8, 25))
+    soak = Soak(tmp_path / "soak", writers=2, seed=8, life_seconds=(12, 30))
     try:
-        assert soak.run(30, statements=40) == [], soak.summary()
+        assert soak.run(30, statements=16) == [], soak.summary()
     finally:
         for process in soak.writers:
             kill(process.popen)
