@@ -9,14 +9,11 @@ from anabranch.spark.table_identifiers import identifier_of
 from anabranch.sql.call import Call
 from anabranch.sql.grammar.cursor import Cursor
 
-_TABLE_FOLLOWS = frozenset({"FROM", "JOIN"})
-
 
 def refuse_what_spark_would_do(call: Call, cursor: Cursor) -> None:
     """Raises `UnsupportedOperationError` for what needs a Delta table that Spark itself knows."""
     _refuse_function(call, cursor)
     _refuse_directory(cursor)
-    _refuse_stream(call, cursor)
     _refuse_changes(call, cursor)
 
 
@@ -49,27 +46,6 @@ def _refuse_directory(cursor: Cursor) -> None:
                 raise UnsupportedOperationError(operation="INSERT OVERWRITE DIRECTORY USING delta", instead=instead)
             cursor.at += 1
         return
-
-
-def _refuse_stream(call: Call, cursor: Cursor) -> None:
-    """`FROM STREAM t`."""
-    for place in range(len(cursor.tokens) - 2):
-        cursor.at = place
-        if cursor.word() not in _TABLE_FOLLOWS and not cursor.sees_symbol(","):
-            continue
-        cursor.at += 1
-        if not cursor.takes("STREAM"):
-            continue
-        in_parentheses = cursor.takes_symbol("(")
-        token = cursor.peek()
-        if token is None or not token.is_name or (token.word == "AS" and not in_parentheses):
-            continue
-        name = cursor.table()
-        if call.is_delta(name):
-            operation = "STREAM over a Delta table in SQL"
-            raise UnsupportedOperationError(
-                operation=operation, instead="A classic session that anabranch.enable knows has it."
-            )
 
 
 def _refuse_changes(call: Call, cursor: Cursor) -> None:
