@@ -14,8 +14,6 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def jsession(delta: SparkSession) -> Any:
-    """Active in this thread: Spark asks the active session for settings, whichever session's catalogs it looks for."""
-    delta._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(delta._jsparkSession)
     return delta._jsparkSession
 
 

@@ -48,7 +48,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable"),
     ),
     "own_statements.OwnStatements": ("parse", "OwnStatement"),
-    "streams.Streams": ("open sink", "add batch", "refuse to stream by name"),
+    "streams.Streams": ("open sink", "add batch", "entry of path", "refuse to stream by name"),
     "stream_sources.StreamSources": (
         *("stream columns", "open stream", "stream until now", "stream position", "stream batch", "stream metrics"),
         *("close stream",),
