@@ -81,6 +81,14 @@ def delta(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def active(delta: SparkSession) -> None:
+    """The session is the active one of its thread, whichever test ran before: Spark asks the active session for settings,
+    also where another one's catalogs are looked for (`toTable`)."""
+    if not OVER_CONNECT:
+        delta._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(delta._jsparkSession)
+
+
+@pytest.fixture
 def connect_port() -> Iterator[None]:
     """The port of a local Spark Connect server, which is one for the whole machine, while a test starts programs with one."""
     with Path(tempfile.gettempdir(), "anabranch-tests-connect.lock").open("w") as held:

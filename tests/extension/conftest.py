@@ -15,9 +15,6 @@ def delta(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture(autouse=True)
-def active(request: pytest.FixtureRequest) -> None:
-    """The session is the active one of its thread, whichever test ran before: Spark asks the active session for settings,
-    also where another one's catalogs are looked for (`toTable`)."""
+def active_in_this_folder(request: pytest.FixtureRequest) -> None:
     if "delta" in request.fixturenames:
-        session = request.getfixturevalue("delta")
-        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+        request.getfixturevalue("active")

@@ -25,7 +25,7 @@ from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
 from streaming.streams import Feed, applications, finished, last, rows, run, writer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("active")]
 OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
 
 

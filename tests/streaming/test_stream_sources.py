@@ -30,7 +30,7 @@ from anabranch.tables import DeltaTable
 from streaming.stream_reading import Reading, put, stream
 from streaming.streams import finished, last, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("active")]
 
 
 @pytest.fixture

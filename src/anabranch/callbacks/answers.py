@@ -50,8 +50,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "own_statements.OwnStatements": ("parse", "OwnStatement"),
     "streams.Streams": ("open sink", "add batch", "entry of path", "refuse to stream by name"),
     "stream_sources.StreamSources": (
-        *("stream columns", "open stream", "stream until now", "stream position", "stream batch", "stream metrics"),
-        *("close stream",),
+        *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
+        *("stream committed", "stream metrics", "close stream"),
     ),
 }
 """Modules of this package and the classes in them, with questions and commands that they are known to answer. For any
