@@ -71,6 +71,15 @@ def test_a_subclass_and_the_session_beside_it(delta: SparkSession, table: str) -
     assert knows_delta(delta, table)
 
 
+def test_a_subclass_beside_a_portable_session(delta: SparkSession, table: str) -> None:
+    """Its engine wraps PySpark's classes, through which sessions of every class come."""
+    portable = delta.newSession()
+    portable.conf.set("spark.anabranch.engine", "portable")
+    anabranch.enable(portable)
+    session: Any = delta._jsparkSession
+    assert knows_delta(anabranch.enable(OwnSession(delta.sparkContext, session.newSession())), table)
+
+
 def test_threads(delta: SparkSession, table: str) -> None:
     found: list[bool] = []
     for _ in range(2):

@@ -7,11 +7,12 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.connect.recorded_calls import noted
+from anabranch.spark.session_identity import is_session
 
 
 def session_of(instance: Any) -> SparkSession:
     """The session that a session, reader or writer belongs to."""
-    if type(instance).__name__ == "SparkSession":
+    if is_session(instance):
         return cast("SparkSession", instance)
     # PySpark's classes differ in what they call it.
     found = next(vars(instance)[name] for name in ("_spark", "_client", "_session") if name in vars(instance))

@@ -11,7 +11,12 @@ _KEPT = "_anabranch_identity"
 
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
+    return any(cls.__module__.startswith("pyspark.sql.connect") for cls in type(spark).__mro__)
+
+
+def is_session(value: object) -> bool:
+    """Whether it is a session, classic or of Spark Connect, which has a class of the same name; subclasses included."""
+    return any(cls.__name__ == "SparkSession" for cls in type(value).__mro__)
 
 
 def identity(spark: SparkSession) -> str:

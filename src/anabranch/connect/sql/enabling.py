@@ -18,7 +18,7 @@ from anabranch.connect.sql.rewriting_call import RewritingCall
 from anabranch.connect.sql.scripts import execute_immediate, is_script, refuse_in_script
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.session_identity import identity
+from anabranch.spark.session_identity import identity, is_session
 from anabranch.spark.table_identifiers import parse_identifier
 from anabranch.sql.call import OwnSql
 from anabranch.sql.grammar.cursor import Cursor
@@ -90,7 +90,7 @@ def _wrap_table(owner: Any) -> None:
 
     @functools.wraps(original)
     def table(self: Any, tableName: str) -> Any:
-        spark = self if type(self).__name__ == "SparkSession" else next(filter(_is_session, vars(self).values()), None)
+        spark = self if is_session(self) else next(filter(is_session, vars(self).values()), None)
         if spark is not None and identity(spark) in _enabled:
             rows = _rows_of_view(DeltaSession.of(spark), tableName)
             if rows is not None:
@@ -98,10 +98,6 @@ def _wrap_table(owner: Any) -> None:
         return original(self, tableName)
 
     owner.table = table
-
-
-def _is_session(value: Any) -> bool:
-    return type(value).__name__ == "SparkSession"
 
 
 def _rows_of_view(session: DeltaSession, name: str) -> DataFrame | None:
