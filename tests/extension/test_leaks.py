@@ -32,6 +32,7 @@ SESSIONS_LONG = 24
 POOLS_GONE_SECONDS = 120
 SECONDS = int(os.environ.get("ANABRANCH_LEAK_SECONDS", "0"))
 """How long threads are at work; each does its statements once at least."""
+THREADS_SLACK = 20
 SLACK = 12 if ROUNDS < 24 else 20
 """Spark itself has a few more or less of all from time to time."""
 
@@ -165,6 +166,7 @@ def test_threads(delta: SparkSession, table: str) -> None:
             assert not thread.is_alive(), "a thread waits for ever"
 
     run(0)
-    check_nothing_is_left(delta, lambda: run(SECONDS), slack=SLACK)
+    # Each thread of the JVM may still hold what it was answered last.
+    check_nothing_is_left(delta, lambda: run(SECONDS), slack=THREADS_SLACK)
     assert failures == []
     assert delta.table(table).count() == 0
