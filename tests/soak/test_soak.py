@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_half_a_minute(tmp_path: Path) -> None:
+    """Covers fault F58: features are dropped while others change rows, and processes are killed."""
     soak = Soak(tmp_path / "soak", writers=2, seed=8, life_seconds=(12, 30))
     try:
         assert soak.run(30, statements=16) == [], soak.summary()

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_streams_that_are_killed_read_and_write_each_row_once(tmp_path: Path) -> None:
+    """Covers fault F52: processes are killed wherever they are, beside MERGE, OPTIMIZE and VACUUM."""
     figures = soak(tmp_path, SECONDS, seed=1)
     assert figures.problems == [], str(figures)
     assert figures.batches > 0
