@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 from werkzeug.serving import make_server
 
 from anabranch.storage.elsewhere import ReachingStore
 from anabranch.storage.local import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory import MemoryStore
+from processes.s3_server import OneRequestAtATime
 from storage.services import FaultyS3, hadoop_store, make_bucket, s3_store
 
 
@@ -28,26 +30,28 @@ def _no_cloud_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """A real HTTP server with one bucket."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    make_bucket(endpoint)
-    yield endpoint
-    server.stop()
+    with serving(OneRequestAtATime()) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
 def faulty_s3() -> Iterator[tuple[FaultyS3, str]]:
     """The front and its endpoint."""
     front = FaultyS3()
-    server = make_server("127.0.0.1", 0, front, threaded=True)
+    with serving(front) as endpoint:
+        front.requests.clear()
+        yield front, endpoint
+
+
+@contextmanager
+def serving(service: Callable[..., Any]) -> Iterator[str]:
+    """The endpoint of a server with one bucket, in a thread of this process."""
+    server = make_server("127.0.0.1", 0, service, threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
     make_bucket(endpoint)
-    front.requests.clear()
-    yield front, endpoint
+    yield endpoint
     server.shutdown()
     thread.join()
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from anabranch.storage.hadoop import HadoopSession, HadoopStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.opening import open_store
+from processes.s3_server import OneRequestAtATime
 
 BUCKET = "tables"
 SECRET_KEY = "moto-secret-that-must-not-show"
@@ -34,7 +34,7 @@ class FaultyS3:
     """
 
     def __init__(self) -> None:
-        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._moto = OneRequestAtATime()
         self.requests: list[tuple[str, str]] = []
         self.before: Callable[[dict[str, Any]], str | None] = lambda environ: None
         self.after: Callable[[dict[str, Any]], str | None] = lambda environ: None
