@@ -150,11 +150,11 @@ def open_ours(root: str) -> dict[str, float]:
     """Open, then what a query needs: all columns but the statistics; then those; then a commit more."""
     started = time.perf_counter()
     from anabranch.clock import SystemClock  # noqa: PLC0415
-    from anabranch.snapshot.snapshots import Snapshots  # noqa: PLC0415
-    from anabranch.storage.local import LocalStore  # noqa: PLC0415
+    from anabranch.snapshot.snapshot_cache import SnapshotCache  # noqa: PLC0415
+    from anabranch.storage.local.local_store import LocalStore  # noqa: PLC0415
 
     imported = time.perf_counter()
-    snapshots = Snapshots(LocalStore(root), SystemClock())
+    snapshots = SnapshotCache(LocalStore(root), SystemClock())
     snapshot = snapshots.latest()
     facts = {"files": snapshot.files.count, "TB": snapshot.files.size_bytes / 1e12}
     opened = time.perf_counter()

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.optimize import optimize, optimize_work
-from anabranch.commands.rewritten_bins import rewrite_request
+from anabranch.commands.optimize.optimize_command import optimize, optimize_work
+from anabranch.commands.optimize.rewrite_bins import rewrite_request
 from anabranch.commands.table_access import table_at
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from benchmarks._comparison import Timings, compare, merged, on_copies, seconds_of
 
 ZORDER_COLUMNS = ["k", "other"]

@@ -33,7 +33,7 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import ScanRequest, WriteRequest
-from anabranch.spark.native.engine import NativeEngine
+from anabranch.spark.native.native_engine import NativeEngine
 
 FILES = 16
 HIDDEN_SHARE = 0.01

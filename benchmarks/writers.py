@@ -27,7 +27,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-from anabranch.cli.demo_spark import small_session
+from anabranch.cli.demo.demo_flights import small_session
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 

@@ -25,7 +25,7 @@ from typing import Any
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
-from anabranch.errors.spark import ExtensionNotLoadedError
+from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.spark.extension.compiled import compile_unit, table_info, v1_offset
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes

@@ -27,7 +27,7 @@ import anabranch.errors
 from anabranch import exceptions, sessions, tables
 from anabranch.cli.main import app
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
-from anabranch.protocol.feature_table import FEATURES, Feature, FeatureKind
+from anabranch.protocol.features import FEATURES, Feature, FeatureKind
 from anabranch.protocol.property_table import PROPERTIES, PropertyRow
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

@@ -13,11 +13,11 @@ HEAVY = {
 }
 OF_OTHERS = {
     *("obstore", "pandas", "pyiceberg", "rich", "typer", "grpc"),
-    *("anabranch.commands.write", "anabranch.commands.merge", "anabranch.commands.delete"),
+    *("anabranch.commands.write.write_rows", "anabranch.commands.merge.merge_command", "anabranch.commands.dml.delete"),
     *(
         "anabranch.spark.portable",
         "anabranch.connect",
-        "anabranch.sql.execution_of_maintenance",
+        "anabranch.sql.execute.execute_maintenance",
         "anabranch.uniform.conversion",
     ),
 }
@@ -43,7 +43,7 @@ def test_enable_brings_nothing_heavy() -> None:
     assert {name for name in found if name.startswith(("anabranch.commands", "anabranch.snapshot"))} == set()
 
 
-@pytest.mark.parametrize("part", ["tables", "reads"])
+@pytest.mark.parametrize("part", ["answer_tables", "answer_reads"])
 def test_a_first_query_brings_what_queries_need(part: str) -> None:
     found = imported(f"import anabranch.callbacks.{part}", before="import pyspark.sql")
     assert found & OF_OTHERS == set()

@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},
+    {"data_skipping"},
     {"snapshot"},
     {"uniform"},
     {"transaction"},
@@ -37,7 +38,7 @@ RE_EXPORTS = {"__init__", "exceptions"}
 """Modules that only gather names for users; anything may stand in them. Of ours, `auto` alone may import them: it
 answers for modules of delta-spark's of the same names."""
 
-WITHOUT_SPARK = {name for layer in LAYERS[:7] for name in layer}
+WITHOUT_SPARK = {name for layer in LAYERS[:8] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
 MUST_BE_HANDED_IN = {"os", "time", "random", "uuid", "datetime.datetime.now"}
 

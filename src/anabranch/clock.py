@@ -1,9 +1,12 @@
-"""Time, handed to whatever needs it, so that tests decide what time it is."""
+"""Time and chance, handed to whatever needs them, so that tests decide what time it is and what comes out."""
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Protocol
+
+# Time, handed to whatever needs it, so that tests decide what time it is.
 
 
 class Clock(Protocol):
@@ -24,3 +27,14 @@ class SystemClock:
 
     def sleep_ms(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)
+
+
+# UUIDs from the random source that was handed in.
+
+
+def random_uuid(source: random.Random) -> str:
+    """A UUID of version 4, in lower case with dashes, as other writers of Delta spell theirs."""
+    bits = source.getrandbits(128)
+    versioned = bits & ~(0xF << 76) | (0x4 << 76)
+    digits = f"{versioned & ~(0x3 << 62) | (0x2 << 62):032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,6 +1,6 @@
 """The exceptions that users of Delta catch, under Delta's names."""
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,

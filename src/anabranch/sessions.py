@@ -10,9 +10,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.enabling import disable_extension, enable_extension, leave_out
-from anabranch.spark.engine_setting import ENGINE_SETTING
-from anabranch.spark.session_identity import is_connect
+from anabranch.callbacks.enable_classic import disable_extension, enable_extension, leave_out
+from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -31,7 +30,7 @@ def enable(spark: SparkSession) -> SparkSession:
             return spark
         # Where other sessions have our classes, Spark knows a format of the name.
         knows_format = leave_out(spark)
-    from anabranch.connect.enabling import enable_from_outside  # noqa: PLC0415
+    from anabranch.connect.enable_connect import enable_from_outside  # noqa: PLC0415
 
     enable_from_outside(spark, knows_format=knows_format)
     return spark
@@ -45,7 +44,7 @@ def disable(spark: SparkSession) -> None:
     """
     if not is_connect(spark):
         disable_extension(spark)
-    from anabranch.connect.enabling import disable_from_outside  # noqa: PLC0415
+    from anabranch.connect.enable_connect import disable_from_outside  # noqa: PLC0415
 
     disable_from_outside(spark)
 

@@ -58,7 +58,7 @@ def test_a_connect_session_is_made_by_its_init_or_by_methods_that_copy() -> None
     """Those that go around `__init__` are wrapped each by itself."""
     import pyspark.sql.connect.session as connect
 
-    from anabranch.auto.sessions import _COPYING_METHODS
+    from anabranch.auto.enabled_sessions import _COPYING_METHODS
 
     source = inspect.getsource(connect)
     around = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.deletion_vectors.writing import inline_descriptor
-from anabranch.log.commits import Commit
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     Action,
     AddCDCFile,
@@ -15,7 +15,7 @@ from anabranch.protocol.actions import (
     DeletionVectorDescriptor,
     RemoveFile,
 )
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 
 def add(path: str, *, hidden: BitMap64 | None = None, data_change: bool = True) -> AddFile:

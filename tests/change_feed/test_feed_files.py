@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from anabranch.change_feed.feed_files import FeedFiles, feed_files
-from anabranch.errors.change_feed import ChangesIncompleteError
-from anabranch.log.commits import Commit
+from anabranch.errors.dml import ChangesIncompleteError
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, CommitInfo, RemoveFile
 from change_feed.commits import add, cdc, commit, remove, rows_of
 

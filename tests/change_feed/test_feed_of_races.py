@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pyroaring import BitMap64
 
 from anabranch.change_feed.feed_files import feed_files
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.log.commits import read_commits
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.log.commit_files import read_commits
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from concurrency.conditions import Row
 from concurrency.histories import Outcome, run

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
-from anabranch.errors.change_feed import ChangesRangeError, ChangesStartAfterLatestError
+from anabranch.change_feed.feed_files import FeedBound, FeedRange, resolve_range
+from anabranch.errors.dml import ChangesRangeError, ChangesStartAfterLatestError
 from anabranch.errors.log import TimestampAfterLatestCommitError, TimestampEarlierThanFirstCommitError
 from anabranch.log.listing import CommitFile
 from anabranch.log.time_travel import CommitTime, TimestampSearch
 from anabranch.storage.log_store import StoredFile
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 STEP_MS = 10
 LATEST = 5

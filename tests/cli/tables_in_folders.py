@@ -16,17 +16,16 @@ from pyroaring import BitMap64
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from anabranch.clock import SystemClock
-from anabranch.deletion_vectors.writing import encode_file
+from anabranch.deletion_vectors.vector_writing import encode_file
 from anabranch.log.checksum import write_checksum
 from anabranch.predicates.expressions import Unknown
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
-from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.checksums import checksum_of
-from anabranch.storage.local import LocalStore
-from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.hiding_rows import hide_rows
-from anabranch.transaction.operation import Operation
+from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from anabranch.transaction.table import Table
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])

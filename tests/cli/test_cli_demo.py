@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from tables_in_folders import TableInFolder
 
-from anabranch.cli import demo_flights
-from anabranch.cli.demo import MARK, SELECTIVE
-from anabranch.cli.demo_flights import require_flights, stage_flights
-from anabranch.cli.demo_writers import Writers
-from anabranch.errors.cli import DemoDataMissingError, DemoFailedError
+from anabranch.cli.demo import demo_flights
+from anabranch.cli.demo.demo_command import MARK, SELECTIVE
+from anabranch.cli.demo.demo_flights import require_flights, stage_flights
+from anabranch.cli.demo.demo_writers import Writers
+from anabranch.errors.arguments import DemoDataMissingError, DemoFailedError
 
 Run = Callable[..., Any]
 

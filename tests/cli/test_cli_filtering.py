@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from anabranch.cli.filtering import RowFilter
-from anabranch.errors.cli import ConditionNeedsSparkError
-from anabranch.predicates.sql import parse_predicate
+from anabranch.cli.condition_filter import RowFilter
+from anabranch.errors.arguments import ConditionNeedsSparkError
+from anabranch.predicates.sql_predicates import parse_predicate
 
 SCHEMA = StructType(
     [

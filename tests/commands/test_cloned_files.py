@@ -12,11 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.clone import PreparedClone, planned_clone
-from anabranch.commands.clone_definition import CloneDefinition, clone_definition
-from anabranch.commands.clone_files import absolute_uri, cloned_files
-from anabranch.commands.clone_source import CloneSource
-from anabranch.deletion_vectors.locations import encoded_location, vector_path
+from anabranch.commands.clone.clone_definition import (
+    CloneDefinition,
+    CloneSource,
+    absolute_uri,
+    clone_definition,
+    cloned_files,
+)
+from anabranch.commands.clone.clone_table import PreparedClone, planned_clone
+from anabranch.deletion_vectors.vector_locations import encoded_location, vector_path
 from anabranch.errors.protocol import ReadOnlyPropertyError, UnsafePathError
 from anabranch.errors.schema import ColumnMappingChangeError
 from anabranch.exceptions import DeltaConcurrentModificationException, ProtocolChangedException
@@ -25,7 +29,7 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, Domain
 from anabranch.protocol.data_paths import decode_path, encode_path
 from anabranch.protocol.features import supported_features
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 from transaction.log_linter import lint
 from transaction.table_on_memory import (
     Writer,

@@ -26,16 +26,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.commands import convert_files
-from anabranch.commands.convert_files import FooterFiles, ParquetFile
-from anabranch.commands.convert_schema import file_schemas, merged_schema
+from anabranch.commands.convert import convert_files
+from anabranch.commands.convert.convert_files import FooterFiles, ParquetFile, file_schemas, merged_schema
 from anabranch.errors.convert import ConflictingFileSchemasError, FileNotConvertibleError
 from anabranch.errors.schema import DuplicateColumnsError, UnsupportedTypeError
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_columns import indexed_columns
-from anabranch.spark.foreign_footers import ForeignFooters
+from anabranch.spark.write.footer_statistics import ForeignFooters
 from anabranch.storage.log_store import StoredFile
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 SPARK = {"org.apache.spark.version": "4.0.0"}
 OLD_SPARK = {"org.apache.spark.version": "2.4.8"}

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.commands.convert_partitions import (
+from anabranch.commands.convert.convert_partitions import (
     PartitionRules,
     fitting_clause,
     folder_values,
@@ -28,7 +28,7 @@ from anabranch.errors.convert import (
     PartitionFolderValueError,
     UnexpectedPartitionFolderError,
 )
-from anabranch.protocol.hive_paths import partition_path
+from anabranch.protocol.data_paths import partition_path
 
 KEYS = (StructField("k", IntegerType()), StructField("s", StringType()))
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8).filter(

@@ -22,16 +22,15 @@ from pyspark.sql.types import (
 )
 from table_on_memory import add, created, domain, features, metadata, vector_of
 
-from anabranch.commands.column_mapping_removal import unmapped_clustering, unmapped_metadata
-from anabranch.commands.dropped_features import downgrade
-from anabranch.commands.feature_removals import REMOVALS
-from anabranch.commands.stored_columns import has_other_types
+from anabranch.commands.drop_feature.column_mapping_removal import unmapped_clustering, unmapped_metadata
+from anabranch.commands.drop_feature.drop_feature import downgrade
+from anabranch.commands.drop_feature.feature_registry import REMOVALS
+from anabranch.commands.optimize.footer_columns import has_other_types
 from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol, RemoveFile
-from anabranch.protocol.feature_table import FEATURES, FeatureKind
-from anabranch.schema.column_ids import assign_ids_and_names
-from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.protocol.features import FEATURES, FeatureKind
+from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_names
 from anabranch.schema.serialization import schema_string
-from anabranch.schema.widening import record_type_changes
+from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 
 BASE = ("appendOnly", "invariants")

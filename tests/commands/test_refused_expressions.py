@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from anabranch.commands.refused_expressions import check_asks_no_clock, constraint_refused, generation_refused
+from anabranch.commands.definition.rule_checks import check_asks_no_clock, constraint_refused, generation_refused
 from anabranch.errors.constraints import UnsupportedGenerationError, UntrustedExpressionError
 from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.commands.replacement_options import check_replacement, columns_listed
+from anabranch.commands.write.write_options import check_replacement, columns_listed
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.replace_on import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
+from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
 
 ON, USING = {"replaceon": "a = b"}, {"replaceusing": "a"}
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.commands.restore import PreparedRestore, planned_restore
-from anabranch.commands.restore_files import file_difference
-from anabranch.errors.conflicts import ConflictReason
+from anabranch.commands.restore.restore_table import PreparedRestore, file_difference, planned_restore
+from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -22,10 +21,9 @@ from anabranch.exceptions import (
 )
 from anabranch.predicates.expressions import TRUE
 from anabranch.protocol.actions import AddFile, Metadata
-from anabranch.transaction.hiding_rows import hide_rows
-from anabranch.transaction.operation import Operation
-from anabranch.transaction.proposed_commit import Bin
+from anabranch.transaction.proposed_commit import Bin, Operation
 from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from transaction.log_linter import lint
 from transaction.table_on_memory import (
     Writer,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.restore_definition import RestoredDefinition, restored_definition
+from anabranch.commands.restore.restore_definition import RestoredDefinition, restored_definition
 from anabranch.protocol.actions import DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported_features
 from anabranch.snapshot.snapshot import Snapshot

@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.commands.restore_files import LISTED_FROM, file_difference, missing_files
+from anabranch.commands.restore.restore_table import LISTED_FROM, file_difference, missing_files
 from anabranch.errors.protocol import UnsafePathError
-from anabranch.errors.restore import RestoreFilesMissingError
+from anabranch.errors.tables import RestoreFilesMissingError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import DeletionVectorDescriptor
-from anabranch.snapshot.file_block import FileBlock
-from anabranch.snapshot.live_files import LiveFiles
-from anabranch.storage.elsewhere import ReachingStore
+from anabranch.snapshot.live_files import FileBlock, LiveFiles
+from anabranch.storage.external_files import ExternalFileStore
 from anabranch.storage.log_store import StoredFile
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 from transaction.table_on_memory import add
 
 FILES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([None, "1", "2"]))
@@ -44,8 +43,8 @@ def by_path(path: str) -> DeletionVectorDescriptor:
     return DeletionVectorDescriptor(storage_type="p", path_or_inline_dv=path, offset=1, size_in_bytes=40, cardinality=1)
 
 
-def reaching(store: MemoryStore, other: MemoryStore) -> ReachingStore:
-    return ReachingStore(store, places=lambda: (other.root,), open_place=lambda _: other)
+def reaching(store: MemoryStore, other: MemoryStore) -> ExternalFileStore:
+    return ExternalFileStore(store, places=lambda: (other.root,), open_place=lambda _: other)
 
 
 def test_data_files_and_vector_files_that_are_gone_are_named() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 from pyspark.sql.types import DataType, IntegerType, StructField, StructType
 
-from anabranch.commands.table_shape import table_shape
+from anabranch.commands.definition.table_definition import table_shape
 from anabranch.errors.schema import DuplicateColumnsError
 
 INT = IntegerType()

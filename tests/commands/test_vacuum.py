@@ -14,25 +14,25 @@ import pyarrow as pa
 import pytest
 from table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
-from anabranch.commands.vacuum_listing import Hiding, Inventory
-from anabranch.commands.vacuum_lite import HINT_PATH, read_hint
-from anabranch.deletion_vectors.locations import encoded_location
-from anabranch.errors.protocol import UnsafePathError, UnsupportedFeatureError
-from anabranch.errors.storage import StorageError
-from anabranch.errors.vacuum import (
+from anabranch.commands.vacuum.vacuum_listing import Hiding, Inventory
+from anabranch.commands.vacuum.vacuum_lite import HINT_PATH, read_hint
+from anabranch.deletion_vectors.vector_locations import encoded_location
+from anabranch.errors.environment import StorageError
+from anabranch.errors.maintenance import (
     NegativeRetentionError,
     RetentionTooShortError,
     VacuumIncompleteError,
     VacuumLiteError,
     VacuumModeError,
 )
+from anabranch.errors.protocol import UnsafePathError, UnsupportedFeatureError
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, Protocol
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.storage.file_tree import TREE_SCHEMA, Deletion
-from anabranch.storage.local import LocalStore
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.table import Table
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
 from storage.faults import FaultyStore, WriterDied

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import msgspec
 from table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
-from anabranch.commands.vacuum_listing import Inventory
-from anabranch.commands.vacuum_run import Vacuumed, VacuumJob, run_vacuum
-from anabranch.commands.vacuum_settings import VacuumSettings
+from anabranch.commands.vacuum.vacuum_command import Vacuumed, VacuumJob, run_vacuum
+from anabranch.commands.vacuum.vacuum_listing import Inventory
+from anabranch.commands.vacuum.vacuum_settings import VacuumSettings
 from anabranch.protocol.actions import Action, CommitInfo, Protocol, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 

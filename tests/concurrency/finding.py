@@ -9,17 +9,16 @@ import numpy as np
 
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.finding_rows import FindRows, RowPlaces
+from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.vectors import StoredVectors
+from anabranch.transaction.rows.row_access import FindRows, RowPositions, StoredVectors
 from concurrency.conditions import Row
 
 
 def finding(store: MemoryStore, data: Mapping[str, tuple[Row, ...]]) -> FindRows:
     """Of rows of the same values it takes the one that stands last: hardly ever the very row that was meant."""
 
-    def find(_: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]) -> list[RowPlaces] | None:
+    def find(_: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]) -> list[RowPositions] | None:
         hidden = StoredVectors(store, random.Random(0)).hidden(outputs)
         free = [
             (number, position, row)
@@ -38,7 +37,7 @@ def finding(store: MemoryStore, data: Mapping[str, tuple[Row, ...]]) -> FindRows
                 free.remove(place)
                 places.append(place)
             found.append(
-                RowPlaces(
+                RowPositions(
                     outputs=np.array([number for number, _, _ in places], dtype=np.int64),
                     positions=np.array([position for _, position, _ in places], dtype=np.uint64),
                 )

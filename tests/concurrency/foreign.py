@@ -12,7 +12,12 @@ from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.features import supported
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
-from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN, ROW_TRACKING_FEATURE, high_water_mark_of, with_row_ids
+from anabranch.transaction.rows.row_ids import (
+    ROW_TRACKING_DOMAIN,
+    ROW_TRACKING_FEATURE,
+    high_water_mark_of,
+    with_row_ids,
+)
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.statements import Foreign, Insert
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,

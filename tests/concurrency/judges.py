@@ -14,11 +14,7 @@ from typing import Any
 
 from log_linter import hidden_rows, lint, parsed
 
-from anabranch.errors.conflicts import (
-    ConcurrentDeleteDeleteException,
-    ConcurrentTransactionException,
-    ConflictReason,
-)
+from anabranch.errors.commits import ConcurrentDeleteDeleteException, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
 from concurrency.describing import Alter, Description, Replace, described, keeps_rules

@@ -17,12 +17,12 @@ from anabranch.protocol.actions import Action, AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.after_commit import AfterCommit
-from anabranch.transaction.read_set import RowsMatching, RowsOfFile
-from anabranch.transaction.row_ids import NO_ROW_IDS, with_row_ids
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit.after_commit import AfterCommit
+from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
+from anabranch.transaction.rows.row_access import StoredVectors
+from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
 from anabranch.transaction.table import Table
-from anabranch.transaction.vectors import StoredVectors
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
 
@@ -151,7 +151,7 @@ class PlayedTable:
             found["nullCount"] = {name: len(rows) - len(values) for name, values in columns.items()}
         return found
 
-    def asking(self, condition: Condition) -> RowsMatching:
+    def asking(self, condition: Condition) -> EvaluateRows:
         """The condition, to be asked of rows of any file."""
 
         def again(asked: Sequence[RowsOfFile]) -> list[BitMap64 | None]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from anabranch.protocol.actions import Action, AddFile, RemoveFile
-from anabranch.transaction.hiding_rows import removal
+from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
-from anabranch.transaction.row_moves import Run, moved_to_tags, runs_of
+from anabranch.transaction.rows.deletion_vector_actions import removal
 from concurrency.conditions import Row
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.statements import Optimize

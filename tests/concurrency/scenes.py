@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.errors.conflicts import DeltaConcurrentModificationException
+from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import PutOutcome
 from concurrency.conditions import Row

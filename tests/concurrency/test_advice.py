@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from table_on_memory import SCHEMA, add, created, features, id_is, metadata, remove, rival_of, with_properties
 
-from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException
+from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.protocol.actions import Action
-from anabranch.transaction import conflict_advice as advice
-from anabranch.transaction.commit_place import CommitBounds
+from anabranch.transaction.commit.commit_context import RetryLimits
+from anabranch.transaction.conflicts import conflict_advice as advice
 from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
@@ -110,7 +110,7 @@ def test_time_that_ran_out_names_no_setting_that_does_not_exist() -> None:
     assert "allow" not in advice.TOO_LONG
     scene = Scene("Serializable", [Row(0, 0), Row(1, 1)])
     place = scene.played.table._place
-    object.__setattr__(place, "bounds", CommitBounds(checks_ms_max=-1))
+    object.__setattr__(place, "bounds", RetryLimits(checks_ms_max=-1))
     error = scene.meets(Delete(Where("k", "=", 0)), Insert((Row(0, 6),)))
     assert error is not None
     assert error.reason is ConflictReason.ALLOTTED_TIME_EXCEEDED

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from table_on_memory import add, created, id_is, rival_of
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConflictReason,
 )
-from anabranch.errors.storage import FileMissingError
-from anabranch.transaction.operation import Operation
+from anabranch.errors.environment import FileMissingError
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS

@@ -11,8 +11,8 @@ import pytest
 from pyroaring import BitMap64
 from table_on_memory import add
 
-from anabranch.transaction.finding_rows import RowPlaces, checked_places
 from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.row_access import RowPositions, checked_places
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS, run
 from concurrency.judges import violations
@@ -74,9 +74,9 @@ def test_rows_that_are_not_there_any_more() -> None:
     rows = [RowsOfFile(file=add("a", rows=3), positions=BitMap64([0, 2]))]
     outputs = [add("b", rows=3)]
 
-    def places(*pairs: tuple[int, int]) -> list[RowPlaces]:
+    def places(*pairs: tuple[int, int]) -> list[RowPositions]:
         numbers, positions = zip(*pairs, strict=True)
-        return [RowPlaces(outputs=np.array(numbers, dtype=np.int64), positions=np.array(positions, dtype=np.uint64))]
+        return [RowPositions(outputs=np.array(numbers, dtype=np.int64), positions=np.array(positions, dtype=np.uint64))]
 
     assert checked_places(places((0, 1), (0, 2)), rows, outputs) is not None
     assert checked_places(None, rows, outputs) is None

@@ -11,10 +11,10 @@ from table_on_memory import add
 
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.hiding_rows import hide_rows
+from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.vectors import StoredVectors
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transaction.rows.row_access import StoredVectors
 
 
 def vectors() -> StoredVectors:

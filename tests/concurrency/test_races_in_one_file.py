@@ -7,12 +7,12 @@ from pyroaring import BitMap64
 from table_on_memory import add, created, features, id_is, rival_of
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.conflicts import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
+from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.hiding_rows import hide_rows
 from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.scenes import Scene, keys

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from table_on_memory import TestClock
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConflictReason,
 )
 from anabranch.predicates.expressions import Unknown
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 from concurrency.conditions import EVERY, Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge

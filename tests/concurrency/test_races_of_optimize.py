@@ -9,15 +9,11 @@ import pytest
 from pyroaring import BitMap64
 from table_on_memory import add, created, date_is, features, metadata, remove, rival_of
 
-from anabranch.errors.conflicts import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConflictReason,
-)
-from anabranch.transaction.hiding_rows import hide_rows
-from anabranch.transaction.operation import Operation
+from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
+from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.row_moves import MOVED_TO_TAG
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from anabranch.errors.conflicts import ConcurrentAppendException, ConflictReason
+from anabranch.errors.commits import ConcurrentAppendException, ConflictReason
 from concurrency.conditions import Change, Row, Where
 from concurrency.merging import Merge
 from concurrency.scenes import Scene, keys

@@ -6,8 +6,7 @@ import pytest
 from pyroaring import BitMap64
 from table_on_memory import add, created, features, remove
 
-from anabranch.errors.commits import InvalidCommitError
-from anabranch.errors.conflicts import ConcurrentDeleteDeleteException
+from anabranch.errors.commits import ConcurrentDeleteDeleteException, InvalidCommitError
 from concurrency.conditions import EVERY, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.played_table import Manner

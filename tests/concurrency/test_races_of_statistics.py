@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 from table_on_memory import Writer, created, features, metadata, rival_of, with_properties
 
-from anabranch.errors.conflicts import ConcurrentAppendException
+from anabranch.errors.commits import ConcurrentAppendException
 from anabranch.predicates.expressions import EQ, GT, Column, Comparison, Literal, Predicate
 from anabranch.protocol.actions import AddFile
 

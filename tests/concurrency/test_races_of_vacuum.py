@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.conflicts import DeltaConcurrentModificationException
-from anabranch.errors.storage import FileMissingError
+from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.errors.environment import FileMissingError
 from commands.vacuumed_tables import HOUR_MS, SETTINGS, Target
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS

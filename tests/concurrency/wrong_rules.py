@@ -11,21 +11,22 @@ from unittest import mock
 import msgspec
 from pyroaring import BitMap64
 
-from anabranch.commands.restore import PreparedRestore
+from anabranch.commands.restore.restore_table import PreparedRestore
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction import bins, conflict_checks, hiding_rows, invariants, row_following, row_rules
-from anabranch.transaction.doubts import Doubt
-from anabranch.transaction.followed_files import FollowedFile
-from anabranch.transaction.head import Head
+from anabranch.transaction.commit import invariants
+from anabranch.transaction.conflicts import compaction_rebase, conflict_checks, row_conflicts, row_tracing
+from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transaction.conflicts.latest_state import LatestState
+from anabranch.transaction.conflicts.relocate_rows import RelocatedRows
+from anabranch.transaction.conflicts.row_map import Moves
+from anabranch.transaction.conflicts.row_tracing import TracedRows, UnresolvedDelete
+from anabranch.transaction.conflicts.traced_files import TracedFile
+from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.race import Conflict, Race
 from anabranch.transaction.read_set import RowsOfFile
-from anabranch.transaction.row_following import Followed
-from anabranch.transaction.row_moves import Moves
-from anabranch.transaction.scanning_again import FoundAgain
+from anabranch.transaction.rows import deletion_vector_actions
 from anabranch.transaction.transaction import Transaction
-from anabranch.transaction.winners import Winner
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
@@ -64,15 +65,15 @@ class WrongRule:
             yield
 
 
-def _no_reads(self: FollowedFile, gone: BitMap64) -> BitMap64:
+def _no_reads(self: TracedFile, gone: BitMap64) -> BitMap64:
     return BitMap64()
 
 
-def _no_conflict(race: Race, followed: Followed) -> tuple[()]:
+def _no_conflict(race: ConflictContext, followed: TracedRows) -> tuple[()]:
     return ()
 
 
-def _new_but_of_updates(race: Race, followed: Followed) -> Conflict | tuple[Winner, ...]:
+def _new_but_of_updates(race: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
     files = {
         path: dataclasses.replace(file, new=tuple(rows for rows in file.new if rows.origin.operation != "UPDATE"))
         for path, file in followed.files.items()
@@ -80,19 +81,21 @@ def _new_but_of_updates(race: Race, followed: Followed) -> Conflict | tuple[Winn
     return RIGHT_ROWS_ADDED(race, dataclasses.replace(followed, files=files))
 
 
-def _no_cycles(race: Race, ignored: object) -> bool:
+def _no_cycles(race: ConflictContext, ignored: object) -> bool:
     return False
 
 
-def _scan_anything_again(race: Race, sources: Sequence[FollowedFile], outputs: Sequence[AddFile]) -> FoundAgain | None:
+def _scan_anything_again(
+    race: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
+) -> RelocatedRows | None:
     for scan in race.ours.reads.scans:
         if scan.again is not None:
             found = scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
-            return FoundAgain(deleted=[rows or BitMap64() for rows in found])
+            return RelocatedRows(deleted=[rows or BitMap64() for rows in found])
     return None
 
 
-def _nothing_read(race: Race, doubts: Sequence[Doubt]) -> None:
+def _nothing_read(race: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> None:
     return None
 
 
@@ -108,13 +111,13 @@ def _moved_without_counting(self: Moves, positions: BitMap64, *, source: str, hi
     return RIGHT_MOVED(self, positions, source=source, hidden=BitMap64())
 
 
-def _no_marks(race: Race, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64]:
+def _no_marks(race: ConflictContext, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64]:
     return {}
 
 
 def _moved_rows_are_old(
-    race: Race, source: FollowedFile, moves: Moves, outputs: Mapping[str, FollowedFile]
-) -> list[FollowedFile]:
+    race: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
+) -> list[TracedFile]:
     return RIGHT_MOVED_ROWS(race, dataclasses.replace(source, new=()), moves, outputs)
 
 
@@ -122,7 +125,7 @@ def _unchecked(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
     return False
 
 
-def _reads_of_the_append_do_not_count(race: Race, ignored: Winner) -> bool:
+def _reads_of_the_append_do_not_count(race: ConflictContext, ignored: Winner) -> bool:
     return any(
         winner.version > ignored.version
         and winner.changes_data
@@ -132,7 +135,7 @@ def _reads_of_the_append_do_not_count(race: Race, ignored: Winner) -> bool:
     )
 
 
-def _first_doubt_only(race: Race, doubts: Sequence[Doubt]) -> Conflict | None:
+def _first_doubt_only(race: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
     return RIGHT_FIRST_ROW_READ(race, doubts[:1])
 
 
@@ -140,7 +143,7 @@ def _first_told(winners: Sequence[Winner], app_id: str) -> Winner:
     return winners[0]
 
 
-def _only_where_rows_matter(file: FollowedFile) -> bool:
+def _only_where_rows_matter(file: TracedFile) -> bool:
     return file.matters or bool(file.new)
 
 
@@ -153,85 +156,90 @@ def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
     return not self.removes and all(add.data_change for add in self.adds)
 
 
-def _no_conflict_of_descriptions(race: Race) -> None:
+def _no_conflict_of_descriptions(race: ConflictContext) -> None:
     return None
 
 
-def _marks_of_the_version_read(self: Head, winner: Winner) -> Head:
+def _marks_of_the_version_read(self: LatestState, winner: Winner) -> LatestState:
     return dataclasses.replace(RIGHT_AFTER(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
 RIGHT_RECORD_SCAN = Transaction.record_scan
-RIGHT_AFTER = Head._after
-RIGHT_FIRST_ROW_READ = row_following.first_row_read
-RIGHT_ROWS_ADDED: Callable[[Race, Followed], Conflict | tuple[Winner, ...]] = row_rules.rows_added
-RIGHT_REMOVAL = hiding_rows.removal
+RIGHT_AFTER = LatestState._after
+RIGHT_FIRST_ROW_READ = row_tracing.first_row_read
+RIGHT_ROWS_ADDED: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = row_conflicts.rows_added
+RIGHT_REMOVAL = deletion_vector_actions.removal
 RIGHT_MOVED = Moves.moved
-RIGHT_MOVED_ROWS = row_following.moved_rows
+RIGHT_MOVED_ROWS = row_tracing.moved_rows
 
 WRONG_RULES = (
     WrongRule(
         name="vectors are united because they are disjoint, and reads are not looked at",
-        patches=[(FollowedFile, "only_reads_among", _no_reads), (row_rules, "rows_added", _no_conflict)],
+        patches=[(TracedFile, "only_reads_among", _no_reads), (row_conflicts, "rows_added", _no_conflict)],
     ),
     WrongRule(
         name="rows that an UPDATE wrote are not new",
-        patches=[(row_rules, "rows_added", _new_but_of_updates)],
+        patches=[(row_conflicts, "rows_added", _new_but_of_updates)],
         verdict="a serial run has",
     ),
     WrongRule(
         name="WriteSerializable without Rule R",
-        patches=[(row_rules, "closes_a_cycle", _no_cycles)],
+        patches=[(row_conflicts, "closes_a_cycle", _no_cycles)],
         mix=APPENDS_AND_READERS,
         histories_max=6_000,
         verdict="no order",
     ),
     WrongRule(
         name="another engine's compaction is scanned again, whatever it swallowed",
-        patches=[(row_following, "found_again", _scan_anything_again)],
+        patches=[(row_tracing, "found_again", _scan_anything_again)],
         mix=APPENDS_AND_COMPACTION,
     ),
     WrongRule(
         name="what ours read in files that were moved without word is not looked for",
-        patches=[(row_following, "first_row_read", _nothing_read)],
+        patches=[(row_tracing, "first_row_read", _nothing_read)],
         mix=MERGES_AND_COMPACTION,
     ),
     WrongRule(
         name="a remove names the path and not the vector",
-        patches=[(hiding_rows, "removal", _remove_by_path), (invariants, "_files_that_do_not_fit", _no_complaints)],
+        patches=[
+            (deletion_vector_actions, "removal", _remove_by_path),
+            (invariants, "_files_that_do_not_fit", _no_complaints),
+        ],
     ),
     WrongRule(
         name="rows are moved by position, hidden rows not counted",
-        patches=[(Moves, "moved", _moved_without_counting), (hiding_rows, "_is_everything", _unchecked)],
+        patches=[(Moves, "moved", _moved_without_counting), (deletion_vector_actions, "_is_everything", _unchecked)],
         mix=CHANGES_AND_OPTIMIZE,
     ),
-    WrongRule(name="OPTIMIZE forgets rows that were hidden meanwhile", patches=[(bins, "_new_marks", _no_marks)]),
+    WrongRule(
+        name="OPTIMIZE forgets rows that were hidden meanwhile", patches=[(compaction_rebase, "_new_marks", _no_marks)]
+    ),
     WrongRule(
         name="rows that an OPTIMIZE moved count as old",
-        patches=[(row_following, "moved_rows", _moved_rows_are_old)],
+        patches=[(row_tracing, "moved_rows", _moved_rows_are_old)],
         mix=CHANGES_AND_OPTIMIZE,
     ),
     WrongRule(
         name="rows that came back in a file of which ours read none are not new",
-        patches=[(row_following, "_vectors_tell_more", _only_where_rows_matter)],
+        patches=[(row_tracing, "_vectors_tell_more", _only_where_rows_matter)],
         mix=RESTORES_AND_ENGINES,
     ),
     WrongRule(
         name="a file of unknown length goes with rows that came back",
-        patches=[(row_following, "_goes_with_whatever_it_holds", lambda file: False)],
+        patches=[(row_tracing, "_goes_with_whatever_it_holds", lambda file: False)],
         mix=RESTORES_AND_ENGINES,
         histories_max=6_000,
     ),
     WrongRule(
         name="Rule R does not count who read the very version of the append",
-        patches=[(row_rules, "closes_a_cycle", _reads_of_the_append_do_not_count)],
+        patches=[(row_conflicts, "closes_a_cycle", _reads_of_the_append_do_not_count)],
         mix=APPENDS_AND_READERS,
         histories_max=6_000,
         verdict="no order",
     ),
     WrongRule(
         name="only the first doubt is asked",
-        patches=[(row_following, "first_row_read", _first_doubt_only)],
+        patches=[(row_tracing, "first_row_read", _first_doubt_only)],
         mix=READERS_WHO_NAME_NO_ROWS,
         histories_max=6_000,
     ),
@@ -260,7 +268,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="rows that went are not asked whether an INSERT had read them",
-        patches=[(row_following, "first_row_read", _nothing_read)],
+        patches=[(row_tracing, "first_row_read", _nothing_read)],
         mix=INSERTS_OF_OWN_ROWS,
     ),
     WrongRule(
@@ -286,7 +294,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="row ids begin behind those of the version read, whatever winners gave out",
-        patches=[(Head, "_after", _marks_of_the_version_read)],
+        patches=[(LatestState, "_after", _marks_of_the_version_read)],
         verdict="overlap",
     ),
 )

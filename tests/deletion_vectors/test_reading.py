@@ -14,15 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from anabranch.deletion_vectors import z85
-from anabranch.deletion_vectors.containers import MalformedBitmapError
-from anabranch.deletion_vectors.format import OLD_MAGIC, PORTABLE_MAGIC, decode_bitmap, encode_bitmap
-from anabranch.deletion_vectors.reading import load_vector, load_vectors
-from anabranch.deletion_vectors.writing import encode_file, encode_files, inline_descriptor
+from anabranch.deletion_vectors import vector_locations
+from anabranch.deletion_vectors.bitmap_format import (
+    OLD_MAGIC,
+    PORTABLE_MAGIC,
+    MalformedBitmapError,
+    decode_bitmap,
+    encode_bitmap,
+)
+from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors
+from anabranch.deletion_vectors.vector_writing import encode_file, encode_files, inline_descriptor
 from anabranch.errors.base import DeltaError
-from anabranch.errors.protocol import UnsafePathError
-from anabranch.errors.storage import FileMissingError, StorageError
-from anabranch.errors.vectors import (
+from anabranch.errors.environment import FileMissingError, StorageError
+from anabranch.errors.log import (
     DeletionVectorCardinalityError,
     DeletionVectorChecksumError,
     DeletionVectorDescriptorError,
@@ -31,8 +35,9 @@ from anabranch.errors.vectors import (
     DeletionVectorRowIndexError,
     DeletionVectorSizeError,
 )
+from anabranch.errors.protocol import UnsafePathError
 from anabranch.protocol.actions import DeletionVectorDescriptor
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 FILE_ID = uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
 POSITIONS = st.one_of(
@@ -326,7 +331,7 @@ def test_random_bytes_are_errors_of_ours(noise: bytes, magic: int, checked: bool
     store.put(f"deletion_vector_{FILE_ID}.bin", b"\x01" + framed)
     descriptor = DeletionVectorDescriptor(
         storage_type="u",
-        path_or_inline_dv=z85.encode(FILE_ID.bytes),
+        path_or_inline_dv=vector_locations.encode(FILE_ID.bytes),
         offset=1,
         size_in_bytes=len(content),
         cardinality=10**9,
@@ -338,16 +343,16 @@ def test_random_bytes_are_errors_of_ours(noise: bytes, magic: int, checked: bool
 @given(st.text(max_size=60))
 def test_any_text_is_base85_or_refused(text: str) -> None:
     try:
-        data = z85.decode(text)
+        data = vector_locations.decode(text)
     except ValueError:
         return
-    assert z85.encode(data) == text
+    assert vector_locations.encode(data) == text
 
 
 @given(st.binary(max_size=40))
 def test_base85_round_trip(data: bytes) -> None:
-    assert z85.decode(z85.encode(data))[: len(data)] == data
+    assert vector_locations.decode(vector_locations.encode(data))[: len(data)] == data
 
 
 def test_base85_example_of_its_specification() -> None:
-    assert z85.encode(bytes.fromhex("864FD26FB559F75B")) == "HelloWorld"
+    assert vector_locations.encode(bytes.fromhex("864FD26FB559F75B")) == "HelloWorld"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.words import from_words, to_words
+from anabranch.deletion_vectors.vector_reading import from_words, to_words
 
 
 @settings(deadline=None)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 
 
 class _InterruptedClock:

@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark import delta_session
+from anabranch.spark.session import delta_session
 
 STILL_SECONDS = 1.2
 """Py4J lets go of the JVM's objects, and the JVM of Python's, on threads that look about once a second."""

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.storage import DataFileDamagedError, DataFileMissingError, StorageError
+from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.errors.tables import NotADeltaTableError
 from streaming.streams import Feed, writer
 

@@ -18,7 +18,7 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import DeltaError
-from anabranch.spark import delta_session
+from anabranch.spark.session import delta_session
 from anabranch.tables import DeltaTable
 from extension.left_behind import check_nothing_is_left, counted
 from streaming.streams import Feed

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.merge import MergeColumnNotFoundError, SubqueryInConditionError
+from anabranch.errors.dml import MergeColumnNotFoundError, SubqueryInConditionError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.errors.arguments import SqlSyntaxError
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.change_feed import TableFunctionArgumentsError
+from anabranch.errors.dml import TableFunctionArgumentsError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError

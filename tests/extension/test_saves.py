@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError, UnsupportedOperationError
 from anabranch.errors.constraints import ReplaceWhereMismatchError
-from anabranch.errors.replace_on import FilterOverwriteError, PartitionOverwriteError
+from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError
 from anabranch.errors.tables import TableAlreadyExistsError, TableLocationMismatchError
 from anabranch.tables import DeltaTable

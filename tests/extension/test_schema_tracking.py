@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.schema_tracking import (
+from anabranch.errors.streaming import (
     SchemaLocationConflictError,
     SchemaLocationOutsideCheckpointError,
     StreamedChangeNotAllowedError,

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
-from anabranch.spark.classic_catalog import ClassicCatalog
+from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.delete import delete, prepare_delete
-from anabranch.commands.optimize import optimize
+from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.update import prepare_update
+from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.table_access import table_at
-from anabranch.commands.update import prepare_update
 from anabranch.errors.base import DeltaError
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.storage.local import LocalStore
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.storage.local.local_store import LocalStore
 from interop.arrow_rows import explain, rows_of
 from interop.jar import JARS, Jar
 from interop.jar_tables import READABLE, REFUSED_WRITES, SMALL, VARIANT

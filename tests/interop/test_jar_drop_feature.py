@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.clock import SystemClock
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.alter_features import alter_drop_feature
-from anabranch.commands.alter_properties import alter_set_properties
-from anabranch.commands.clustering import clustering_columns
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.alterations import FeatureInHistoryError
 from anabranch.protocol.features import supported_features
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from interop.arrow_rows import explain, rows_of
 from interop.jar import JARS, Jar, JarError
@@ -61,7 +61,7 @@ def made(jar: Jar, root: str, kind: str) -> None:
     jar.run(*(statement.format(t=f"delta.`{root}`") for statement in statements))
 
 
-def ours(native: SparkSession, root: str) -> TableHandle:
+def ours(native: SparkSession, root: str) -> TableRef:
     return table_at(DeltaSession.of(native), root)
 
 

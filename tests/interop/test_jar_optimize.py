@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.optimize import optimize
-from anabranch.commands.purge import purge
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.commands.optimize.optimize_command import optimize
+from anabranch.commands.optimize.purge import purge
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.spark.session.delta_session import DeltaSession
 from interop.arrow_rows import explain, rows_of
 from interop.jar import JARS, Jar
 from interop.jar_tables import CHANGES
@@ -25,7 +25,7 @@ pytestmark = [
 ROWS = "SELECT id, CAST(id * 7 % 40 AS INT) AS part, concat('w', id) AS word FROM range({}, {}, 1, 2)"
 
 
-def files_optimized(jar: Jar, table: TableHandle) -> int:
+def files_optimized(jar: Jar, table: TableRef) -> int:
     """How many files the jar writes anew."""
     before = {add.path for add in table.latest().files.to_actions()}
     jar.run(f"OPTIMIZE delta.`{table.path}`")

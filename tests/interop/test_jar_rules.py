@@ -10,21 +10,21 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType
 
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.alter_columns import (
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.alter.alter_columns import (
     alter_add_columns,
     alter_change_columns,
     alter_drop_columns,
     alter_rename_column,
+    alter_sync_identity,
 )
-from anabranch.commands.alter_constraints import alter_add_constraint, alter_drop_constraint
-from anabranch.commands.alter_features import alter_drop_feature
-from anabranch.commands.alter_identity import alter_sync_identity
-from anabranch.commands.alter_properties import alter_set_properties
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.constraints import CheckConstraintViolationError, GeneratedColumnMismatchError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from interop.jar import JARS, Jar, JarError
 
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "t")
 
 
-def ours(native: SparkSession, root: str) -> TableHandle:
+def ours(native: SparkSession, root: str) -> TableRef:
     return table_at(DeltaSession.of(native), root)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.delete import delete, prepare_delete
-from anabranch.commands.optimize import optimize
+from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.update import prepare_update, update
+from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.table_access import table_at
-from anabranch.commands.update import prepare_update, update
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import quote
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import quote
 from anabranch.tables import DeltaTable
 from interop.arrow_rows import Rows, rows_of
 

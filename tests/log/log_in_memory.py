@@ -20,8 +20,8 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import encode_actions, parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.memory import MemoryStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.memory_store import MemoryStore
 
 SCHEMA = (
     '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
@@ -112,9 +112,9 @@ class LogInMemory:
         self.next_version += 1
         return version
 
-    def snapshots(self) -> Snapshots:
+    def snapshots(self) -> SnapshotCache:
         """A reader that knows nothing yet."""
-        return Snapshots(self.store, self.clock)
+        return SnapshotCache(self.store, self.clock)
 
     def delete(self, *paths: str) -> None:
         for path in paths:

@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 from log_in_memory import LogInMemory, add, remove
 
-from anabranch.log.checksum import decode_checksum, encode_checksum, read_checksum, write_checksum
-from anabranch.log.histograms import FILE_SIZE_BOUNDARIES, deleted_record_counts, file_size_histogram
+from anabranch.log.checksum import (
+    FILE_SIZE_BOUNDARIES,
+    decode_checksum,
+    deleted_record_counts,
+    encode_checksum,
+    file_size_histogram,
+    read_checksum,
+    write_checksum,
+)
 from anabranch.protocol.actions import DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import checksum_path
-from anabranch.snapshot.checksums import checksum_of, verify_checksum
+from anabranch.snapshot.checkpointing import checksum_of, verify_checksum
 from anabranch.storage.log_store import PutOutcome
 
 

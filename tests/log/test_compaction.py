@@ -6,7 +6,7 @@ import pytest
 from log_in_memory import LogInMemory, add, remove
 
 from anabranch.errors.log import LogGapError
-from anabranch.log.compaction import write_compaction
+from anabranch.log.commit_files import write_compaction
 from anabranch.protocol.actions import AddFile, CommitInfo, DomainMetadata, RemoveFile, SetTransaction
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.log_paths import commit_path, compacted_path

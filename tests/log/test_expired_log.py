@@ -12,19 +12,25 @@ from log_in_memory import START_MS, CountedUuids, LogInMemory, StillClock, add, 
 
 from anabranch.errors.log import CorruptCheckpointError, LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
-from anabranch.log.cleanup import DAY_MS, CleanupPlan, clean_up_log, delete_expired, plan_cleanup
-from anabranch.log.compaction import write_compaction
+from anabranch.log.cleanup import (
+    DAY_MS,
+    CleanupPlan,
+    clean_up_log,
+    delete_expired,
+    delete_unnamed_sidecars,
+    plan_cleanup,
+    sidecars_of,
+)
+from anabranch.log.commit_files import write_compaction
 from anabranch.log.listing import list_log
-from anabranch.log.sidecars import delete_unnamed_sidecars, sidecars_of
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, parse_log_path
 from anabranch.protocol.properties import TableProperties
-from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.checksums import checksum_of
+from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.file_tree import Deletion
 from anabranch.storage.log_store import StoredFile
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 ALL_TOMBSTONES = "interval 1000 days"
 """So that checkpoints keep them all."""

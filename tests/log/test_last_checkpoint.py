@@ -19,8 +19,8 @@ from anabranch.log.last_checkpoint import (
     write_last_checkpoint,
 )
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH
-from anabranch.storage.local import LocalStore
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
 
 SAMPLE = (
     """{"k0":"'v 0'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], """

@@ -14,9 +14,8 @@ from anabranch.errors.log import (
     TruncatedLogError,
     VersionNotFoundError,
 )
-from anabranch.log import commits
-from anabranch.log.commits import read_commit, read_commits
-from anabranch.log.compaction import write_compaction
+from anabranch.log import commit_files
+from anabranch.log.commit_files import read_commit, read_commits, write_compaction
 from anabranch.log.segment import find_segment
 from anabranch.protocol.log_paths import (
     LAST_CHECKPOINT_PATH,
@@ -27,7 +26,7 @@ from anabranch.protocol.log_paths import (
 )
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.storage.log_store import StoredFile
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 
 @pytest.fixture
@@ -276,8 +275,8 @@ def test_a_commit_tells_its_provenance_and_time(log: LogInMemory) -> None:
 
 def test_a_commit_without_a_line_break_is_given_up_once_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Covers fault F27: no more of it is read than a line may have, and nothing is copied twice."""
-    monkeypatch.setattr(commits, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(commits, "LINE_BYTES_MAX", 50_000)
+    monkeypatch.setattr(commit_files, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(commit_files, "LINE_BYTES_MAX", 50_000)
 
     class CountsBytes(MemoryStore):
         read_bytes = 0
@@ -296,7 +295,7 @@ def test_a_commit_without_a_line_break_is_given_up_once_it_is_too_long(monkeypat
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 10_000])
 def test_a_large_commit_is_read_by_pieces(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
     """Covers fault F27: wherever the pieces part, the actions are the same, and a torn end is noticed."""
-    monkeypatch.setattr(commits, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(commit_files, "PIECE_BYTES", piece_bytes)
     log = LogInMemory.created()
     log.commit(*[add(f"file-ä-{number}") for number in range(20)])
     assert log.snapshots().latest().files.count == 20

@@ -10,14 +10,14 @@ from anabranch.errors.log import (
     TimestampAfterLatestCommitError,
     TimestampEarlierThanFirstCommitError,
 )
-from anabranch.log.history import read_history
+from anabranch.log.commit_history import read_history
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.memory import MemoryStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.memory_store import MemoryStore
 
 
 def log_with_file_times(*offsets_ms: int) -> LogInMemory:
@@ -125,7 +125,7 @@ class WatchedStore(MemoryStore):
 def test_few_commits_are_read_to_find_a_time() -> None:
     log = log_with_own_times(*range(0, 200_000, 1000))
     store = WatchedStore(log.store, log.clock)
-    snapshots = Snapshots(store, log.clock)
+    snapshots = SnapshotCache(store, log.clock)
     snapshots.latest()
     store.reads.clear()
     assert snapshots.version_at_timestamp(START_MS + 77_500) == 77

@@ -26,7 +26,7 @@ from anabranch.predicates.expressions import (
     is_opaque,
     references,
 )
-from anabranch.predicates.normalisation import normalise, to_physical
+from anabranch.predicates.normalization import normalise, to_physical
 
 A, B = Column(("a",)), Column(("s", "b"))
 ONE = Literal(1, IntegerType())

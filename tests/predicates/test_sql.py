@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
+from anabranch.errors.arguments import PredicateSyntaxError
 from anabranch.errors.base import DeltaAnalysisError
-from anabranch.errors.predicates import PredicateSyntaxError
 from anabranch.predicates.expressions import is_exact, is_opaque, references
-from anabranch.predicates.sql import parse_predicate
+from anabranch.predicates.sql_predicates import parse_predicate
 from anabranch.predicates.sql_tree import parse_condition
 
 SCHEMA = T.StructType(

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anabranch.predicates.sql_strings import string_literal, string_value
-from anabranch.predicates.sql_tokens import TokenKind, scan, tokenize
+from anabranch.predicates.sql_lexer import TokenKind, scan, string_literal, string_value, tokenize
 from sql.random_texts import TEXTS
 
 

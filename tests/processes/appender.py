@@ -25,8 +25,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from anabranch.clock import SystemClock
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store
-from anabranch.transaction.operation import Operation
+from anabranch.storage.store_opening import open_store
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 
 ROWS = 3

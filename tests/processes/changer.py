@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anabranch.cli.demo_spark import small_session
+from anabranch.cli.demo.demo_flights import small_session
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 

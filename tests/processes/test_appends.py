@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from processes.appender import append, create, opened
 from processes.reading import Append, appends_in, appends_seen_by_all, run
 from transaction.log_linter import lint

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.tables import DeltaTable
 from processes.changing import WRITERS, Changers, make, seen_by_all
 from transaction.log_linter import lint

@@ -25,8 +25,9 @@ from anabranch.errors.protocol import (
     UnsupportedFeatureError,
 )
 from anabranch.protocol.actions import Protocol
-from anabranch.protocol.feature_table import FEATURES, FeatureKind
 from anabranch.protocol.features import (
+    FEATURES,
+    FeatureKind,
     active,
     check_readable,
     check_writable,

@@ -35,10 +35,10 @@ from pyspark.sql.types import (
 )
 
 from anabranch.errors.protocol import PartitionValueError
-from anabranch.protocol import date_times
-from anabranch.protocol.float_text import java_float_text
-from anabranch.protocol.hive_paths import escape, parse_partition_path, partition_path, unescape
+from anabranch.protocol import value_text
+from anabranch.protocol.data_paths import escape, parse_partition_path, partition_path, unescape
 from anabranch.protocol.partition_values import parse, parse_column, serialize
+from anabranch.protocol.value_text import java_float_text
 
 UTC = datetime.UTC
 
@@ -141,8 +141,8 @@ def test_another_zone_is_brought_to_utc() -> None:
     ],
 )
 def test_timestamps_are_read_as_spark_reads_them(text: str, utc: int, new_york: int) -> None:
-    assert date_times.parse_micros(text, "UTC") == utc
-    assert date_times.parse_micros(text, "America/New_York") == new_york
+    assert value_text.parse_micros(text, "UTC") == utc
+    assert value_text.parse_micros(text, "America/New_York") == new_york
     column = parse_column(pa.array([text, text]), TimestampType(), zone="America/New_York")
     assert column.cast(pa.int64()).to_pylist() == [new_york, new_york]
 
@@ -150,8 +150,8 @@ def test_timestamps_are_read_as_spark_reads_them(text: str, utc: int, new_york: 
 def test_years_beyond_python_come_as_numpy() -> None:
     assert parse("+10000-01-01", DateType()) == np.datetime64("10000-01-01")
     assert parse("+10000-01-01 00:00:00", TimestampNTZType()) == np.datetime64("10000-01-01T00:00:00", "us")
-    assert date_times.parse_days("-5877641-06-23") == -(2**31)
-    assert date_times.parse_days("5881580-07-11") == 2**31 - 1
+    assert value_text.parse_days("-5877641-06-23") == -(2**31)
+    assert value_text.parse_days("5881580-07-11") == 2**31 - 1
 
 
 def test_a_timestamp_without_zone_drops_what_zone_there_is() -> None:
@@ -250,13 +250,13 @@ def test_dates_round_trip(value: datetime.date) -> None:
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_all_days_round_trip(days: int) -> None:
-    assert date_times.parse_days(date_times.format_days(days)) == days
+    assert value_text.parse_days(value_text.format_days(days)) == days
 
 
 @given(st.integers(-(2**62), 2**62))
 def test_all_microseconds_round_trip(micros: int) -> None:
-    assert date_times.parse_micros(date_times.format_utc_micros(micros), "Asia/Kolkata") == micros
-    assert date_times.parse_local_micros(date_times.format_local_micros(micros)) == micros
+    assert value_text.parse_micros(value_text.format_utc_micros(micros), "Asia/Kolkata") == micros
+    assert value_text.parse_local_micros(value_text.format_local_micros(micros)) == micros
 
 
 @given(st.datetimes(timezones=st.timezones()))

@@ -7,8 +7,6 @@ import pickle
 import pytest
 
 from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
-from anabranch.protocol.intervals import parse_interval_ms
-from anabranch.protocol.isolation import IsolationLevel
 from anabranch.protocol.properties import (
     TableProperties,
     canonical_name,
@@ -17,7 +15,8 @@ from anabranch.protocol.properties import (
     validated,
     with_session_defaults,
 )
-from anabranch.protocol.property_table import PROPERTIES
+from anabranch.protocol.property_table import PROPERTIES, IsolationLevel
+from anabranch.protocol.value_text import parse_interval_ms
 
 DAY_MS = 86_400_000
 

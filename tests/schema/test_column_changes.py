@@ -10,7 +10,6 @@ from schema_samples import INT, LONG, SHORT, STRING, noted, struct
 
 from anabranch.errors.alterations import NotAStructError, UnsupportedColumnChangeError
 from anabranch.errors.schema import ColumnNotFoundError, MalformedSchemaError
-from anabranch.schema.changed_columns import with_change
 from anabranch.schema.column_changes import (
     FIRST,
     ColumnChange,
@@ -18,16 +17,16 @@ from anabranch.schema.column_changes import (
     Position,
     is_in_structs,
     spelled,
+    with_change,
     with_column,
     with_field,
     without_column,
 )
-from anabranch.schema.identity import LONG_MAX, LONG_MIN, Identity, identity_of
+from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, Identity, identity_of
 from anabranch.schema.paths import find
-from anabranch.schema.replaced_columns import replaced_columns
-from anabranch.schema.row_rules import row_rules
-from anabranch.schema.stats_column_list import with_renamed_stats_column, without_stats_column
-from anabranch.schema.widening import TYPE_CHANGES
+from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
+from anabranch.schema.type_widening import TYPE_CHANGES
+from anabranch.schema.write_rules import row_rules
 
 NESTED = struct(
     a=INT, s=struct(x=INT, y=struct(z=LONG)), l=ArrayType(struct(k=INT)), m=MapType(STRING, ArrayType(struct(v=INT)))

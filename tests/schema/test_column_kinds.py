@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField
 
 from anabranch.errors.tables import IdentityStepError, InvalidIdentityColumnError
-from anabranch.schema.column_kinds import identity_column
+from anabranch.schema.computed_columns import identity_column
 
 
 @pytest.mark.parametrize("nullable", [True, False])

@@ -17,18 +17,22 @@ from anabranch.errors.schema import (
     InvalidColumnMappingError,
     UnknownColumnMappingModeError,
 )
-from anabranch.schema.column_ids import assign_ids_and_names, check_mapping, max_column_id, random_names, reuse_mapping
 from anabranch.schema.column_mapping import (
     ID,
     NESTED_IDS,
     PHYSICAL_NAME,
     ColumnMappingMode,
+    assign_ids_and_names,
+    check_mapping,
     check_mode_change,
     has_mapping,
     logical_path,
+    max_column_id,
     physical_name,
     physical_path,
     physical_paths,
+    random_names,
+    reuse_mapping,
     strip_mapping,
     to_logical,
     to_physical,

@@ -37,12 +37,12 @@ from anabranch.errors.schema import (
     VoidWriteError,
 )
 from anabranch.schema.casts import Casting
-from anabranch.schema.char_varchar import DECLARED_TYPE, LengthLimit
-from anabranch.schema.comparison import as_nullable
 from anabranch.schema.conversions import Cast, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import Fill, WritePlan, plan_new_schema, plan_write
-from anabranch.schema.visibility import visible_schema
-from anabranch.schema.widening import TYPE_CHANGES, Widening
+from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import as_nullable
+from anabranch.schema.type_widening import TYPE_CHANGES, Widening
 from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
 
 SAVE, SAVE_AS_TABLE, INSERT_INTO = WriteApi.SAVE, WriteApi.SAVE_AS_TABLE, WriteApi.INSERT_INTO

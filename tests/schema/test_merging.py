@@ -25,9 +25,9 @@ from schema_samples import (
 
 from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
 from anabranch.schema.casts import Casting
-from anabranch.schema.comparison import as_nullable, differences, same_columns, same_data_layout
 from anabranch.schema.merging import MergeRules, merge_schemas
-from anabranch.schema.widening import Widening
+from anabranch.schema.paths import as_nullable, differences, same_columns, same_data_layout
+from anabranch.schema.type_widening import Widening
 
 
 def merged(left: StructType, right: StructType) -> StructType | None:

@@ -17,13 +17,11 @@ from anabranch.errors.schema import (
     ReservedColumnsError,
     VoidWriteError,
 )
-from anabranch.schema.char_varchar import DECLARED_TYPE, LengthLimit, length_limits
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.names import check_names
-from anabranch.schema.partitioning import check_partitioning, partition_columns_of
+from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_writable, length_limits, without_void
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.names import check_names, check_partitioning, partition_columns_of
 from anabranch.schema.paths import quoted
-from anabranch.schema.visibility import visible_schema
-from anabranch.schema.void import check_writable, without_void
 
 NONE, NAME = ColumnMappingMode.NONE, ColumnMappingMode.NAME
 

@@ -26,7 +26,7 @@ from schema_samples import (
 
 from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
 from anabranch.schema.casts import can_ansi_cast, can_legacy_cast, can_up_cast
-from anabranch.schema.widening import (
+from anabranch.schema.type_widening import (
     TYPE_CHANGES,
     TypeChange,
     all_type_changes,

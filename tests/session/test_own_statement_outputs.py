@@ -15,10 +15,9 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.sql import UnboundParameterError
+from anabranch.errors.arguments import UnboundParameterError, UnsupportedOperationError
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.sql.own.first_words import FIRST_WORDS
 from anabranch.sql.own.own_forms import FORMS_OF_LATER_SPARK
 from anabranch.sql.own.own_statement import OwnGrammar

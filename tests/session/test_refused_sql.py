@@ -8,8 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.errors.arguments import SqlSyntaxError, UnsupportedOperationError
 from anabranch.spark.extension.install import is_installed
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.change_feed import (
+from anabranch.errors.dml import (
     ChangesBoundNullError,
     ChangesNotRecordedError,
     ChangesRangeError,

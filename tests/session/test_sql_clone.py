@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.clone import CloneSourceError, CloneTargetError, DeepCloneError
 from anabranch.errors.log import VersionNotFoundError
-from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.errors.tables import (
+    CloneSourceError,
+    CloneTargetError,
+    DeepCloneError,
+    NotADeltaTableError,
+    TableAlreadyExistsError,
+)
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

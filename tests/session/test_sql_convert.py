@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.convert import NotAParquetTableError, PartitionFoldersMismatchError
-from anabranch.errors.generate import ManifestsHideVectorsError, UnknownGenerateModeError
+from anabranch.errors.other_formats import ManifestsHideVectorsError, UnknownGenerateModeError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

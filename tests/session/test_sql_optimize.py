@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.optimize import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
+from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.errors.arguments import InvalidArgumentError, SqlSyntaxError
 from anabranch.errors.tables import NotADeltaTableError
 from session.documented import statement
 

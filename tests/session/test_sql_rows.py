@@ -8,9 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import AssignmentError
+from anabranch.errors.arguments import AssignmentError, SqlSyntaxError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.sql import SqlSyntaxError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.errors.arguments import InvalidArgumentError, SqlSyntaxError, UnsupportedOperationError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.tables import DeltaTable
 from session.documented import statement

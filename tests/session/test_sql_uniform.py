@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from readers import read_iceberg_by_duckdb
 
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.uniform import UniFormFormatError, UniFormNeedsCompatError
+from anabranch.errors.other_formats import UniFormFormatError, UniFormNeedsCompatError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

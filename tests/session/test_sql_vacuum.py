@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError
-from anabranch.errors.vacuum import InventorySchemaError, RetentionTooShortError, VacuumModeError
+from anabranch.errors.maintenance import InventorySchemaError, RetentionTooShortError, VacuumModeError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

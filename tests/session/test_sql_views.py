@@ -10,9 +10,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import anabranch
-from anabranch.errors.sql import NotCachedError
+from anabranch.errors.arguments import NotCachedError
 from anabranch.spark.extension.install import is_installed
-from anabranch.spark.session_identity import is_connect
+from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from session.documented import statement
 

@@ -19,8 +19,8 @@ from anabranch.protocol.actions import Metadata
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import checkpoint_path, commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.local import LocalStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.local.local_store import LocalStore
 
 
 def field(name: str, kind: object) -> dict[str, object]:
@@ -132,11 +132,11 @@ def test_delta_rs_reads_them(tmp_path: Path) -> None:
     root = str(tmp_path / "table")
     deltalake.write_deltalake(root, pa.table({"id": [1, 2], "day": ["a", "b"]}), partition_by=["day"])
     store = LocalStore(root)
-    latest = Snapshots(store, SystemClock()).latest()
+    latest = SnapshotCache(store, SystemClock()).latest()
     fields = {name: getattr(latest.metadata, name) for name in Metadata.__struct_fields__}
     changed = Metadata(**fields | {"configuration": {"delta.checkpoint.writeStatsAsStruct": "true"}})
     store.put(commit_path(1), encode_actions([changed]))
-    snapshot = Snapshots(store, SystemClock()).latest()
+    snapshot = SnapshotCache(store, SystemClock()).latest()
     write_checkpoint(store, snapshot, clock=SystemClock(), new_uuid=CountedUuids())
     store.delete(commit_path(0))
     assert sorted(deltalake.DeltaTable(root).to_pyarrow_table()["id"].to_pylist()) == [1, 2]

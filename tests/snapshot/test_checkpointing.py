@@ -21,8 +21,8 @@ from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import CorruptCheckpointError
 from anabranch.log import checkpoint_part
+from anabranch.log.cleanup import sidecars_of
 from anabranch.log.last_checkpoint import read_last_checkpoint
-from anabranch.log.sidecars import sidecars_of
 from anabranch.protocol.actions import (
     AddFile,
     CheckpointMetadata,
@@ -42,8 +42,8 @@ from anabranch.protocol.log_paths import (
 )
 from anabranch.snapshot.checkpointing import is_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.local import LocalStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.local.local_store import LocalStore
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
@@ -185,7 +185,7 @@ def test_independent_readers_read_our_checkpoints(tmp_path: Path, policy: str) -
     deltalake.write_deltalake(root, rows, mode="append")
     deltalake.DeltaTable(root).delete("id = 2")
     store = LocalStore(root)
-    snapshots = Snapshots(store, SystemClock())
+    snapshots = SnapshotCache(store, SystemClock())
     if policy == "v2":
         latest = snapshots.latest()
         upgraded = Protocol(
@@ -411,7 +411,7 @@ def test_a_sidecar_may_be_named_by_its_url(tmp_path: Path, spelling: str) -> Non
         v2_checkpoint_path(2, UUID, "json"),
         encode_actions([CheckpointMetadata(version=2), PROTOCOL, metadata(), *sidecars]),
     )
-    snapshot = Snapshots(store, log.clock).latest()
+    snapshot = SnapshotCache(store, log.clock).latest()
     assert snapshot.files.count == expected
     assert snapshot.segment.checkpoint is not None
     assert sidecars_of(store, snapshot.segment.checkpoint) == {f"_delta_log/_sidecars/{name}" for name in names}

@@ -16,8 +16,8 @@ from anabranch.errors.base import DeltaError
 from anabranch.errors.log import IncompleteStateError, LogGapError, TableNotFoundError
 from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.local import LocalStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.local.local_store import LocalStore
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
@@ -47,8 +47,8 @@ def table_names() -> list[str]:
     return sorted(names) or ["the corpus is not here"]
 
 
-def snapshots_of(corpus: Path, name: str) -> Snapshots:
-    return Snapshots(LocalStore(str(corpus / name / "delta")), SystemClock())
+def snapshots_of(corpus: Path, name: str) -> SnapshotCache:
+    return SnapshotCache(LocalStore(str(corpus / name / "delta")), SystemClock())
 
 
 def paths_of(snapshot: Snapshot) -> list[str]:

@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
+from anabranch.data_skipping.generated_bounds import generated_partitions
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (
     EQ,
@@ -28,13 +31,10 @@ from anabranch.predicates.expressions import (
     StartsWith,
 )
 from anabranch.predicates.generation_expressions import Part, derivation_of
-from anabranch.protocol import date_times
+from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.visibility import GENERATION_EXPRESSION
-from anabranch.snapshot.generated_bounds import generated_partitions
-from anabranch.snapshot.scan_plan import can_be_true
-from anabranch.snapshot.skipping_columns import SkippingColumns
+from anabranch.schema.merging import GENERATION_EXPRESSION
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -48,9 +48,9 @@ def computed(name: str, local: int, offset_begin: int, text_offset: int | None) 
     """What a writer makes of a moment that its clock shows as `local`, as a partition value."""
     wall = np.datetime64(local, "us")
     if name in ("as_date", "to_date"):
-        return date_times.format_days(local // DAY)
+        return value_text.format_days(local // DAY)
     if name.startswith("text_"):
-        year, rest = _year_and_rest(date_times.format_days(local // DAY))
+        year, rest = _year_and_rest(value_text.format_days(local // DAY))
         hour = f"{local % DAY // HOUR:02}"
         return {
             "text_year": year,
@@ -61,18 +61,18 @@ def computed(name: str, local: int, offset_begin: int, text_offset: int | None) 
     if name == "first_of_quarter":
         month = int(wall.astype("datetime64[M]").astype(np.int64))
         begin = np.datetime64(month - month % 3, "M")
-        return date_times.format_days(int(begin.astype("datetime64[D]").astype(np.int64)))
+        return value_text.format_days(int(begin.astype("datetime64[D]").astype(np.int64)))
     if name == "monday":
-        return date_times.format_days((local // DAY + 3) // 7 * 7 - 3)
+        return value_text.format_days((local // DAY + 3) // 7 * 7 - 3)
     if name in ("first_of_year", "first_of_month"):
         begin = wall.astype(f"datetime64[{_UNITS[name]}]").astype("datetime64[D]")
-        return date_times.format_days(int(begin.astype(np.int64)))
+        return value_text.format_days(int(begin.astype(np.int64)))
     if name in ("at_hour", "at_month"):
         begin = int(wall.astype(f"datetime64[{_UNITS[name]}]").astype("datetime64[us]").astype(np.int64))
         if text_offset is None:
-            return date_times.format_utc_micros(begin - offset_begin)
-        return date_times.format_local_micros(begin - offset_begin + text_offset)
-    year, rest = _year_and_rest(date_times.format_days(local // DAY))
+            return value_text.format_utc_micros(begin - offset_begin)
+        return value_text.format_local_micros(begin - offset_begin + text_offset)
+    year, rest = _year_and_rest(value_text.format_days(local // DAY))
     return {
         "year": str(int(year)),
         "month": str(int(rest[:2])),
@@ -149,11 +149,11 @@ def test_first_letters(text: str, length: int, other: str, whole: bool) -> None:
 
 
 def _day(text: str) -> int:
-    return date_times.parse_days(text)
+    return value_text.parse_days(text)
 
 
 def _at(text: str) -> int:
-    return date_times.parse_local_micros(text)
+    return value_text.parse_local_micros(text)
 
 
 @pytest.mark.parametrize(

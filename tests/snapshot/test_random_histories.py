@@ -12,13 +12,12 @@ from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, NaiveState, add, 
 
 from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
-from anabranch.log.compaction import write_compaction
+from anabranch.log.commit_files import write_compaction
 from anabranch.log.file_columns import adds_of_table, removes_of_table
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import reconciliation
-from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.checksums import checksum_of, verify_checksum
+from anabranch.snapshot.checkpointing import checksum_of, verify_checksum, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 
 PATHS = ["a", "day=monday/b", "day=%20x/part-00000-4a5b.snappy.parquet", "day=%20x/part-00001-4a5b.snappy.parquet", "e"]

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from anabranch.data_skipping.scan_plan import can_be_true, can_match, files_to_read, files_wholly_true, live_row_count
+from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import (
     EQ,
@@ -36,8 +38,6 @@ from anabranch.predicates.expressions import (
     Unknown,
 )
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
-from anabranch.snapshot.scan_plan import can_be_true, can_match, files_to_read, files_wholly_true, live_row_count
-from anabranch.snapshot.skipping_columns import SkippingColumns
 
 
 def add(stats: Any = None, partition: dict[str, str | None] | None = None, **fields: Any) -> AddFile:
@@ -310,7 +310,7 @@ PARTITIONED = T.StructType(
 PARTITIONS = ["day", "country", "n", "at", "x"]
 
 
-def wholly(predicate: Predicate, *partitions: dict[str, str | None]) -> list[tuple[bool, bool]]:
+def fully_matching(predicate: Predicate, *partitions: dict[str, str | None]) -> list[tuple[bool, bool]]:
     """Whether each file is kept, and whether all its rows match for sure."""
     table = table_of_adds([add(partition=each) for each in partitions])
     some = files_to_read(table, predicate, physical_schema=PARTITIONED, partition_columns=PARTITIONS)
@@ -332,18 +332,23 @@ def test_partition_values_are_exact() -> None:
         {},
         {"day": "x"},
     ]
-    assert wholly(day, *files) == [(True, True)] + [(False, False)] * 4 + [(True, False)]
-    assert wholly(Not(day), *files) == [(False, False), (True, True)] + [(False, False)] * 3 + [(True, False)]
-    assert wholly(IsNull(Column(("day",))), *files) == [(False, False)] * 2 + [(True, True)] * 3 + [(False, False)]
+    assert fully_matching(day, *files) == [(True, True)] + [(False, False)] * 4 + [(True, False)]
+    assert fully_matching(Not(day), *files) == [(False, False), (True, True)] + [(False, False)] * 3 + [(True, False)]
+    assert fully_matching(IsNull(Column(("day",))), *files) == [(False, False)] * 2 + [(True, True)] * 3 + [
+        (False, False)
+    ]
     country = In(Column(("country",)), (Literal("DE", TEXT), Literal(None, TEXT)))
-    assert wholly(country, {"country": "DE"}, {"country": "FR"}) == [(True, True), (False, False)]
-    assert wholly(StartsWith(Column(("country",)), "D"), {"country": "DE"}, {"country": "FR"}) == [
+    assert fully_matching(country, {"country": "DE"}, {"country": "FR"}) == [(True, True), (False, False)]
+    assert fully_matching(StartsWith(Column(("country",)), "D"), {"country": "DE"}, {"country": "FR"}) == [
         (True, True),
         (False, False),
     ]
     big = decimal.Decimal("123456789012345678.91")
-    assert wholly(of("n", EQ, big), {"n": str(big)}, {"n": "123456789012345678.92"}) == [(True, True), (False, False)]
-    assert wholly(of("x", GT, 5.0), {"x": "NaN"}, {"x": "4"}, {"x": "6"}) == [
+    assert fully_matching(of("n", EQ, big), {"n": str(big)}, {"n": "123456789012345678.92"}) == [
+        (True, True),
+        (False, False),
+    ]
+    assert fully_matching(of("x", GT, 5.0), {"x": "NaN"}, {"x": "4"}, {"x": "6"}) == [
         (True, False),
         (False, False),
         (True, True),
@@ -352,19 +357,19 @@ def test_partition_values_are_exact() -> None:
 
 def test_only_partition_values_make_a_file_wholly_true() -> None:
     both = And((of("day", EQ, 19723), of("c", EQ, 5)))
-    assert wholly(both, {"day": "2024-01-01"}) == [(True, False)]
-    assert wholly(Or((of("day", EQ, 19723), of("c", EQ, 5))), {"day": "2024-01-01"}) == [(True, True)]
-    assert wholly(TRUE, {}) == [(True, True)]
-    assert wholly(Unknown("?"), {}) == [(True, False)]
+    assert fully_matching(both, {"day": "2024-01-01"}) == [(True, False)]
+    assert fully_matching(Or((of("day", EQ, 19723), of("c", EQ, 5))), {"day": "2024-01-01"}) == [(True, True)]
+    assert fully_matching(TRUE, {}) == [(True, True)]
+    assert fully_matching(Unknown("?"), {}) == [(True, False)]
 
 
 def test_partition_timestamps_without_a_zone() -> None:
     """They are local to whoever wrote them, which may be anywhere."""
     noon = 1704067200_000_000 + 12 * 3_600_000_000
     local, utc = {"at": "2024-01-01 12:00:00"}, {"at": "2024-01-01T12:00:00.000000Z"}
-    assert wholly(of("at", EQ, noon), local, utc) == [(True, False), (True, True)]
-    assert wholly(of("at", EQ, noon + 3_600_000_000), local, utc) == [(True, False), (False, False)]
-    assert wholly(of("at", GT, noon + 19 * 3_600_000_000), local, utc) == [(False, False), (False, False)]
+    assert fully_matching(of("at", EQ, noon), local, utc) == [(True, False), (True, True)]
+    assert fully_matching(of("at", EQ, noon + 3_600_000_000), local, utc) == [(True, False), (False, False)]
+    assert fully_matching(of("at", GT, noon + 19 * 3_600_000_000), local, utc) == [(False, False), (False, False)]
     columns = SkippingColumns(
         table_of_adds([add(partition=local)]),
         physical_schema=PARTITIONED,
@@ -448,7 +453,7 @@ def test_rows_that_live() -> None:
 
 def test_no_files() -> None:
     assert kept(compare(EQ, 5, LONG), LONG) == []
-    assert wholly(And((of("day", EQ, 1), of("c", EQ, 5)))) == []
+    assert fully_matching(And((of("day", EQ, 1), of("c", EQ, 5)))) == []
 
 
 def test_a_hundred_thousand_files_are_planned_at_once() -> None:

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from random_files import PARTITION_COLUMNS, SCHEMA, Row, files, holds, predicates, without_unknown
 
+from anabranch.data_skipping.scan_plan import can_match, files_to_read, files_wholly_true
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate, is_exact
-from anabranch.predicates.normalisation import normalise
+from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
-from anabranch.snapshot.scan_plan import can_match, files_to_read, files_wholly_true
 
 HARD = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -18,7 +18,7 @@ from anabranch.errors.log import (
     VersionNotFoundError,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.log.compaction import write_compaction
+from anabranch.log.commit_files import write_compaction
 from anabranch.protocol.actions import (
     AddFile,
     DeletionVectorDescriptor,
@@ -36,8 +36,8 @@ from anabranch.protocol.log_paths import (
     v2_checkpoint_path,
 )
 from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.snapshots import Snapshots
-from anabranch.storage.memory import MemoryStore
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.memory_store import MemoryStore
 
 
 class WatchedStore(MemoryStore):
@@ -351,4 +351,4 @@ def test_a_store_that_reports_times_twice_differently_costs_only_time(log: LogIn
     log.clock.time_ms += 5
     log.store.put(commit_path(3), log.store.read(commit_path(3)))
     assert snapshots.latest().files.count == 3
-    assert isinstance(snapshots, Snapshots)
+    assert isinstance(snapshots, SnapshotCache)

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from soak.descriptions import problems_of_description
 from soak.model import EFFECTS, KEEPING, Inapplicable, Row, State, Statement
 from soak.refusals import problem_of_refusal
@@ -133,7 +133,7 @@ class TableJudge:
             return [f"{told} does not fit the version before it: {before.columns}, {before.rules}"]
         return [f"{told} should have led to {_difference(expected[0], version)}"]
 
-    def settle(self, *, final: bool) -> list[str]:
+    def put_until_known(self, *, final: bool) -> list[str]:
         """Judge the statements that have ended, as soon as the log has been followed to where they did."""
         problems = []
         for begun in list(self.unjudged.values()):

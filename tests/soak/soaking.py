@@ -119,7 +119,7 @@ class Soak:
             self._hear(process)
         for name, judge in self.judges.items():
             self.found(judge.follow(heads[name]))
-            self.found(judge.settle(final=final))
+            self.found(judge.put_until_known(final=final))
 
     def _hear(self, process: Process) -> None:
         if not process.journal.exists():

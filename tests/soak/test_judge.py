@@ -48,7 +48,7 @@ class Played:
     def end(self, name: str, **outcome: Any) -> None:
         self.judge.end(name, {"ends": name, "head": self.version, "seconds": 0.1, **outcome})
 
-    def land(
+    def commit_with_retries(
         self, name: str, told: Statement, rows: list[Row], *, domains: list[dict[str, Any]] | None = None, **info: Any
     ) -> None:
         """A commit that leaves `rows`, whatever the statement says."""
@@ -82,13 +82,13 @@ class Played:
     def commit(self, told: Statement, rows: list[Row], **info: Any) -> str:
         """A statement from its beginning to its end."""
         name = self.begin(told)
-        self.land(name, told, rows, **info)
+        self.commit_with_retries(name, told, rows, **info)
         self.end(name)
         return name
 
     @property
     def problems(self) -> list[str]:
-        return [*self.judge.follow(self.version), *self.judge.settle(final=True)]
+        return [*self.judge.follow(self.version), *self.judge.put_until_known(final=True)]
 
 
 def changed(**values: int) -> list[Row]:
@@ -125,20 +125,20 @@ def acknowledged_for_nothing(played: Played) -> None:
 
 def refused_and_landed(played: Played) -> None:
     name = played.begin(INSERT)
-    played.land(name, INSERT, ROWS)
+    played.commit_with_retries(name, INSERT, ROWS)
     played.end(name, error={**NOBODY, "version": 1, "operation": "INSERT"})
 
 
 def landed_twice(played: Played) -> None:
     played.commit(INSERT, ROWS)
     name = played.commit(UPDATE, changed(_1=11, _2=21))
-    played.land(name, UPDATE, changed(_1=11, _2=21))
+    played.commit_with_retries(name, UPDATE, changed(_1=11, _2=21))
 
 
 def landed_after_its_end(played: Played) -> None:
     name = played.begin(INSERT)
     played.end(name)
-    played.land(name, INSERT, ROWS)
+    played.commit_with_retries(name, INSERT, ROWS)
 
 
 def compaction_that_changes_rows(played: Played) -> None:
@@ -228,6 +228,6 @@ def test_blind_appends_may_stand_behind_who_has_not_seen_them(
     update = played.begin(UPDATE)
     first: Statement = {"kind": "insert", "rows": ROWS[:1]}
     played.commit(first, ROWS[:1], isBlindAppend=blind)
-    played.land(update, UPDATE, ROWS[:1], readVersion=0)
+    played.commit_with_retries(update, UPDATE, ROWS[:1], readVersion=0)
     played.end(update)
     assert (played.problems == []) is sound

@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from anabranch.cli.demo_spark import small_session
+from anabranch.cli.demo.demo_flights import small_session
 from anabranch.errors.base import DeltaError
 from soak.model import Statement
 from soak.statements import KINDS, Author, Kind, execute, level_of

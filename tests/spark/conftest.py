@@ -41,12 +41,12 @@ def session(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 @pytest.fixture(params=_ENGINES)
 def engine(request: pytest.FixtureRequest, session: SparkSession) -> Engine:
     if request.param == "native":
-        if importlib.util.find_spec("anabranch.spark.native.engine") is None:
+        if importlib.util.find_spec("anabranch.spark.native.native_engine") is None:
             pytest.skip("there is no native engine")
-        from anabranch.spark.native.engine import NativeEngine
+        from anabranch.spark.native.native_engine import NativeEngine
 
         return NativeEngine(session)
-    from anabranch.spark.portable.engine import PortableEngine
+    from anabranch.spark.portable.portable_engine import PortableEngine
 
     return PortableEngine(session)
 

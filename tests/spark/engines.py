@@ -17,16 +17,15 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.deletion_vectors.writing import inline_descriptor
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_ids import assign_ids_and_names
-from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_names
 from anabranch.spark.engine import Engine, ScanRequest, WriteRequest, WrittenFiles
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 
 OVER_CONNECT = "ANABRANCH_TEST_CONNECT"
 """Set where the tests of engines run over a Spark Connect session, which cannot share a process with a classic one."""

@@ -19,7 +19,7 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FileMask, ScanRequest, WriteRequest, WrittenFiles
-from anabranch.spark.native.engine import NativeEngine
+from anabranch.spark.native.native_engine import NativeEngine
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
-from anabranch.errors.spark import ExtensionClashError, ExtensionNotLoadedError
+from anabranch.errors.environment import ExtensionClashError, ExtensionNotLoadedError
 from anabranch.spark.extension import compiled
 from anabranch.spark.extension.compiled import (
     ExtensionClasses,

@@ -7,7 +7,7 @@ import pytest
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
-from anabranch.spark.file_listing import file_root, listing_of
+from anabranch.spark.rows.file_listing import file_root, listing_of
 
 
 def add(path: str, **partition_values: str | None) -> AddFile:

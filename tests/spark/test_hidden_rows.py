@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.deletion_vectors.writing import inline_descriptor
-from anabranch.errors.vectors import DeletionVectorRowIndexError
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
+from anabranch.errors.log import DeletionVectorRowIndexError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
-from anabranch.spark.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_hidden
-from anabranch.storage.memory import MemoryStore
+from anabranch.spark.rows.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_hidden
+from anabranch.storage.memory_store import MemoryStore
 
 
 def is_hidden(encoded: bytes, row: int) -> bool:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.spark.hilbert_curve import hilbert_steps
-from anabranch.spark.zorder_keys import ZOrder
+from anabranch.spark.layout.hilbert import hilbert_steps
+from anabranch.spark.layout.zorder_keys import ZOrder
 
 FOUR_BY_FOUR = [
     *[(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (3, 0), (3, 1), (2, 1)],

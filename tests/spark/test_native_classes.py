@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.spark import SparkClassMissingError
+from anabranch.errors.environment import SparkClassMissingError
 from anabranch.spark.native import jvm_classes
-from anabranch.spark.native.jvm_classes import PLACES, JvmClasses
-from anabranch.spark.native.jvm_values import JvmValues
+from anabranch.spark.native.jvm_classes import PLACES, JvmClasses, JvmValues
 
 pytestmark = pytest.mark.spark
 

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from anabranch.errors.storage import StorageError
+from anabranch.errors.environment import StorageError
 from anabranch.predicates.expressions import Column, Comparison, In, conjuncts, references
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.native.engine import NativeEngine
-from anabranch.spark.native.python_errors import original_error
+from anabranch.spark.extension.door import original_error
+from anabranch.spark.native.native_engine import NativeEngine
 
 pytestmark = pytest.mark.spark
 

@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from anabranch.errors.environment import WrittenFileError
 from anabranch.errors.protocol import PartitionValueError
-from anabranch.errors.spark import WrittenFileError
 from anabranch.protocol.data_paths import decode_path, encode_path
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.spark.native.engine import NativeEngine
+from anabranch.spark.native.native_engine import NativeEngine
 
 pytestmark = pytest.mark.spark
 

@@ -30,15 +30,13 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.errors.portable import DataFileMismatchError, DataFileUnknownToSparkError, DataTypeNotPortableError
+from anabranch.errors.environment import DataFileMismatchError, DataFileUnknownToSparkError, DataTypeNotPortableError
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.spark.file_listing import FileListing
-from anabranch.spark.portable.arrow_types import arrow_type, file_schema
-from anabranch.spark.portable.data_file_reading import DataFile, RowReader
-from anabranch.spark.portable.data_files import DataFiles
+from anabranch.spark.portable.arrow_types import arrow_type, by_name, by_position, file_schema, fit
+from anabranch.spark.portable.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.spark.portable.file_groups import Partitioning, groups_of
-from anabranch.spark.portable.fitting import by_name, by_position, fit
+from anabranch.spark.portable.portable_write import adds_of, write_task
 from anabranch.spark.portable.spark_paths import (
     are_simple,
     is_beyond_spark,
@@ -47,9 +45,9 @@ from anabranch.spark.portable.spark_paths import (
     tail_length,
     tails,
 )
-from anabranch.spark.portable.write import adds_of, write_task
-from anabranch.storage.memory import MemoryStore
-from anabranch.storage.opening import open_store
+from anabranch.spark.rows.file_listing import FileListing
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.storage.store_opening import open_store
 
 
 def struct(*fields: tuple[str, Any]) -> StructType:

@@ -14,14 +14,14 @@ import pytest
 from engines import EngineTable, mapped, struct
 from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.errors.optimize import RowOrderError
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.maintenance import RowOrderError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 
 pytestmark = [pytest.mark.spark]
 

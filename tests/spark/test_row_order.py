@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from anabranch.spark.hilbert_keys import HilbertOrder
-from anabranch.spark.range_numbers import quantiles
-from anabranch.spark.row_order import stretches
-from anabranch.spark.zorder_keys import ZOrder
+from anabranch.spark.layout.hilbert import HilbertOrder
+from anabranch.spark.layout.range_numbers import quantiles
+from anabranch.spark.layout.row_order import stretches
+from anabranch.spark.layout.zorder_keys import ZOrder
 
 
 @given(keys=st.lists(st.integers(0, 30), min_size=1, max_size=200), files=st.integers(2, 12))

@@ -14,12 +14,12 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.deletion_vectors.writing import inline_descriptor
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.spark.engine import ScanRequest
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.spark.stopped_clock import stop_clock
+from anabranch.spark.conditions.repeatable_rows import stop_clock
 
 NEW_YEAR_MS = 1_704_067_200_000
 

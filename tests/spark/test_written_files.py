@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.errors.spark import WrittenFileError
+from anabranch.errors.environment import WrittenFileError
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import WriteRequest, WrittenFiles
-from anabranch.spark.written_files import ManifestEntry, completed
+from anabranch.spark.write.written_files import ManifestEntry, completed
 
 
 def request(root: Path) -> WriteRequest:
@@ -52,7 +52,7 @@ def test_a_disk_that_fails_while_files_are_completed(
     def fail(*arguments: Any, **options: Any) -> Any:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(f"anabranch.spark.written_files.os.{call}", fail)
+    monkeypatch.setattr(f"anabranch.spark.write.written_files.os.{call}", fail)
     with pytest.raises(WrittenFileError, match="Input/output error") as raised:
         complete(tmp_path, rows=rows)
     assert raised.value.table == str(tmp_path)
@@ -66,7 +66,7 @@ def test_a_directory_that_cannot_be_made_durable_is_told(tmp_path: Path, monkeyp
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         fsync(descriptor)
 
-    monkeypatch.setattr("anabranch.spark.written_files.os.fsync", fail)
+    monkeypatch.setattr("anabranch.spark.write.written_files.os.fsync", fail)
     with pytest.raises(WrittenFileError, match="Input/output error"):
         complete(tmp_path)
 

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from anabranch.commands import clone, optimize_metrics, restore, vacuum
-from anabranch.commands.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
-from anabranch.errors.sql import SqlSyntaxError
-from anabranch.predicates.sql_tokens import tokenize
-from anabranch.sql import explanations
-from anabranch.sql.grammar.families import OWN_FAMILIES
+from anabranch.commands.clone import clone_table
+from anabranch.commands.describe.describe_table import DETAIL_SCHEMA, HISTORY_SCHEMA
+from anabranch.commands.optimize import optimize_metrics
+from anabranch.commands.restore import restore_table
+from anabranch.commands.vacuum import vacuum_command
+from anabranch.errors.arguments import SqlSyntaxError
+from anabranch.predicates.sql_lexer import tokenize
+from anabranch.sql import statement_explanations
+from anabranch.sql.grammar.statement_grammar import OWN_FAMILIES
 from anabranch.sql.own.first_words import FIRST_WORDS
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK
 from anabranch.sql.own.own_statement import OwnGrammar, OwnStatement, statement_of
@@ -46,11 +49,11 @@ DELTA_STATEMENTS: list[tuple[str, str, StructType]] = [
     ("OPTIMIZE IDENTIFIER('t')", "OPTIMIZE", OPTIMIZED),
     ("REORG TABLE t APPLY (PURGE)", "REORG TABLE", OPTIMIZED),
     ("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))", "REORG TABLE", OPTIMIZED),
-    ("VACUUM t", "VACUUM", vacuum.RESULT),
-    ("VACUUM '/x' DRY RUN RETAIN 0.5 HOURS LITE", "VACUUM", vacuum.RESULT),
-    ("VACUUM t USING INVENTORY (SELECT * FROM i) RETAIN 3 HOURS", "VACUUM", vacuum.RESULT),
-    ("RESTORE TABLE t TO VERSION AS OF 3", "RESTORE", restore.RESULT),
-    ("RESTORE t TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", "RESTORE", restore.RESULT),
+    ("VACUUM t", "VACUUM", vacuum_command.RESULT),
+    ("VACUUM '/x' DRY RUN RETAIN 0.5 HOURS LITE", "VACUUM", vacuum_command.RESULT),
+    ("VACUUM t USING INVENTORY (SELECT * FROM i) RETAIN 3 HOURS", "VACUUM", vacuum_command.RESULT),
+    ("RESTORE TABLE t TO VERSION AS OF 3", "RESTORE", restore_table.RESULT),
+    ("RESTORE t TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", "RESTORE", restore_table.RESULT),
     ("CONVERT TO DELTA parquet.`/x` NO STATISTICS PARTITIONED BY (a INT)", "CONVERT TO DELTA", NOTHING),
     ("GENERATE symlink_format_manifest FOR TABLE t", "GENERATE", NOTHING),
     ("DESCRIBE DETAIL t", "DESCRIBE DETAIL", DETAIL_SCHEMA),
@@ -58,19 +61,19 @@ DELTA_STATEMENTS: list[tuple[str, str, StructType]] = [
     ("DESCRIBE HISTORY a.b LIMIT 5", "DESCRIBE HISTORY", HISTORY_SCHEMA),
     ("DESCRIBE -- of\n /* the */ HISTORY\tt", "DESCRIBE HISTORY", HISTORY_SCHEMA),
     ("DESCRIBE DETAIL optimize", "DESCRIBE DETAIL", DETAIL_SCHEMA),
-    ("CREATE TABLE t SHALLOW CLONE s", "CREATE TABLE", clone.RESULT),
-    ("CREATE TABLE IF NOT EXISTS t CLONE s VERSION AS OF 3", "CREATE TABLE", clone.RESULT),
-    ("CREATE OR REPLACE TABLE t DEEP CLONE s LOCATION '/x'", "CREATE TABLE", clone.RESULT),
-    ("REPLACE TABLE t SHALLOW CLONE parquet.`/x`", "REPLACE TABLE", clone.RESULT),
+    ("CREATE TABLE t SHALLOW CLONE s", "CREATE TABLE", clone_table.RESULT),
+    ("CREATE TABLE IF NOT EXISTS t CLONE s VERSION AS OF 3", "CREATE TABLE", clone_table.RESULT),
+    ("CREATE OR REPLACE TABLE t DEEP CLONE s LOCATION '/x'", "CREATE TABLE", clone_table.RESULT),
+    ("REPLACE TABLE t SHALLOW CLONE parquet.`/x`", "REPLACE TABLE", clone_table.RESULT),
     ("ALTER TABLE t DROP FEATURE deletionVectors TRUNCATE HISTORY", "ALTER TABLE", NOTHING),
     ("ALTER TABLE delta.`/x` DROP FEATURE 'deletionVectors'", "ALTER TABLE", NOTHING),
     ("ALTER TABLE t ALTER COLUMN s.a SYNC IDENTITY", "ALTER TABLE", NOTHING),
     ("ALTER TABLE t CHANGE a SYNC IDENTITY", "ALTER TABLE", NOTHING),
     ("ALTER TABLE t ADD COLUMNS IF NOT EXISTS (a INT)", "ALTER TABLE", NOTHING),
     ("ALTER TABLE t CHANGE COLUMN a b INT COMMENT 'renamed'", "ALTER TABLE", NOTHING),
-    ("EXPLAIN OPTIMIZE t WHERE a = 1", "OPTIMIZE", explanations.SCHEMA),
-    ("/* c */ EXPLAIN EXTENDED DESCRIBE HISTORY t", "DESCRIBE HISTORY", explanations.SCHEMA),
-    ("EXPLAIN ALTER TABLE t DROP FEATURE f", "ALTER TABLE", explanations.SCHEMA),
+    ("EXPLAIN OPTIMIZE t WHERE a = 1", "OPTIMIZE", statement_explanations.SCHEMA),
+    ("/* c */ EXPLAIN EXTENDED DESCRIBE HISTORY t", "DESCRIBE HISTORY", statement_explanations.SCHEMA),
+    ("EXPLAIN ALTER TABLE t DROP FEATURE f", "ALTER TABLE", statement_explanations.SCHEMA),
 ]
 """No release of Spark parses these, or it takes them for something else; by the name and the columns of their results."""
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from anabranch.predicates.sql_tokens import TokenKind, tokenize
+from anabranch.predicates.sql_lexer import TokenKind, tokenize
 from anabranch.sql.literals import literal, typed_literal
 from anabranch.sql.parameters import Parameters, markers
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from werkzeug.serving import make_server
 
-from anabranch.storage.elsewhere import ReachingStore
-from anabranch.storage.local import LocalStore
+from anabranch.storage.external_files import ExternalFileStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 from processes.s3_server import OneRequestAtATime
 from storage.services import FaultyS3, hadoop_store, make_bucket, s3_store
 
@@ -67,7 +67,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
         case "local":
             return LocalStore(str(tmp_path / "table"))
         case "reaching":
-            return ReachingStore(LocalStore(str(tmp_path / "table")), places=lambda: ("/else",), open_place=LocalStore)
+            return ExternalFileStore(
+                LocalStore(str(tmp_path / "table")), places=lambda: ("/else",), open_place=LocalStore
+            )
         case "s3":
             return s3_store(request.getfixturevalue("s3_endpoint"))
         case _:

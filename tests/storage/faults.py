@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from anabranch.errors.storage import StorageError
+from anabranch.errors.environment import StorageError
 from anabranch.storage.file_tree import Deletion, Enters
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 

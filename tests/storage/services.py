@@ -9,9 +9,9 @@ from typing import Any
 
 import boto3
 
-from anabranch.storage.hadoop import HadoopSession, HadoopStore
+from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.opening import open_store
+from anabranch.storage.store_opening import open_store
 from processes.s3_server import OneRequestAtATime
 
 BUCKET = "tables"

@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.storage import PathOutsideTableError
-from anabranch.storage.elsewhere import PLACES_SETTING, ReachingStore, allowed_places, open_reaching, parse_places
-from anabranch.storage.local import LocalStore
-from anabranch.storage.memory import MemoryStore
+from anabranch.errors.environment import PathOutsideTableError
+from anabranch.storage.external_files import (
+    PLACES_SETTING,
+    ExternalFileStore,
+    allowed_places,
+    open_reaching,
+    parse_places,
+)
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize(
@@ -33,12 +39,12 @@ def test_a_place_that_depends_on_who_asks_is_refused(text: str) -> None:
         parse_places(text)
 
 
-def stores() -> tuple[ReachingStore, MemoryStore, list[str]]:
+def stores() -> tuple[ExternalFileStore, MemoryStore, list[str]]:
     own, other = MemoryStore("memory:/t"), MemoryStore("memory:/other")
     own.put("mine", b"1")
     other.put("d/theirs", b"23456")
     allowed = ["memory:/other"]
-    return ReachingStore(own, places=lambda: tuple(allowed), open_place=lambda _: other), other, allowed
+    return ExternalFileStore(own, places=lambda: tuple(allowed), open_place=lambda _: other), other, allowed
 
 
 def test_files_below_a_place_are_read_by_their_absolute_path() -> None:
@@ -62,7 +68,7 @@ def test_what_is_forbidden_again_is_not_read(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "other" / "f").write_bytes(b"1")
     allowed = [str(tmp_path / "other")]
-    store = ReachingStore(LocalStore(str(tmp_path / "t")), places=lambda: tuple(allowed), open_place=LocalStore)
+    store = ExternalFileStore(LocalStore(str(tmp_path / "t")), places=lambda: tuple(allowed), open_place=LocalStore)
     path = str(tmp_path / "other" / "f")
     assert store.read(path) == b"1"
     allowed.clear()

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anabranch.errors.storage import PathOutsideTableError, StorageError
-from anabranch.storage import object_tree
+from anabranch.errors.environment import PathOutsideTableError, StorageError
 from anabranch.storage.file_tree import FAILURES_MAX, TREE_SCHEMA, Entry, delete_one_by_one, tree_page
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
+from anabranch.storage.object import object_tree
 
 PATHS = ["x", "a/x", "a/b/x y", "a/b/é=1/%20", "_log/1", "_log/deep/2", "z/_log/3", "aa"]
 
@@ -109,7 +109,7 @@ def test_a_disk_that_fails_ends_in_our_error(tmp_path: Path, monkeypatch: pytest
             real(*arguments, **options)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(f"anabranch.storage.local_tree.os.{call}", fail)
+    monkeypatch.setattr(f"anabranch.storage.local.local_tree.os.{call}", fail)
     for work in (
         lambda: store.delete_many(["a/x", "b/x", "gone"]),
         lambda: store.remove_directory("a"),

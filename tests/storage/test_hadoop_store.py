@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from anabranch.errors.storage import ConditionalPutUnsupportedError, UnsupportedStorageError
-from anabranch.storage.hadoop import HadoopStore
-from anabranch.storage.hadoop_listing import HadoopFile, decode_statuses
-from anabranch.storage.local import LocalStore
+from anabranch.errors.environment import ConditionalPutUnsupportedError, UnsupportedStorageError
+from anabranch.storage.hadoop.hadoop_listing import HadoopFile, decode_statuses
+from anabranch.storage.hadoop.hadoop_store import HadoopStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.opening import open_store
+from anabranch.storage.store_opening import open_store
 from storage.services import hadoop_session, hadoop_store
 
 spark_test = pytest.mark.spark

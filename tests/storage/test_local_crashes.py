@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 from storage.writers import is_whole
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from anabranch.errors.storage import (
+from anabranch.errors.environment import (
     ConditionalPutUnsupportedError,
     FileMissingError,
     PathOutsideTableError,
     StorageError,
     UnsupportedStorageError,
 )
-from anabranch.storage import durable_files
-from anabranch.storage.local import LocalStore, local_path
+from anabranch.storage.local import durable_files
+from anabranch.storage.local.local_store import LocalStore, local_path
 from anabranch.storage.log_store import PutOutcome
 
 NAME = "_delta_log/0.json"
@@ -45,7 +45,7 @@ def failing(number: int) -> Callable[..., Any]:
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, name: str, replacement: Callable[..., Any]) -> None:
-    monkeypatch.setattr(f"anabranch.storage.durable_files.os.{name}", replacement)
+    monkeypatch.setattr(f"anabranch.storage.local.durable_files.os.{name}", replacement)
 
 
 def record_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anabranch.errors.storage import FileMissingError, FileTooLargeError, PathOutsideTableError, StorageError
+from anabranch.errors.environment import FileMissingError, FileTooLargeError, PathOutsideTableError, StorageError
 from anabranch.storage.log_store import LogStore, PutOutcome
 
 LOG = "_delta_log"

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from anabranch.errors.storage import StorageOptionError
-from anabranch.storage.azure_options import azure_options
-from anabranch.storage.gcs_options import gcs_options
-from anabranch.storage.object_options import ObjectStoreOptions
-from anabranch.storage.redaction import redact
-from anabranch.storage.s3_options import s3_options
+from anabranch.errors.environment import StorageOptionError
+from anabranch.storage.log_store import redact
+from anabranch.storage.object.azure_options import azure_options
+from anabranch.storage.object.gcs_options import gcs_options
+from anabranch.storage.object.object_options import ObjectStoreOptions
+from anabranch.storage.object.s3_options import s3_options
 
 KEYS = {"fs.s3a.access.key": "AK", "fs.s3a.secret.key": "SK"}
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "EAK", "AWS_SECRET_ACCESS_KEY": "ESK", "AWS_SESSION_TOKEN": "ETOKEN"}

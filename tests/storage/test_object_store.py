@@ -10,16 +10,16 @@ from typing import Any
 import obstore
 import pytest
 
-from anabranch.errors.storage import (
+from anabranch.errors.environment import (
     ConditionalPutUnsupportedError,
     FileMissingError,
     PathOutsideTableError,
     StorageError,
 )
-from anabranch.storage import object_store
-from anabranch.storage.conditional_put_probe import ConditionalPutProbe
 from anabranch.storage.log_store import LogStore, PutOutcome
-from anabranch.storage.opening import open_store
+from anabranch.storage.object import object_store
+from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe
+from anabranch.storage.store_opening import open_store
 from storage.services import SECRET_KEY, SETTINGS, FaultyS3, s3_store
 
 NAME = "_delta_log/0.json"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.errors.storage import StorageOptionError, UnsupportedStorageError
-from anabranch.storage.local import LocalStore
-from anabranch.storage.memory import MemoryStore
-from anabranch.storage.object_store import ObjectStore
-from anabranch.storage.opening import open_store
+from anabranch.errors.environment import StorageOptionError, UnsupportedStorageError
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.storage.object.object_store import ObjectStore
+from anabranch.storage.store_opening import open_store
 
 KEY = {"fs.azure.account.key": "a2V5", "fs.gs.auth.type": "UNAUTHENTICATED"}
 

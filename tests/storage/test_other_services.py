@@ -14,12 +14,12 @@ from urllib.parse import unquote
 import pytest
 from werkzeug.serving import make_server
 
-from anabranch.errors.storage import ConditionalPutUnsupportedError, StorageError
-from anabranch.storage.azure_options import azure_options
-from anabranch.storage.conditional_put_probe import ConditionalPutProbe
-from anabranch.storage.gcs_options import gcs_options
+from anabranch.errors.environment import ConditionalPutUnsupportedError, StorageError
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.object_store import ObjectStore
+from anabranch.storage.object.azure_options import azure_options
+from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe
+from anabranch.storage.object.gcs_options import gcs_options
+from anabranch.storage.object.object_store import ObjectStore
 
 NAME = "_delta_log/0.json"
 

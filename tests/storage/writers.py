@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 
 PAYLOAD_BYTES = 300_000

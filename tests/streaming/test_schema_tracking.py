@@ -11,23 +11,23 @@ import msgspec
 import pytest
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from anabranch.errors.schema_tracking import (
+from anabranch.errors.streaming import (
     SchemaLocationConflictError,
     SchemaLogOfOtherTableError,
     SchemaLogStartError,
     SchemaLogUnreadableError,
     StreamedChangeNotAllowedError,
     StreamedMetadataEvolvedError,
+    StreamedSchemaChangedError,
 )
-from anabranch.errors.streaming import StreamedSchemaChangedError
 from anabranch.protocol.actions import Action, Metadata
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 from anabranch.streaming.schema_log import SchemaLog, TrackedMetadata
+from anabranch.streaming.schema_log_access import check_allowed
 from anabranch.streaming.schema_tracking import SchemaTracking, merge_changes, read_snapshot
-from anabranch.streaming.source import StreamSource
 from anabranch.streaming.source_log import commits_from
 from anabranch.streaming.source_options import SourceOptions
-from anabranch.streaming.tracked_changes import check_allowed
+from anabranch.streaming.stream_source import StreamSource
 from streaming.micro_batches import Checkpoint, Killed, Sink, run
 from streaming.micro_batches import source as untracked
 from transaction.table_on_memory import Writer, add, created, features, metadata, remove, rival_of

@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.commits import AppendOnlyTableError
-from anabranch.errors.conflicts import ConcurrentTransactionException
+from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException
 from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError, VoidWriteError
 from anabranch.errors.tables import NotADeltaTableError

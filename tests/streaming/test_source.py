@@ -29,10 +29,10 @@ from anabranch.errors.streaming import (
 )
 from anabranch.protocol.actions import AddFile, Metadata
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.memory import MemoryStore
-from anabranch.streaming.source import Outstanding
+from anabranch.storage.memory_store import MemoryStore
 from anabranch.streaming.source_offset import BASE_INDEX, SourceOffset, parse_offset
 from anabranch.streaming.source_options import SourceOptions
+from anabranch.streaming.stream_source import Outstanding
 from streaming.micro_batches import Checkpoint, Killed, Sink, all_of, batches_of, names, run, source
 from transaction.table_on_memory import SCHEMA, Writer, add, created, features, metadata, remove
 

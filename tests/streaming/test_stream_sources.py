@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.change_feed import ChangesNotRecordedError, ChangesStartMissingError
+from anabranch.errors.dml import ChangesNotRecordedError, ChangesStartMissingError
 from anabranch.errors.streaming import (
     StreamedColumnsRemappedError,
     StreamedRowsChangedError,
@@ -25,7 +25,7 @@ from anabranch.errors.streaming import (
     StreamedTableReplacedError,
 )
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.session_identity import is_connect
+from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from streaming.stream_reading import Reading, put, stream
 from streaming.streams import finished, last, rows

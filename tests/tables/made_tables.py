@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 
 
@@ -23,7 +23,7 @@ def make_table(
 
 def numbered_table(
     delta: SparkSession, path: str, *, rows: int = 20, by: tuple[str, ...] = (), **properties: str
-) -> TableHandle:
+) -> TableRef:
     """Rows `id`, `n = id`, `part = id % 2`, all of one partition in one file."""
     frame = delta.range(0, rows, 1, 1).select("id", F.col("id").alias("n"), (F.col("id") % 2).alias("part"))
     make_table(delta, path, frame, by=by, **properties)

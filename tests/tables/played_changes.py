@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from anabranch.commands.delete import prepare_delete
-from anabranch.commands.table_access import TableHandle
-from anabranch.commands.update import prepare_update
-from anabranch.log.commits import read_commit
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.update import prepare_update
+from anabranch.commands.table_access import TableRef
+from anabranch.log.commit_files import read_commit
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.tables import DeltaTable
-from tables.races import land
+from tables.races import commit_with_retries
 
 
-def merge(delta: SparkSession, handle: TableHandle, ids: list[int]) -> None:
+def merge(delta: SparkSession, handle: TableRef, ids: list[int]) -> None:
     """Rows of these ids get `n = -1`; those that are not there join, and 3 goes."""
     source = delta.createDataFrame([(each,) for each in ids], "id long").alias("s")
     into = DeltaTable.forPath(delta, handle.path).alias("t").merge(source, "t.id = s.id")
@@ -31,7 +31,7 @@ def append(delta: SparkSession, path: str, ids: list[int]) -> None:
     frame.write.format("delta").mode("append").save(path)
 
 
-def change_files(handle: TableHandle) -> list[AddCDCFile]:
+def change_files(handle: TableRef) -> list[AddCDCFile]:
     """Those of the newest commit."""
     commit = read_commit(handle.table.store, handle.latest().version)
     return [action for action in commit.actions if isinstance(action, AddCDCFile)]
@@ -40,7 +40,7 @@ def change_files(handle: TableHandle) -> list[AddCDCFile]:
 class Played:
     """A table to which things happen, and what should be in it after each."""
 
-    def __init__(self, delta: SparkSession, handle: TableHandle, chance: random.Random) -> None:
+    def __init__(self, delta: SparkSession, handle: TableRef, chance: random.Random) -> None:
         self.delta, self.handle, self.chance = delta, handle, chance
         self.rows = {id_: (id_, id_ % 2) for id_ in range(20)}
         self.versions = [Counter((id_, *rest) for id_, rest in self.rows.items())]
@@ -75,7 +75,7 @@ class Played:
         prepared = prepare_update(self.handle, {"n": "n + 1000"}, self.condition(part, ids))
         if behind is not None:
             behind()
-        land(prepared)
+        commit_with_retries(prepared)
         self.landed({id_: (self.rows[id_][0] + 1000, part) for id_ in ids})
 
     def delete(self, part: int, behind: Callable[[], None] | None = None) -> None:
@@ -83,7 +83,7 @@ class Played:
         prepared = prepare_delete(self.handle, self.condition(part, ids))
         if behind is not None:
             behind()
-        land(prepared)
+        commit_with_retries(prepared)
         self.landed(dict.fromkeys(ids))
 
     def merge(self) -> None:

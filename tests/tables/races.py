@@ -9,25 +9,25 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands import write
-from anabranch.commands.statement import Prepared
+from anabranch.commands.dml.statement import Prepared
+from anabranch.commands.write import write_rows
 from anabranch.exceptions import DeltaConcurrentModificationException
 
 
 def beaten(spark: SparkSession, statement: str, winner: str) -> None:
     """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits."""
-    right: Callable[..., Any] = write.write_rows
+    right: Callable[..., Any] = write_rows.write_rows
 
     def late(*given: Any) -> Any:
-        with mock.patch.object(write, "write_rows", right):
+        with mock.patch.object(write_rows, "write_rows", right):
             spark.sql(winner)
             return right(*given)
 
-    with mock.patch.object(write, "write_rows", late):
+    with mock.patch.object(write_rows, "write_rows", late):
         spark.sql(statement)
 
 
-def land(prepared: Prepared) -> None:
+def commit_with_retries(prepared: Prepared) -> None:
     with prepared:
         prepared.commit()
 

@@ -10,21 +10,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, VarcharType
 
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.alter_columns import (
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.alter.alter_columns import (
     alter_add_columns,
     alter_change_columns,
     alter_drop_columns,
     alter_rename_column,
     alter_replace_columns,
+    alter_sync_identity,
 )
-from anabranch.commands.alter_constraints import alter_add_constraint, alter_drop_constraint
-from anabranch.commands.alter_features import alter_drop_feature
-from anabranch.commands.alter_identity import alter_sync_identity
-from anabranch.commands.alter_properties import alter_set_properties, alter_table_comment, alter_unset_properties
-from anabranch.commands.alteration import Alteration
-from anabranch.commands.clustering import clustering_columns
-from anabranch.commands.table_access import TableHandle, table_at, table_named
+from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
+from anabranch.commands.alter.alter_properties import alter_set_properties, alter_table_comment, alter_unset_properties
+from anabranch.commands.alter.alter_transaction import Alteration
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.table_access import TableRef, table_at, table_named
 from anabranch.errors.alterations import (
     ColumnInUseError,
     ColumnMappingNeededError,
@@ -40,11 +40,7 @@ from anabranch.errors.alterations import (
     UnsupportedNewColumnError,
 )
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.conflicts import (
-    ConcurrentAppendException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
+from anabranch.errors.commits import ConcurrentAppendException, MetadataChangedException, ProtocolChangedException
 from anabranch.errors.constraints import (
     CheckConstraintViolationError,
     ConstraintExistsError,
@@ -54,6 +50,7 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
     UntrustedExpressionError,
 )
+from anabranch.errors.other_formats import IcebergCompatFilesError
 from anabranch.errors.protocol import (
     InvalidPropertyError,
     UnknownFeatureError,
@@ -61,11 +58,10 @@ from anabranch.errors.protocol import (
 )
 from anabranch.errors.schema import ColumnMappingChangeError, ColumnNotFoundError, DuplicateColumnsError
 from anabranch.errors.tables import DefaultsNotEnabledError
-from anabranch.errors.uniform import IcebergCompatFilesError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn, Position
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -82,7 +78,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
     frame.write.format("delta").mode("append").options(**options).save(path)
 
 
-def table(delta: SparkSession, path: str, query: str, **properties: str) -> TableHandle:
+def table(delta: SparkSession, path: str, query: str, **properties: str) -> TableRef:
     """A table of the rows of a query."""
     delta.sql(query).write.format("delta").options(**properties).save(path)
     return table_at(DeltaSession.of(delta), path)

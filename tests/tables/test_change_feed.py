@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.delete import delete
-from anabranch.commands.update import update
+from anabranch.commands.dml.delete import delete
+from anabranch.commands.dml.update import update
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.errors.change_feed import (
+from anabranch.errors.dml import (
     ChangesBoundTwiceError,
     ChangesNotRecordedError,
     ChangesRangeError,

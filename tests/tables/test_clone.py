@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import anabranch
-from anabranch.errors.clone import CloneOntoItselfError, DeepCloneError
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.errors.schema import ColumnMappingChangeError
-from anabranch.errors.tables import TableAlreadyExistsError
+from anabranch.errors.tables import CloneOntoItselfError, DeepCloneError, TableAlreadyExistsError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 

@@ -15,18 +15,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from readers import read_by_delta_rs, read_by_duckdb
 
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.bin_packing import PlannedBin
-from anabranch.commands.delete import prepare_delete
-from anabranch.commands.optimize import optimize, optimize_frame, optimize_work
-from anabranch.commands.optimize_plan import Plan
-from anabranch.commands.purge import purge
-from anabranch.commands.rearranging import Rearrangement, rearrange
-from anabranch.commands.rewritten_bins import RewrittenBin
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.errors.optimize import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.optimize.optimize_command import optimize, optimize_frame, optimize_work
+from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
+from anabranch.commands.optimize.purge import purge
+from anabranch.commands.optimize.rewrite_bins import RewrittenBin
+from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.actions import AddFile
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 
 pytestmark = [pytest.mark.spark]
@@ -60,7 +59,7 @@ def setting(delta: SparkSession, **values: object) -> Iterator[None]:
             delta.conf.unset(known[name])
 
 
-def handle(delta: SparkSession, path: str) -> TableHandle:
+def handle(delta: SparkSession, path: str) -> TableRef:
     return table_at(DeltaSession.of(delta), path)
 
 
@@ -241,7 +240,7 @@ def test_a_value_that_most_rows_have_is_spread_over_files(delta: SparkSession, p
 
 
 @pytest.fixture
-def table(delta: SparkSession, path: str) -> TableHandle:
+def table(delta: SparkSession, path: str) -> TableRef:
     """Ids 0 to 59 in two files, clustered by `x` and `y`, not optimized yet."""
     append(grid(delta, 0, 30), path, "x", "y", **{"delta.enableDeletionVectors": "true"})
     append(grid(delta, 30, 60), path)
@@ -252,11 +251,11 @@ def all_but(*gone: int, upto: int = 60) -> list[int]:
     return [n for n in range(upto) if n not in gone]
 
 
-def delete(table: TableHandle, *gone: int) -> None:
+def delete(table: TableRef, *gone: int) -> None:
     DeltaTable.forPath(table.session.spark, table.path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def meanwhile(work: Rearrangement, *others: Callable[[], object]) -> Rearrangement:
+def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     """The same, with somebody else's commits between the writing of its files and its own commit."""
     waiting = list(others)
 
@@ -270,7 +269,7 @@ def meanwhile(work: Rearrangement, *others: Callable[[], object]) -> Rearrangeme
 
 
 @pytest.mark.one_engine
-def test_a_delete_that_loses_to_clustering(table: TableHandle) -> None:
+def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
     """Its rows are found where the curve has put them, and those that came meanwhile are not its."""
     delete(table, 5, 40)
     with prepare_delete(table, "id IN (1, 6, 10, 31) OR id >= 60") as ours:
@@ -282,28 +281,28 @@ def test_a_delete_that_loses_to_clustering(table: TableHandle) -> None:
 
 
 @pytest.mark.one_engine
-def test_clustering_that_loses_to_others(table: TableHandle) -> None:
+def test_clustering_that_loses_to_others(table: TableRef) -> None:
     """The rows that a DELETE took are hidden in the new cube; what another run took away is not written twice."""
     spark = table.session.spark
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 44)))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 44)))
     assert (done.num_bins, done.num_bins_left, len(done.versions)) == (1, 0, 1)
     (file,) = live(spark, table.path)
     assert (file.clustering_provider, file.deletion_vector and file.deletion_vector.cardinality) == ("liquid", 3)
 
     append(grid(spark, 60, 65), table.path)
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: optimize(table)))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: optimize(table)))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 0, ())
 
     append(grid(spark, 65, 70), table.path)
     work = meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)]), lambda: delete(table, *range(70)))
-    done = rearrange(table, work)
+    done = run_rewrite_job(table, work)
     assert (done.num_bins_left, live(spark, table.path)) == (0, [])
 
 
 @pytest.mark.one_engine
-def test_columns_that_change_meanwhile(table: TableHandle) -> None:
+def test_columns_that_change_meanwhile(table: TableRef) -> None:
     """Files say by what they are ordered, so that what was written is of use, and the next run orders anew."""
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)])))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)])))
     assert done.num_bins == 1
     (file,) = live(table.session.spark, table.path)
     assert (file.tags or {})["ZCUBE_ZORDER_BY"] == '["x","y"]'

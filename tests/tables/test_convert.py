@@ -17,12 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 from readers import read_by_delta_rs, read_by_duckdb
 
-from anabranch.commands.convert import convert_to_delta, prepare_conversion
-from anabranch.commands.convert_source import convert_source
-from anabranch.commands.statement import Prepared
+from anabranch.commands.convert.convert_source import convert_source
+from anabranch.commands.convert.convert_table import convert_to_delta, prepare_conversion
+from anabranch.commands.dml.statement import Prepared
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
-from anabranch.errors.commits import RowIdsNeedStatisticsError
-from anabranch.errors.conflicts import ConflictReason
+from anabranch.errors.commits import ConflictReason, RowIdsNeedStatisticsError
 from anabranch.errors.convert import (
     CatalogPartitioningError,
     ConvertPropertiesMismatchError,
@@ -35,9 +34,9 @@ from anabranch.errors.convert import (
     UnconvertibleNamesError,
 )
 from anabranch.exceptions import ProtocolChangedException
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from tables.races import land, lose
+from tables.races import commit_with_retries, lose
 
 pytestmark = pytest.mark.spark
 OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
@@ -216,7 +215,7 @@ def test_only_one_can_make_the_table(delta: SparkSession, path: str) -> None:
     put(path, "f.parquet", {"id": [1]})
     ours, theirs = conversion(delta, path), f"{path} of others"
     put(path, "late.parquet", {"id": [2]})
-    land(conversion(delta, path))
+    commit_with_retries(conversion(delta, path))
     assert lose(ours, ProtocolChangedException).reason is ConflictReason.TABLE_CREATED
     assert {row.id for row in delta.read.format("delta").load(path).collect()} == {1, 2}
     put(theirs, "f.parquet", {"id": [1]})

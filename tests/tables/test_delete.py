@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError
-from anabranch.errors.vectors import DeletionVectorError
+from anabranch.errors.log import DeletionVectorError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 

@@ -16,26 +16,25 @@ from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.clock import SystemClock
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.alter_columns import alter_drop_columns, alter_rename_column
-from anabranch.commands.alter_features import alter_add_feature, alter_drop_feature
-from anabranch.commands.alter_properties import alter_set_properties, alter_unset_properties
-from anabranch.commands.clustering import clustering_columns
-from anabranch.commands.dropped_features import ROUNDS_MAX, prepare_drop
-from anabranch.commands.feature_files import FilesOfOldTypes
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.commands.table_definition import current_properties
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.alter.alter_columns import alter_drop_columns, alter_rename_column
+from anabranch.commands.alter.alter_properties import alter_set_properties, alter_unset_properties
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.table_definition import current_properties
+from anabranch.commands.drop_feature.drop_feature import ROUNDS_MAX, alter_add_feature, alter_drop_feature, prepare_drop
+from anabranch.commands.drop_feature.feature_rewrite import FilesOfOldTypes
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.alterations import ColumnNamesNeedMappingError, FeatureDropError, FeatureInHistoryError
-from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException
+from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.features import supported_features
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from anabranch.transaction.hiding_rows import hide_rows
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from tables.made_tables import numbered_table
 
 pytestmark = pytest.mark.spark
@@ -50,7 +49,7 @@ class OtherClock:
 
     ahead_ms: int = 0
     acts: Callable[[], object] | None = None
-    table: TableHandle | None = None
+    table: TableRef | None = None
     behind: tuple[str, ...] = ()
 
     def now_ms(self) -> int:
@@ -70,7 +69,7 @@ def clock(delta: SparkSession, monkeypatch: pytest.MonkeyPatch) -> OtherClock:
     return made
 
 
-def commits(table: TableHandle) -> list[dict[str, list[dict[str, Any]]]]:
+def commits(table: TableRef) -> list[dict[str, list[dict[str, Any]]]]:
     found: list[dict[str, list[dict[str, Any]]]] = []
     for file in sorted((Path(table.path) / "_delta_log").glob("*.json")):
         found.append({})
@@ -80,32 +79,32 @@ def commits(table: TableHandle) -> list[dict[str, list[dict[str, Any]]]]:
     return found
 
 
-def operations(table: TableHandle) -> list[str]:
+def operations(table: TableRef) -> list[str]:
     return [commit["commitInfo"][0]["operation"] for commit in commits(table)]
 
 
-def rows(table: TableHandle, version: int | None = None) -> list[tuple[Any, ...]]:
+def rows(table: TableRef, version: int | None = None) -> list[tuple[Any, ...]]:
     reader = table.session.spark.read.format("delta")
     frame = (reader if version is None else reader.option("versionAsOf", version)).load(table.path)
     return sorted(map(tuple, frame.collect()), key=str)
 
 
-def rows_of_all(table: TableHandle) -> list[tuple[Any, ...]]:
+def rows_of_all(table: TableRef) -> list[tuple[Any, ...]]:
     """The rows of the newest version. Delta-rs and DuckDB read as many."""
     found = rows(table)
     assert read_by_delta_rs(table.path).num_rows == read_by_duckdb(table.path).num_rows == len(found)
     return found
 
 
-def delete(table: TableHandle, condition: str) -> None:
+def delete(table: TableRef, condition: str) -> None:
     DeltaTable.forPath(table.session.spark, table.path).delete(condition)
 
 
-def has(table: TableHandle) -> set[str]:
+def has(table: TableRef) -> set[str]:
     return set(supported_features(table.latest().protocol))
 
 
-def hide_a_row(table: TableHandle) -> AddFile:
+def hide_a_row(table: TableRef) -> AddFile:
     """What a program does that asks the protocol, and not the property, whether it may use vectors."""
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="DELETE"), snapshot=snapshot)

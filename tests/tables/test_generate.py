@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.generate import (
+from anabranch.errors.other_formats import (
     ManifestsExcludeVectorsError,
     ManifestsHideVectorsError,
     ManifestsNeedPlainColumnsError,

@@ -10,7 +10,7 @@ from generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, schema_
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from anabranch.protocol import date_times
+from anabranch.protocol import value_text
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -31,8 +31,8 @@ _AS_STORED = {DATE: "unix_date({})", MOMENT: "unix_micros({})", INT: "{}", TEXT:
 
 def _stored(value: Any, data_type: T.DataType) -> str:
     if data_type is DATE:
-        return date_times.format_days(value)
-    return date_times.format_utc_micros(value) if data_type is MOMENT else str(value)
+        return value_text.format_days(value)
+    return value_text.format_utc_micros(value) if data_type is MOMENT else str(value)
 
 
 @pytest.mark.parametrize(("zone", "legacy"), [*((zone, False) for zone in ZONES), ("America/New_York", True)])
@@ -41,7 +41,7 @@ def test_what_spark_computes_anywhere_is_found(spark: SparkSession, zone: str, l
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)
     session.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY" if legacy else "CORRECTED")
-    written = [(date_times.parse_local_micros(text), text.strip()) for text in CLOCKS_CHANGE.split(",")]
+    written = [(value_text.parse_local_micros(text), text.strip()) for text in CLOCKS_CHANGE.split(",")]
     moments = session.createDataFrame(written, "counted long, wall string")
     sources = {MOMENT: "timestamp_micros(counted)", WALL: "CAST(wall AS TIMESTAMP_NTZ)", DATE: "CAST(wall AS DATE)"}
     for source, sql in sources.items():

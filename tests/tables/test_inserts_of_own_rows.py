@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from anabranch.commands.table_access import TableHandle
-from anabranch.errors.conflicts import ConflictReason
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
@@ -162,7 +162,7 @@ def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSess
 
 def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:
     """F14: where a table has no vectors, files decide for every statement."""
-    handle: TableHandle = numbered_table(native, path, enableDeletionVectors="false")
+    handle: TableRef = numbered_table(native, path, enableDeletionVectors="false")
     name = f"delta.`{handle.path}`"
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from anabranch.commands.merge import prepare_merge
-from anabranch.commands.merge_clauses import DeleteClause, MergeStatement
+from anabranch.commands.merge.merge_command import prepare_merge
+from anabranch.commands.merge.merge_source import DeleteClause, MergeStatement
 from anabranch.commands.table_access import table_at
-from anabranch.errors.merge import (
+from anabranch.errors.dml import (
     AmbiguousMergeError,
     MergeWithoutClauseError,
     NonDeterministicConditionError,
@@ -26,7 +26,7 @@ from anabranch.errors.merge import (
     UnreachableNotMatchedBySourceClauseError,
     UnreachableNotMatchedClauseError,
 )
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.merge import AmbiguousMergeError
+from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
 pytestmark = pytest.mark.spark

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.delete import delete
-from anabranch.commands.merge import merge, prepare_merge
-from anabranch.commands.merge_clauses import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
-from anabranch.commands.table_access import TableHandle
-from anabranch.commands.update import update
-from anabranch.errors.conflicts import ConflictReason
+from anabranch.commands.dml.delete import delete
+from anabranch.commands.dml.update import update
+from anabranch.commands.merge.merge_command import merge, prepare_merge
+from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -24,7 +24,7 @@ from anabranch.exceptions import (
 )
 from anabranch.spark.extension.install import is_installed
 from tables.made_tables import numbered_table
-from tables.races import land, lose
+from tables.races import commit_with_retries, lose
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -35,7 +35,7 @@ INSERT_ALL = InsertClause(values=None)
 Row = tuple[int, int]
 
 
-def table_of(delta: SparkSession, path: str, *, level: str = "WriteSerializable", **how: Any) -> TableHandle:
+def table_of(delta: SparkSession, path: str, *, level: str = "WriteSerializable", **how: Any) -> TableRef:
     return numbered_table(delta, path, isolationLevel=level, **how)
 
 
@@ -96,7 +96,7 @@ def test_a_blind_insert_of_the_key(delta: SparkSession, path: str, level: str) -
         lose(ours, ConcurrentAppendException)
         assert found(delta, path) == expected({90: 2})
     else:
-        land(ours)
+        commit_with_retries(ours)
         assert found(delta, path) == sorted([*expected({5: 50, 90: 1}), (90, 2)])
 
 
@@ -109,7 +109,7 @@ def test_disjoint_keys_in_the_same_files(delta: SparkSession, path: str, level: 
     merge(handle, upsert(delta, (3, 30), (90, 90)))
     delete(handle, "id = 5")
     update(handle, {"n": "70"}, "id = 7")
-    land(ours)
+    commit_with_retries(ours)
     assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 5: None, 7: 70})
 
 
@@ -118,7 +118,7 @@ def test_disjoint_keys_under_column_mapping(delta: SparkSession, path: str) -> N
     ours = prepare_merge(handle, upsert(delta, (1, 10), (80, 80)))
     merge(handle, upsert(delta, (3, 30), (90, 90)))
     update(handle, {"n": "70"}, "id = 7")
-    land(ours)
+    commit_with_retries(ours)
     assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 7: 70})
     lost = prepare_merge(handle, upsert(delta, (7, 1), (95, 1)))
     merge(handle, upsert(delta, (95, 2)))
@@ -152,7 +152,7 @@ def test_a_matched_row_that_was_left_alone(delta: SparkSession, path: str, level
     moved = prepare_merge(handle, statement(delta, [(3, 1), (4, 40)], below))
     update(handle, {"n": "2"}, "id = 3")
     lose(ours, ConcurrentAppendException)
-    land(only_matched)
+    commit_with_retries(only_matched)
     assert found(delta, path) == expected({3: 2, 4: 40})
     lose(moved, ConcurrentDeleteDeleteException)
     third = prepare_merge(handle, statement(delta, [(3, 1), (5, 50)], below))
@@ -170,7 +170,7 @@ def test_a_row_for_when_matched_only(delta: SparkSession, path: str, level: str)
     if level == "Serializable":
         lose(ours, ConcurrentAppendException)
     else:
-        land(ours)
+        commit_with_retries(ours)
         assert found(delta, path) == expected({0: 5, 90: 1, 91: 1})
 
 
@@ -182,7 +182,7 @@ def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) ->
     ours = prepare_merge(handle, statement(delta, given, by_source=by_source))
     append(delta, path, (33, 0), (34, 50), (91, 3))
     append(delta, path, (90, 90))
-    land(ours)
+    commit_with_retries(ours)
     assert found(delta, path) == expected({11: None, 33: 0, 34: 50, 91: 3, 90: 90})
     second = prepare_merge(handle, statement(delta, given[:-2], by_source=by_source))
     append(delta, path, (35, 50))
@@ -200,7 +200,7 @@ def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path:
     )
     ours = prepare_merge(handle, merging)
     append(delta, path, (70, 70))
-    land(ours)
+    commit_with_retries(ours)
     rows = dict(found(delta, path))
     changed = {id_: n for id_, n in rows.items() if n > 70}
     metrics = ours.metrics
@@ -223,7 +223,7 @@ def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) 
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
     if is_installed(delta):
-        land(prepare_merge(handle, merging))
+        commit_with_retries(prepare_merge(handle, merging))
         return
     # The frame still reads the version before the UPDATE, so the UPDATE is a winner of this one, too.
     lose(prepare_merge(handle, merging), ConcurrentAppendException)
@@ -252,7 +252,7 @@ def test_an_insert_only_merge_is_not_blind(delta: SparkSession, path: str, level
     unmatched = prepare_merge(handle, only_insert)
     far_away = prepare_merge(handle, only_insert)
     delete(handle, "id = 4")
-    land(far_away)
+    commit_with_retries(far_away)
     lose(ours, ConcurrentAppendException)
     delete(handle, "id = 3")
     # Rows that came are told before rows that went.
@@ -268,7 +268,7 @@ def test_duplicate_rows_in_the_table(delta: SparkSession, path: str) -> None:
     append(delta, path, (3, 100), (3, 101))
     ours = prepare_merge(handle, statement(delta, [(3, 7)], UPDATE_ALL))
     delete(handle, "id = 4")
-    land(ours)
+    commit_with_retries(ours)
     assert [row for row in found(delta, path) if row[0] == 3] == [(3, 7)] * 3
     second = prepare_merge(handle, statement(delta, [(3, 8)], UPDATE_ALL))
     append(delta, path, (4, 4))
@@ -307,7 +307,7 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str, by: tuple[
     ours = prepare_merge(handle, odd)
     update(handle, {"n": "-1"}, "part = 0 AND id = 4")
     if by:
-        land(ours)
+        commit_with_retries(ours)
         assert found(delta, path) == expected({1: 10, 81: 81, 4: -1})
     else:
         lose(ours, DeltaConcurrentModificationException)

@@ -17,7 +17,7 @@ from anabranch.errors.constraints import (
     LengthLimitError,
     NotNullViolationError,
 )
-from anabranch.errors.merge import MergeColumnNotFoundError
+from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError
 from anabranch.tables import DeltaTable, IdentityGenerator
 

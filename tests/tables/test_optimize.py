@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
-from anabranch.commands.purge import purge, purge_frame
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.errors.optimize import (
+from anabranch.commands.optimize.purge import purge, purge_frame
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.errors.maintenance import (
     NonPartitionColumnError,
     PartitionConditionError,
     ZOrderColumnMissingError,
@@ -22,9 +22,9 @@ from anabranch.errors.optimize import (
     ZOrderTypeError,
     ZOrderWithoutStatisticsError,
 )
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -284,7 +284,7 @@ def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
     assert ids(delta, path) == list(range(10))
 
 
-def drop_column(handle: TableHandle, name: str) -> None:
+def drop_column(handle: TableRef, name: str) -> None:
     """As ALTER TABLE … DROP COLUMN does it: the schema changes, and no file."""
     transaction = handle.table.begin(Operation(name="DROP COLUMNS"))
     assert transaction.metadata is not None

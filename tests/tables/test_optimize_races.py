@@ -12,21 +12,20 @@ import pytest
 from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
-from anabranch.commands.bin_packing import PlannedBin
-from anabranch.commands.changed_rows import question, rows_asked_for
-from anabranch.commands.delete import prepare_delete
-from anabranch.commands.optimize import optimize, optimize_work
-from anabranch.commands.optimize_plan import Plan
-from anabranch.commands.purge import purge, purge_work
-from anabranch.commands.rearranging import ROUNDS_MAX, Rearranged, Rearrangement, rearrange
-from anabranch.commands.rewritten_bins import RewrittenBin
-from anabranch.commands.row_changes import take_out, write_new_rows
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.commands.target_rows import TargetRows, understand
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
+from anabranch.commands.dml.row_selection import rows_asked_for, select_rows
+from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.optimize.optimize_command import optimize, optimize_work
+from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
+from anabranch.commands.optimize.purge import purge, purge_work
+from anabranch.commands.optimize.rewrite_bins import RewrittenBin
+from anabranch.commands.optimize.rewrite_job import ROUNDS_MAX, RewriteJob, RewriteResult, run_rewrite_job
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -34,7 +33,7 @@ OPTIONS = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
-def table(delta: SparkSession, path: str) -> TableHandle:
+def table(delta: SparkSession, path: str) -> TableRef:
     """Ids 0 to 29 in three files of ten rows, in order, and of different sizes."""
     for start, padding in ((0, 1), (10, 60), (20, 20)):
         frame = delta.range(start, start + 10, 1, 1).selectExpr("id", f"repeat(concat('n', id), {padding}) AS name")
@@ -42,7 +41,7 @@ def table(delta: SparkSession, path: str) -> TableHandle:
     return table_at(DeltaSession.of(delta), path)
 
 
-def ids(table: TableHandle) -> list[int]:
+def ids(table: TableRef) -> list[int]:
     """As we read them; delta-rs and DuckDB must read the same."""
     frame = table.session.spark.read.format("delta").load(table.path).select("id")
     found = sorted(row[0] for row in frame.collect())
@@ -55,17 +54,17 @@ def all_but(*gone: int, upto: int = 30) -> list[int]:
     return [n for n in range(upto) if n not in gone]
 
 
-def delete(table: TableHandle, *gone: int) -> None:
+def delete(table: TableRef, *gone: int) -> None:
     DeltaTable.forPath(table.session.spark, table.path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def append(table: TableHandle, *values: int) -> None:
+def append(table: TableRef, *values: int) -> None:
     rows = [(value, "new") for value in values]
     frame = table.session.spark.createDataFrame(rows, "id long, name string").coalesce(1)
     frame.write.format("delta").mode("append").save(table.path)
 
 
-def meanwhile(work: Rearrangement, *others: Callable[[], object]) -> Rearrangement:
+def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     """The same, with somebody else's commits between the writing of its files and its own commit: one a bin."""
     waiting = list(others)
 
@@ -78,7 +77,7 @@ def meanwhile(work: Rearrangement, *others: Callable[[], object]) -> Rearrangeme
     return dataclasses.replace(work, rewrite=rewrite)
 
 
-def last_commit(table: TableHandle) -> dict[str, list[dict[str, Any]]]:
+def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
     version = table.latest().version
     found: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(table.path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
@@ -87,7 +86,7 @@ def last_commit(table: TableHandle) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_delete_loses_to_optimize(table: TableHandle) -> None:
+def test_delete_loses_to_optimize(table: TableRef) -> None:
     """Races 47 and 49: the marks follow the rows, also where sources hid rows before."""
     delete(table, 0, 5, 12, 29)
     with prepare_delete(table, "id IN (1, 6, 10, 11, 19, 20, 28)") as ours:
@@ -98,7 +97,7 @@ def test_delete_loses_to_optimize(table: TableHandle) -> None:
     assert add["deletionVector"]["cardinality"] == 7
 
 
-def test_delete_of_whole_files_and_by_no_condition(table: TableHandle) -> None:
+def test_delete_of_whole_files_and_by_no_condition(table: TableRef) -> None:
     with prepare_delete(table, "id >= 10 AND id < 20") as ours:
         optimize(table)
         ours.commit()
@@ -110,31 +109,31 @@ def test_delete_of_whole_files_and_by_no_condition(table: TableHandle) -> None:
     assert ids(table) == [100]
 
 
-def test_optimize_loses_to_delete(table: TableHandle) -> None:
+def test_optimize_loses_to_delete(table: TableRef) -> None:
     """Races 48 and 60: the output hides what was deleted meanwhile."""
     delete(table, 3, 15)
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 16, 27)))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 16, 27)))
     assert (done.num_bins, done.num_bins_left, len(done.versions)) == (1, 0, 1)
     assert ids(table) == all_but(3, 15, 4, 14, 16, 27)
     assert table.latest().files.count == 1
 
 
-def test_a_source_is_gone(table: TableHandle) -> None:
+def test_a_source_is_gone(table: TableRef) -> None:
     """Race 50: what is left is done again on the new version, and nothing is raised."""
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: delete(table, *range(10, 20))))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, *range(10, 20))))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     assert ids(table) == all_but(*range(10, 20))
     assert table.latest().files.count == 1
 
 
-def test_two_optimizes_of_the_same_files(table: TableHandle) -> None:
+def test_two_optimizes_of_the_same_files(table: TableRef) -> None:
     """Race 51: every row is there once."""
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: optimize(table)))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: optimize(table)))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 0, ())
     assert ids(table) == all_but()
 
 
-def test_delete_loses_to_several_optimizes_and_deletes(table: TableHandle) -> None:
+def test_delete_loses_to_several_optimizes_and_deletes(table: TableRef) -> None:
     """Races 52 and 53: a chain of maps and vectors."""
     with prepare_delete(table, "id IN (2, 13, 24)") as ours:
         delete(table, 1, 14)
@@ -148,7 +147,7 @@ def test_delete_loses_to_several_optimizes_and_deletes(table: TableHandle) -> No
     assert ids(table) == all_but(2, 13, 24, 1, 14, 3, 25, 12, upto=31)
 
 
-def test_optimize_swallows_an_append(table: TableHandle) -> None:
+def test_optimize_swallows_an_append(table: TableRef) -> None:
     """Race 54: a DELETE that stands before the append deletes none of its rows."""
     with prepare_delete(table, "id >= 25") as ours:
         append(table, 100, 101)
@@ -157,10 +156,10 @@ def test_optimize_swallows_an_append(table: TableHandle) -> None:
     assert ids(table) == [*range(25), 100, 101]
 
 
-def test_purge_and_delete_of_one_file(table: TableHandle) -> None:
+def test_purge_and_delete_of_one_file(table: TableRef) -> None:
     """Race 56, either way."""
     delete(table, 12)
-    done = rearrange(table, meanwhile(purge_work(table), lambda: delete(table, 11, 13)))
+    done = run_rewrite_job(table, meanwhile(purge_work(table), lambda: delete(table, 11, 13)))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     with prepare_delete(table, "id IN (10, 14, 19)") as ours:
         purge(table)
@@ -168,41 +167,41 @@ def test_purge_and_delete_of_one_file(table: TableHandle) -> None:
     assert ids(table) == all_but(*range(10, 15), 19)
 
 
-def test_rows_that_all_went_meanwhile(table: TableHandle) -> None:
+def test_rows_that_all_went_meanwhile(table: TableRef) -> None:
     """A bin whose rows are all deleted before it lands leaves nothing behind."""
-    done = rearrange(table, meanwhile(optimize_work(table), lambda: delete(table, *range(30))))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, *range(30))))
     assert done.num_bins_left == 0
     assert ids(table) == []
     assert table.latest().files.count == 0
 
 
-def test_somebody_who_always_comes_first(table: TableHandle) -> None:
+def test_somebody_who_always_comes_first(table: TableRef) -> None:
     """The rounds are bounded, what cannot be done is left, and nothing is raised."""
     partners = [lambda n=n: rewritten(table, n) for n in range(ROUNDS_MAX)]
-    done = rearrange(table, meanwhile(optimize_work(table), *partners))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table), *partners))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 1, ())
     assert ids(table) == all_but()
 
 
-def rewritten(table: TableHandle, number: int) -> None:
+def rewritten(table: TableRef, number: int) -> None:
     """One of the files of the table is taken away by a writer without vectors, who writes its rows anew."""
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors)
-    asking = question(target, understand(table, snapshot, f"id = {number}"))
-    changes = take_out(target, rows_asked_for(target, asking), by_vectors=False)
+    asking = select_rows(target, understand(table, snapshot, f"id = {number}"))
+    changes = delete_rows(target, rows_asked_for(target, asking), by_vectors=False)
     written = write_new_rows(target, target.read(asking.candidates).frame.where(f"id = {number}"))
     transaction.commit(changes.actions(written), deleted_rows=changes.deleted_rows)
 
 
-def test_the_table_changes_its_description(table: TableHandle) -> None:
+def test_the_table_changes_its_description(table: TableRef) -> None:
     """A new column makes what was written wrong; it is written anew."""
 
     def grow() -> None:
         frame = table.session.spark.range(30, 31).selectExpr("id", "'new' AS name", "1 AS extra")
         frame.write.format("delta").mode("append").option("mergeSchema", "true").save(table.path)
 
-    done: Rearranged = rearrange(table, meanwhile(optimize_work(table), grow))
+    done: RewriteResult = run_rewrite_job(table, meanwhile(optimize_work(table), grow))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     assert ids(table) == all_but(upto=31)
     assert table.latest().files.count == 1
@@ -216,7 +215,7 @@ def test_partitions_in_bins_of_their_own(delta: SparkSession, path: str) -> None
     table = table_at(DeltaSession.of(delta), path)
     work = optimize_work(table)
     with prepare_delete(table, "id IN (2, 3, 13, 18)") as ours:
-        done = rearrange(table, meanwhile(work, lambda: delete(table, 4, 5), lambda: delete(table, 0, 2, 6, 8)))
+        done = run_rewrite_job(table, meanwhile(work, lambda: delete(table, 4, 5), lambda: delete(table, 0, 2, 6, 8)))
         assert done.num_bins_left == 0
         assert table.latest().files.count == 2
         with pytest.raises(Exception, match="landed first"):
@@ -224,9 +223,9 @@ def test_partitions_in_bins_of_their_own(delta: SparkSession, path: str) -> None
     assert ids(table) == [n for n in range(20) if n not in (4, 5, 0, 2, 6, 8)]
 
 
-def test_zorder_beside_deletes(table: TableHandle) -> None:
+def test_zorder_beside_deletes(table: TableRef) -> None:
     """Race 55."""
-    done = rearrange(table, meanwhile(optimize_work(table, zorder_by=["id"]), lambda: delete(table, 4, 14)))
+    done = run_rewrite_job(table, meanwhile(optimize_work(table, zorder_by=["id"]), lambda: delete(table, 4, 14)))
     assert (done.num_bins, done.num_bins_left) == (1, 0)
     with prepare_delete(table, "id IN (1, 6, 10)") as ours:
         optimize(table, zorder_by=["name"])
@@ -234,7 +233,7 @@ def test_zorder_beside_deletes(table: TableHandle) -> None:
     assert ids(table) == all_but(4, 14, 1, 6, 10)
 
 
-def test_zorder_that_swallowed_an_append(table: TableHandle) -> None:
+def test_zorder_that_swallowed_an_append(table: TableRef) -> None:
     """The rows of a DELETE are found by their values, and those that came later stay."""
     with prepare_delete(table, "id >= 25") as ours:
         delete(table, 3)
@@ -246,9 +245,9 @@ def test_zorder_that_swallowed_an_append(table: TableHandle) -> None:
     assert add["deletionVector"]["cardinality"] == 5
 
 
-def test_zorder_loses_to_a_delete_and_is_not_done_again(table: TableHandle) -> None:
+def test_zorder_loses_to_a_delete_and_is_not_done_again(table: TableRef) -> None:
     work = meanwhile(optimize_work(table, zorder_by=["name"]), lambda: delete(table, 4, 14))
-    done = rearrange(table, work)
+    done = run_rewrite_job(table, work)
     (add,) = last_commit(table)["add"]
     assert add["deletionVector"]["cardinality"] == 2
     assert (done.num_bins, done.versions) == (1, (table.latest().version,))

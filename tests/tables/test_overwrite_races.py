@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.read import TimeTravel
-from anabranch.commands.restore import prepare_restore
-from anabranch.commands.table_access import TableHandle
+from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.restore.restore_table import prepare_restore
+from anabranch.commands.table_access import TableRef
 from anabranch.exceptions import DeltaConcurrentModificationException
 from tables.made_tables import numbered_table
 from tables.races import beaten
@@ -15,7 +15,7 @@ from tables.races import beaten
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
 
-def table(native: SparkSession, path: str, vectors: str) -> TableHandle:
+def table(native: SparkSession, path: str, vectors: str) -> TableRef:
     """Twenty rows in two partitions, each of two files."""
     handle = numbered_table(native, path, by=("part",), enableDeletionVectors=vectors)
     native.sql(f"INSERT INTO delta.`{path}` VALUES (20, 20, 0), (21, 21, 1)")

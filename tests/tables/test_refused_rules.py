@@ -10,12 +10,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
-from anabranch.commands.create_table import CreationMode, create_table
+from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import table_at
-from anabranch.commands.table_definition import TableDefinition
 from anabranch.errors.constraints import DefaultTypeError, UntrustedExpressionError
-from anabranch.schema.column_kinds import default_column, generated_column
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.schema.computed_columns import default_column, generated_column
+from anabranch.spark.session.delta_session import DeltaSession
 
 pytestmark = pytest.mark.spark
 

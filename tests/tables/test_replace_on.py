@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from anabranch.errors.commits import AppendOnlyTableError
-from anabranch.errors.replace_on import (
+from anabranch.errors.dml import (
     AmbiguousReplaceOnError,
     FilterOverwriteError,
     IncompatibleOptionsError,

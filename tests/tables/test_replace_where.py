@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.delete import delete
-from anabranch.commands.replaced_rows import replaced_rows
-from anabranch.commands.statement import Prepared
-from anabranch.commands.table_access import TableHandle
-from anabranch.commands.update import update
-from anabranch.commands.write import write_frame
-from anabranch.commands.write_options import ReplacedRows, SaveMode, WriteOptions
+from anabranch.commands.dml.delete import delete
+from anabranch.commands.dml.statement import Prepared
+from anabranch.commands.dml.update import update
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.overwrite_scope import replaced_rows
+from anabranch.commands.write.write_options import ReplacedRows, SaveMode, WriteOptions
+from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,
@@ -20,9 +20,9 @@ from anabranch.exceptions import (
 from anabranch.schema.write_rules import WriteApi
 from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 from tables.made_tables import numbered_table
-from tables.races import land, lose
+from tables.races import commit_with_retries, lose
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def write(
     frame.coalesce(1).write.format("delta").mode(mode).option("replaceWhere", condition).save(path)
 
 
-def prepared(handle: TableHandle, condition: str) -> Prepared:
+def prepared(handle: TableRef, condition: str) -> Prepared:
     """All of a replacement but its new rows and its commit."""
     snapshot = handle.latest()
     transaction = handle.begin_at(Operation(name="WRITE", parameters={"mode": "Overwrite"}), snapshot=snapshot)
@@ -69,7 +69,7 @@ def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) 
     delete(handle, "id = 1")
     update(handle, {"n": "n + 100"}, "id = 9")
     write(delta, path, "id = 7", (7, -7, 1))
-    land(ours)
+    commit_with_retries(ours)
     expected = {id_: id_ for id_ in range(20) if id_ not in (1, 3, 5)} | {9: 109, 7: -7}
     assert values(delta, path) == expected
 

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.delete import delete, prepare_delete
-from anabranch.commands.read import TimeTravel
-from anabranch.commands.restore import prepare_restore, restore
+from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.restore.restore_table import prepare_restore, restore
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TimestampAfterLatestCommitError, VersionNotFoundError
-from anabranch.errors.restore import RestoreBeyondRetentionError, RestoreFilesMissingError
+from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table, numbered_table

@@ -8,22 +8,22 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.delete import delete, prepare_delete
-from anabranch.commands.statement import Prepared, execute
+from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.statement import Prepared, execute
+from anabranch.commands.dml.update import prepare_update, update
 from anabranch.commands.table_access import table_at
-from anabranch.commands.update import prepare_update, update
-from anabranch.errors.conflicts import ConflictReason
+from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
 )
-from anabranch.spark.delta_session import DeltaSession
 from anabranch.spark.extension.install import is_installed
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from tables.made_tables import numbered_table
-from tables.races import land, lose
+from tables.races import commit_with_retries, lose
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -47,8 +47,8 @@ def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[st
     other = prepare_update(handle, {"n": "n + 100"}, "id IN (5, 7)")
     delete(handle, "id = 1")
     update(handle, {"n": "n + 100"}, "id = 9")
-    land(ours)
-    land(other)
+    commit_with_retries(ours)
+    commit_with_retries(other)
     expected = {id_: id_ + (100 if id_ in (5, 7, 9) else 0) for id_ in range(20) if id_ not in (1, 3)}
     assert values(delta, path) == expected
 
@@ -98,7 +98,7 @@ def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) ->
     ours = prepare_update(handle, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
     update(handle, {"n": "n + 1"}, "id = 6")
     append(delta, path, (40, 8))
-    land(ours)
+    commit_with_retries(ours)
     assert values(delta, path) == {id_: id_ for id_ in range(20)} | {5: -1, 6: 7, 40: 8}
 
 
@@ -112,7 +112,7 @@ def test_a_blind_append_of_rows_that_match(delta: SparkSession, path: str, level
         lost = lose(ours, ConcurrentAppendException)
         assert any("id = 50" in key for key in lost.example_keys), lost.example_keys
     else:
-        land(ours)
+        commit_with_retries(ours)
         assert {0, 1}.isdisjoint(values(delta, path))
         assert values(delta, path)[50] == 1
 
@@ -131,7 +131,7 @@ def test_nested_conditions_are_judged_by_rows(delta: SparkSession, path: str) ->
         ours = prepare_delete(handle, condition)
         delete(handle, f"id = {row + 3}")
         frame.where("id = 0").withColumn("id", F.col("id") + 100 + row).write.format("delta").mode("append").save(path)
-        land(ours)
+        commit_with_retries(ours)
         hit = prepare_delete(handle, condition.replace(str(row), "7"))
         frame.where("id = 7").withColumn("id", F.col("id") + 100).write.format("delta").mode("append").save(path)
         lose(hit, ConcurrentAppendException)
@@ -164,7 +164,7 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
     ):
         ours = prepare_update(handle, {"x": "x"}, condition)
         insert(10 + number, *miss)
-        land(ours)
+        commit_with_retries(ours)
         ours = prepare_update(handle, {"x": "x"}, condition)
         insert(20 + number, *hit)
         lose(ours, ConcurrentAppendException)
@@ -179,7 +179,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     (scan,) = ours.transaction.reads().scans
     assert scan.again is not None
     delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
-    land(ours)
+    commit_with_retries(ours)
     assert [row.id for row in handle_rows(delta, path)] == [2]
 
 
@@ -233,7 +233,7 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
         return
     update(handle, {"n": "n + 100"}, "part = 0")
     append(delta, path, (40, 4))
-    land(ours)
+    commit_with_retries(ours)
     assert set(values(delta, path)) == {*range(20), 40} - {3, 5}
 
 
@@ -277,7 +277,7 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
     handle = numbered_table(delta, path, by=("part",), enableDeletionVectors="false")
     ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
     update(handle, {"n": "0"}, "part = 1 AND id = 3")
-    land(ours)
+    commit_with_retries(ours)
     ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
     update(handle, {"n": "0"}, "part = 0 AND id = 4")
     lost = lose(ours, DeltaConcurrentModificationException)

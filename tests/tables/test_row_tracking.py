@@ -13,18 +13,18 @@ import pytest
 from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
-from anabranch.commands.alter_clustering import alter_cluster_by
-from anabranch.commands.alter_features import alter_drop_feature
-from anabranch.commands.delete import prepare_delete
-from anabranch.commands.optimize import optimize
-from anabranch.commands.purge import purge
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.errors.optimize import RowTrackingColumnsError
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.optimize.optimize_command import optimize
+from anabranch.commands.optimize.purge import purge
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.maintenance import RowTrackingColumnsError
 from anabranch.schema.column_mapping import physical_name
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 pytestmark = [pytest.mark.spark]
 
@@ -41,15 +41,15 @@ def delete(delta: SparkSession, path: str, *gone: int) -> None:
     DeltaTable.forPath(delta, path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def handle(delta: SparkSession, path: str) -> TableHandle:
+def handle(delta: SparkSession, path: str) -> TableRef:
     return table_at(DeltaSession.of(delta), path)
 
 
-def stored(table: TableHandle, file: str) -> pa.Table:
+def stored(table: TableRef, file: str) -> pa.Table:
     return pq.read_table(Path(table.path) / file)
 
 
-def tracked(table: TableHandle) -> Ids:
+def tracked(table: TableRef) -> Ids:
     """The stable row id and commit version of each row, by its value `id`: as the protocol says, by pyarrow alone."""
     snapshot = table.latest()
     key = physical_name(snapshot.schema["id"], snapshot.column_mapping_mode)
@@ -74,7 +74,7 @@ def tracked(table: TableHandle) -> Ids:
     return found
 
 
-def last_commit(table: TableHandle) -> dict[str, list[dict[str, Any]]]:
+def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     log = Path(table.path) / "_delta_log" / f"{table.latest().version:020}.json"
     for line in log.read_text().splitlines():

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.alter_properties import alter_set_properties
-from anabranch.commands.create_table import CreationMode, create_table
-from anabranch.commands.table_access import TableHandle, table_at
-from anabranch.commands.table_definition import TableDefinition
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.base import DeltaError
-from anabranch.errors.conflicts import MetadataChangedException
+from anabranch.errors.commits import MetadataChangedException
 from anabranch.errors.constraints import (
     CheckConstraintViolationError,
     ConstraintExistsError,
@@ -30,13 +30,13 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.schema import IdentityInsertError, InvalidPartitioningError
 from anabranch.errors.tables import DefaultsNotEnabledError, InvalidIdentityColumnError
-from anabranch.schema.column_kinds import default_column
+from anabranch.schema.computed_columns import default_column
 from anabranch.schema.enforcement import plan_write
 from anabranch.schema.write_rules import WriteApi, rules_for
-from anabranch.spark.conforming import conform
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.write.conform import conform
 from anabranch.tables import DeltaTable, IdentityGenerator
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -55,7 +55,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
     frame.write.format("delta").mode("append").options(**options).save(path)
 
 
-def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> TableHandle:
+def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> TableRef:
     """A table of these columns, which may not be made through the public builder."""
     schema = delta.createDataFrame([], ddl).schema
     handle = table_at(DeltaSession.of(delta), path)

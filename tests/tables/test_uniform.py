@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from readers import read_iceberg_by_duckdb, read_iceberg_by_pyiceberg
 
 from anabranch.commands.table_access import table_at
-from anabranch.errors.uniform import (
+from anabranch.errors.other_formats import (
     IcebergCompatFilesError,
     IcebergCompatPartitioningError,
     IcebergCompatTypeChangeError,
@@ -21,7 +21,7 @@ from anabranch.errors.uniform import (
     IcebergCompatVectorsError,
     IcebergCompatVersionError,
 )
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark

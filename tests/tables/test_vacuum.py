@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.vacuum import RetentionTooShortError
+from anabranch.errors.maintenance import RetentionTooShortError
 
 from .made_tables import make_table
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from anabranch.deletion_vectors.locations import vector_path
-from anabranch.deletion_vectors.reading import load_vector
-from anabranch.errors.vectors import DeletionVectorError
+from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.log import DeletionVectorError
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 Key = tuple[str, str | None]
 COMMIT = re.compile(r"_delta_log/(\d{20})\.json")

@@ -23,10 +23,9 @@ from anabranch.protocol.actions import (
     RemoveFile,
 )
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.commit_place import CommitBounds
-from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.operation import Operation
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
@@ -197,12 +196,12 @@ def writer(
     *,
     clock: TestClock | None = None,
     seed: int = 0,
-    bounds: CommitBounds | None = None,
+    bounds: RetryLimits | None = None,
 ) -> Writer:
     """A writer on `store`; several on one store are rivals."""
     clock = clock or TestClock()
     store = store if store is not None else MemoryStore(clock=clock)
-    table = Table(store, clock, random.Random(seed), bounds=bounds or CommitBounds())
+    table = Table(store, clock, random.Random(seed), bounds=bounds or RetryLimits())
     return Writer(store=store, clock=clock, table=table)
 
 
@@ -219,7 +218,7 @@ def created(
 
 
 def rival_of(
-    first: Writer, *, seed: int = 2, store: LogStore | None = None, bounds: CommitBounds | None = None
+    first: Writer, *, seed: int = 2, store: LogStore | None = None, bounds: RetryLimits | None = None
 ) -> Writer:
     """Another process on the same table."""
     return writer(store if store is not None else first.store, clock=first.clock, seed=seed, bounds=bounds)

@@ -34,7 +34,7 @@ from anabranch.errors.commits import (
 from anabranch.errors.protocol import UnsupportedFeatureError
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.operation import Operation
+from anabranch.transaction.proposed_commit import Operation
 
 TRACKED = features("appendOnly", "invariants", "rowTracking", "domainMetadata", "deletionVectors")
 TIMED = features("appendOnly", "invariants", "inCommitTimestamp")

@@ -10,22 +10,22 @@ from log_linter import lint
 from table_on_memory import PLAIN, TestClock, Writer, add, created, metadata, remove, rival_of, writer
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.commits import CommitFateUnknownError, LogMovedOnError
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
+    CommitFateUnknownError,
     ConcurrentWriteException,
     ConflictReason,
+    LogMovedOnError,
     MetadataChangedException,
     ProtocolChangedException,
 )
+from anabranch.errors.environment import StorageError
 from anabranch.errors.log import CorruptCommitError
-from anabranch.errors.storage import StorageError
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, PutOutcome
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.after_commit import AfterCommit
-from anabranch.transaction.commit_place import CommitBounds
-from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.operation import Operation
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit.after_commit import AfterCommit
+from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from storage.faults import FaultyStore, PutFault, WriterDied
 
@@ -221,7 +221,7 @@ def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
     assert raised.value.txn_id == transaction.txn_id
     assert transaction.txn_id in str(raised.value)
     assert set(store.put_log) == {commit_path(1)}
-    assert len(store.put_log) == CommitBounds().doubts_max
+    assert len(store.put_log) == RetryLimits().doubts_max
     assert sum(ours.clock.naps) < 60_000
     outcomes = store.land_delayed()
     assert outcomes[0] is PutOutcome.CREATED, "it landed late, and where the error says"
@@ -301,7 +301,7 @@ def test_winner_arrives_during_every_check() -> None:
     landed = ours.append(add("a"))
     assert landed.version == 51
     assert landed.attempts == 51
-    assert max(ours.clock.naps) <= CommitBounds().race_wait_ms_max
+    assert max(ours.clock.naps) <= RetryLimits().race_wait_ms_max
     assert lint(first.store) == []
 
 
@@ -314,7 +314,7 @@ def test_endless_winners_end_with_a_truthful_error() -> None:
         rival.append(add(f"w{path[-8:-5]}"))
 
     store = FaultyStore(first.store, before_put=always_one_more, only=is_commit)
-    ours = rival_of(first, store=store, bounds=CommitBounds(attempts_max=7))
+    ours = rival_of(first, store=store, bounds=RetryLimits(attempts_max=7))
     with pytest.raises(ConcurrentWriteException) as raised:
         ours.append(add("a"))
     assert raised.value.reason is ConflictReason.TOO_MANY_WINNERS

@@ -20,7 +20,7 @@ from table_on_memory import (
     with_properties,
 )
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     ConcurrentTransactionException,
     ConflictReason,
     MetadataChangedException,
@@ -29,7 +29,7 @@ from anabranch.errors.conflicts import (
 from anabranch.protocol.actions import Metadata, Protocol, SetTransaction
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.application_progress import already_written
+from anabranch.transaction.proposed_commit import already_written
 
 BASE = ("appendOnly", "invariants")
 

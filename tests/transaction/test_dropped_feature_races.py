@@ -7,11 +7,15 @@ import pytest
 from log_linter import lint
 from table_on_memory import Writer, add, created, features, metadata, remove, rival_of, with_properties
 
-from anabranch.errors.commits import InvalidCommitError
-from anabranch.errors.conflicts import ConflictReason, DeltaConcurrentModificationException, MetadataChangedException
-from anabranch.log.commits import Commit
+from anabranch.errors.commits import (
+    ConflictReason,
+    DeltaConcurrentModificationException,
+    InvalidCommitError,
+    MetadataChangedException,
+)
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction.checkpoint_protection import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
 
 BASE = ("appendOnly", "invariants")
 
@@ -33,7 +37,7 @@ def test_a_new_vector_stops_the_drop() -> None:
     rival.append(add("b"))
     rival.commit([remove(file), add("a", vector="v")], name="DELETE")
     with pytest.raises(DeltaConcurrentModificationException, match="a vector of a") as raised:
-        ours.commit([features(*BASE)], rules_out=uses_vectors)
+        ours.commit([features(*BASE)], conflicts_with=uses_vectors)
     assert (raised.value.reason, raised.value.version) == (ConflictReason.RULED_OUT, 2)
     assert rival.table.snapshots.latest().protocol == features(*BASE, "deletionVectors")
 
@@ -44,7 +48,7 @@ def test_commits_that_do_not_use_the_feature_are_stood_behind() -> None:
     rival = rival_of(first)
     rival.append(add("b"))
     rival.commit([remove(file), add("c")], name="UPDATE")
-    landed = ours.commit([features(*BASE)], rules_out=uses_vectors)
+    landed = ours.commit([features(*BASE)], conflicts_with=uses_vectors)
     assert landed.version == 3
     assert landed.snapshot.protocol.writer_features == sorted(BASE)
     lint(first.store)
@@ -57,7 +61,7 @@ def test_protection_ends_where_the_drop_lands() -> None:
     ours = first.begin("DROP FEATURE")
     rival_of(first).append(add("b"))
     bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
-    landed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], rules_out=uses_vectors)
+    landed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], conflicts_with=uses_vectors)
     assert landed.version == 2
     assert landed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
     again = rival_of(first).begin("SET TBLPROPERTIES")

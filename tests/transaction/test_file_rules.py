@@ -19,8 +19,8 @@ from table_on_memory import (
     with_properties,
 )
 
-from anabranch.deletion_vectors.writing import inline_descriptor
-from anabranch.errors.conflicts import (
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
+from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,

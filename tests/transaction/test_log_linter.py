@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from log_linter import lint
 
-from anabranch.storage.memory import MemoryStore
+from anabranch.storage.memory_store import MemoryStore
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking"]}}
 METADATA: dict[str, Any] = {

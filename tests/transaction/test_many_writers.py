@@ -12,11 +12,11 @@ from log_linter import lint
 from table_on_memory import PLAIN, add, id_is, metadata, remove
 
 from anabranch.clock import SystemClock
-from anabranch.errors.conflicts import DeltaConcurrentModificationException
-from anabranch.storage.local import LocalStore
+from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.operation import Operation
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 
 WRITERS, COMMITS = 16, 50

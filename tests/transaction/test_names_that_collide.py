@@ -10,14 +10,14 @@ import pytest
 from pyroaring import BitMap64
 from table_on_memory import add
 
-from anabranch.deletion_vectors.locations import vector_path
-from anabranch.errors.storage import StorageError
+from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.spark.portable.data_output import DataOutput
-from anabranch.storage.local import LocalStore
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.vectors import StoredVectors
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.rows.row_access import StoredVectors
 from storage.faults import FaultyStore, PutFault
 
 ONE, OTHER = BitMap64(range(0, 4000, 3)), BitMap64(range(1, 9000, 7))

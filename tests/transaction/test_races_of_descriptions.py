@@ -10,8 +10,12 @@ from log_linter import lint
 from pyspark.sql.types import LongType, StructField, StructType
 from table_on_memory import SCHEMA, Writer, add, created, domain, features, metadata, remove, rival_of, with_properties
 
-from anabranch.errors.commits import InvalidCommitError
-from anabranch.errors.conflicts import ConcurrentAppendException, ConflictReason, MetadataChangedException
+from anabranch.errors.commits import (
+    ConcurrentAppendException,
+    ConflictReason,
+    InvalidCommitError,
+    MetadataChangedException,
+)
 from anabranch.protocol.actions import DomainMetadata, Metadata
 
 BASE = ("appendOnly", "invariants")

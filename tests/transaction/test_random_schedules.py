@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from log_linter import lint
 from table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
-from anabranch.errors.commits import CommitFateUnknownError
-from anabranch.errors.conflicts import DeltaConcurrentModificationException
-from anabranch.errors.storage import StorageError
+from anabranch.errors.commits import CommitFateUnknownError, DeltaConcurrentModificationException
+from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.commit_place import CommitBounds
-from anabranch.transaction.operation import Operation
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit.commit_context import RetryLimits
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
@@ -150,7 +149,7 @@ def test_every_schedule_keeps_the_log_sound(
             faulty = FaultyStore(store, faults, before_put=lambda path: hand_over(), only=_is_commit)
             storages.append(faulty)
             source = random.Random(f"{seed}/{number}")
-            table = Table(faulty, clock, source, bounds=CommitBounds(attempts_max=20, doubts_max=3))
+            table = Table(faulty, clock, source, bounds=RetryLimits(attempts_max=20, doubts_max=3))
             for step, kind in enumerate(kinds):
                 transaction = table.begin(Operation(name=kind.upper()))
                 actions = act(transaction, kind, f"w{number}-{step}", source)

@@ -8,7 +8,7 @@ import random
 import pytest
 from table_on_memory import TestClock
 
-from anabranch.errors.conflicts import (
+from anabranch.errors.commits import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -19,7 +19,7 @@ from anabranch.errors.conflicts import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from anabranch.transaction.re_execution import FIRST_WAIT_MS_MAX, WAIT_MS_MAX, Attempt, re_executed
+from anabranch.transaction.statement_retry import FIRST_WAIT_MS_MAX, WAIT_MS_MAX, Attempt, re_executed
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Update

@@ -8,8 +8,8 @@ import pytest
 from table_on_memory import add, created, id_is, rival_of
 
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.operation import Operation
-from anabranch.transaction.reconciliation import Reconciliation, parsed_versions, reconciliation_of, stretches
+from anabranch.transaction.conflicts.rebase_report import Reconciliation, parsed_versions, reconciliation_of, stretches
+from anabranch.transaction.proposed_commit import Operation
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Statement, Update

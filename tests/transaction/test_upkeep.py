@@ -22,16 +22,16 @@ from table_on_memory import (
     writer,
 )
 
-from anabranch.errors.storage import StorageError
+from anabranch.errors.environment import StorageError
 from anabranch.log.cleanup import DAY_MS
 from anabranch.protocol.actions import SetTransaction
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path, commit_path
-from anabranch.snapshot.checksums import verify_checksum
-from anabranch.snapshot.snapshots import Snapshots
+from anabranch.snapshot.checkpointing import verify_checksum
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.file_tree import Deletion
-from anabranch.storage.local import LocalStore
-from anabranch.storage.memory import MemoryStore
-from anabranch.transaction.operation import Operation
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 
 
@@ -65,7 +65,7 @@ def test_checkpoint_every_few_commits() -> None:
     written = [version for version in range(10) if table.store.head(checkpoint_path(version)) is not None]
     assert written == [4, 8]
     assert table.store.head(LAST_CHECKPOINT_PATH) is not None
-    anew = Snapshots(table.store, table.clock).latest()
+    anew = SnapshotCache(table.store, table.clock).latest()
     assert anew.version == 9
     assert anew.files.count == 9
     assert anew.segment.checkpoint is not None
@@ -77,7 +77,7 @@ def test_v2_checkpoint_where_the_table_wants_it() -> None:
     table = created(protocol=protocol, described=described)
     table.append(add("a"))
     table.append(add("b"))
-    anew = Snapshots(table.store, table.clock).latest()
+    anew = SnapshotCache(table.store, table.clock).latest()
     assert anew.segment.checkpoint is not None
     assert anew.files.count == 2
 
@@ -94,7 +94,7 @@ def test_old_history_goes_after_a_checkpoint() -> None:
     assert left[0] == checkpoint_path(4)
     assert table.store.head(checksum_path(3)) is None
     for version in range(4, 17):
-        assert Snapshots(table.store, table.clock).at_version(version).files.count == version
+        assert SnapshotCache(table.store, table.clock).at_version(version).files.count == version
 
 
 def test_history_stays_where_the_table_says_so() -> None:

@@ -13,15 +13,14 @@ import pytest
 from pyspark.sql.types import StructType
 
 from anabranch.clock import SystemClock
-from anabranch.commands.altered_table import altered_table
-from anabranch.commands.table_definition import TableDefinition, define_table
+from anabranch.commands.definition.table_definition import TableDefinition, altered_table, define_table
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import strip_mapping
 from anabranch.spark.portable.arrow_types import row_schema
-from anabranch.spark.portable.write import adds_of, write_task
-from anabranch.storage.local import LocalStore
-from anabranch.transaction.hiding_rows import removal
-from anabranch.transaction.operation import Operation
+from anabranch.spark.portable.portable_write import adds_of, write_task
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.rows.deletion_vector_actions import removal
 from anabranch.transaction.table import Table
 
 UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}

@@ -36,8 +36,8 @@ from pyspark.sql.types import (
 )
 from readers import read_iceberg_by_duckdb
 
+from anabranch.errors.other_formats import IcebergCompatError, PyIcebergMissingError
 from anabranch.errors.schema import InvalidColumnMappingError
-from anabranch.errors.uniform import IcebergCompatError, PyIcebergMissingError
 from anabranch.uniform.conversion import convert
 from anabranch.uniform.iceberg_schema import iceberg_schema
 from anabranch.uniform.table_metadata import METADATA_KEPT_MAX

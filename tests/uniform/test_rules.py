@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from anabranch.errors.uniform import (
+from anabranch.errors.other_formats import (
     IcebergCompatColumnMappingError,
     IcebergCompatError,
     IcebergCompatFileVectorError,

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from anabranch.auto.enabled_sessions import is_wrapped, mark_wrapped
 from anabranch.auto.jar_settings import JAR_SETTINGS, submit_arguments_without_jar, tell, without_jar
-from anabranch.auto.wrapping import is_wrapped, mark_wrapped
 
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 

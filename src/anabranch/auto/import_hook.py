@@ -12,12 +12,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from anabranch.auto import contexts, delta_modules, sessions
+from anabranch.auto import contexts, delta_modules, enabled_sessions
 
 WATCHED: dict[str, Callable[[Any], None]] = {
     "pyspark.core.context": contexts.watch_contexts,
-    "pyspark.sql.session": sessions.watch_sessions,
-    "pyspark.sql.connect.session": sessions.watch_connect_sessions,
+    "pyspark.sql.session": enabled_sessions.watch_sessions,
+    "pyspark.sql.connect.session": enabled_sessions.watch_connect_sessions,
 }
 """What is done with a module when it has been loaded."""
 

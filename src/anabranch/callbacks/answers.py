@@ -16,40 +16,40 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.base import DeltaError
 from anabranch.spark.extension.door import Answer, Door
-from anabranch.spark.session_identity import identity
+from anabranch.spark.session.session_settings import identity
 
 if TYPE_CHECKING:
     from anabranch.callbacks.asker import Asker
-    from anabranch.callbacks.commands import Command
+    from anabranch.callbacks.resolved_commands import Command
 
 T = TypeVar("T")
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "tables.Tables": (
+    "answer_tables.Tables": (
         *("table", "table at", "is there", "table with suffix", "versions quoted", "table of options"),
         *("change feed", "changes", "check declared"),
     ),
-    "reads.Reads": ("rows", "refuse to read"),
-    "table_functions.TableFunctions": ("table function",),
-    "writes.Writes": (
+    "answer_reads.Reads": ("rows", "refuse to read"),
+    "answer_reads.TableFunctions": ("table function",),
+    "answer_writes.Writes": (
         *("save", "default", "stage", "commit staged", "abort staged"),
         *("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTable"),
     ),
-    "row_changes.RowChanges": (
+    "answer_row_changes.RowChanges": (
         *("refuse to change", "refuse to change rows shown"),
         *("DeleteFromTable", "UpdateTable", "MergeIntoTable"),
     ),
-    "definitions.Definitions": (
+    "answer_definitions.Definitions": (
         *("create", "create like", "alter", "rename", "drop", "truncate"),
         *("AlterColumns", "AddCheckConstraint", "CreateTableLikeCommand"),
     ),
-    "descriptions.Descriptions": (
+    "answer_statements.Descriptions": (
         *("ShowPartitions", "ShowCreateTable", "DescribeRelationJsonCommand"),
         *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable"),
     ),
-    "own_statements.OwnStatements": ("parse", "OwnStatement"),
-    "streams.Streams": ("open sink", "add batch", "entry of path", "refuse to stream by name"),
-    "stream_sources.StreamSources": (
+    "answer_statements.OwnStatements": ("parse", "OwnStatement"),
+    "answer_streams.Streams": ("open sink", "add batch", "entry of path", "refuse to stream by name"),
+    "answer_streams.StreamSources": (
         *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
         *("stream committed", "stream metrics", "close stream"),
     ),

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.native.jvm_values import column_of
+from anabranch.spark.native.jvm_classes import column_of
+from anabranch.spark.session.delta_session import DeltaSession
 
 
 class Asker:

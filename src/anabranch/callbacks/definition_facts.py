@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.asker import Asker
-from anabranch.callbacks.sql_of_definitions import with_sql_to_keep
-from anabranch.commands.table_access import TableHandle, table_at, table_to_create
-from anabranch.commands.table_definition import TableDefinition
+from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.tables import TableLocationMismatchError
-from anabranch.schema.column_kinds import default_column, generated_column, identity_column
+from anabranch.schema.computed_columns import default_column, generated_column, identity_column
 from anabranch.schema.serialization import BINARY_COLLATION
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import PathIdentifier, TableIdentifier, identifier_of
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of
+from anabranch.sql.literals import as_quoted_names
+
+# SQL that a definition keeps, and that must mean the same to every session that reads it.
+
+
+_KEPT = frozenset({"default", "generated", "check"})
+
+
+def with_sql_to_keep(session: DeltaSession, facts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Facts of columns, constraints or changes, their SQL with names in backticks whatever quotes the session takes."""
+    return [
+        {key: as_quoted_names(session, value) if key in _KEPT and value else value for key, value in each.items()}
+        for each in facts
+    ]
+
 
 OPTION = "option."
 _COLLATION = "collation"
@@ -39,7 +53,7 @@ class DefinedByStatement:
     options: Mapping[str, str]
     """Of OPTIONS, or of the writer; without `path`, and without those that became properties."""
 
-    def handle(self, session: DeltaSession) -> TableHandle:
+    def handle(self, session: DeltaSession) -> TableRef:
         """The table that the name stands for, or will stand for.
 
         Raises `NotADeltaTableError` where the name is that of a table of another format, or of a view, and

@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.storage import DataFileDamagedError, DataFileMissingError, StorageError
+from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.protocol.data_paths import encode_path
-from anabranch.spark.delta_session import open_table_with
+from anabranch.spark.session.delta_session import open_table_with
 from anabranch.transaction.table import Table
 
 _MISSING = "FAILED_READ_FILE.FILE_NOT_EXIST"

@@ -10,14 +10,14 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
+from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
 from anabranch.change_feed.feed_files import FeedFiles
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.schema.column_mapping import physical_name, to_physical
-from anabranch.snapshot.scan_plan import can_be_true
-from anabranch.snapshot.skipping_columns import SkippingColumns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import Engine, FileMask, ScanRequest
 

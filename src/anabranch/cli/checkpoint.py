@@ -7,13 +7,12 @@ import time
 import uuid
 from typing import Any
 
-from anabranch.cli.output import console
-from anabranch.cli.words import count, plain, size
+from anabranch.cli.output import console, count, plain, size
 from anabranch.clock import SystemClock
 from anabranch.log.listing import list_log
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.checkpointing import write_checkpoint
-from anabranch.snapshot.snapshots import Snapshots
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class WrittenCheckpoint:
         }
 
 
-def checkpoint_newest(snapshots: Snapshots) -> WrittenCheckpoint:
+def checkpoint_newest(snapshots: SnapshotCache) -> WrittenCheckpoint:
     """Write the checkpoint and the hint to it. Raises `UnsupportedFeatureError`, `StorageError`."""
     snapshot, store = snapshots.latest(), snapshots.store
     check_writable(snapshot.protocol, table=snapshot.table_root)

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.cli.conditions import Condition, column_paths, condition_on
-from anabranch.cli.output import console, table_of
-from anabranch.cli.words import count, plain, size
+from anabranch.cli.condition_filter import Condition, column_paths, condition_on
+from anabranch.cli.output import console, count, plain, size, table_of
 from anabranch.predicates.expressions import ColumnPath, quoted
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot

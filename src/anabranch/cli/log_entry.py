@@ -3,32 +3,149 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from anabranch.cli.commit_words import by_whom, parameters_in_words
-from anabranch.cli.file_changes import FileChangeSummary
-from anabranch.cli.output import console
-from anabranch.cli.race_words import (
+from anabranch.cli.commit_text import (
+    by_whom,
     landed_after,
     landed_after_in_words,
+    parameters_in_words,
     reconciled_in_words,
     reconciliation_document,
 )
-from anabranch.cli.words import count, harmless_json, iso_time, listed, local_time, plain
+from anabranch.cli.output import console, count, harmless_json, iso_time, listed, local_time, plain, size
 from anabranch.errors.base import DeltaError
+from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import VersionNotFoundError
-from anabranch.errors.storage import FileMissingError
-from anabranch.log.commits import Commit, read_commit
-from anabranch.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from anabranch.log.commit_files import Commit, read_commit
+from anabranch.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
 from anabranch.protocol.actions_json import encode_action
 from anabranch.protocol.features import supported_features
-from anabranch.schema.comparison import differences
+from anabranch.schema.paths import differences
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.snapshot.snapshots import Snapshots
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+
+# What a commit did to the files of a table, added up.
+
+
+class _Rows(msgspec.Struct, rename="camel"):
+    """The part of a file's statistics that is told here."""
+
+    num_records: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileChangeSummary:
+    """Files that came and went by one commit; a file that only got another deletion vector did neither."""
+
+    added: int
+    added_rows: int | None
+    """None where a file does not say how many it has."""
+    added_bytes: int
+    removed: int
+    removed_rows: int | None
+    removed_bytes: int | None
+    with_new_vector: int
+    rows_hidden: int
+    """By new deletion vectors; negative where rows came back."""
+    change_files: int
+    change_bytes: int
+    data_change: bool
+    """Whether any file action says that it changes rows."""
+
+    @classmethod
+    def of(cls, actions: Sequence[Action]) -> FileChangeSummary:
+        """Of one commit."""
+        adds = {action.path: action for action in actions if isinstance(action, AddFile)}
+        removes = {action.path: action for action in actions if isinstance(action, RemoveFile)}
+        changes = [action for action in actions if isinstance(action, AddCDCFile)]
+        revised = adds.keys() & removes.keys()
+        new = [add for path, add in adds.items() if path not in revised]
+        gone = [remove for path, remove in removes.items() if path not in revised]
+        hidden = sum(_hidden(adds[path]) - _hidden(removes[path]) for path in revised)
+        return cls(
+            added=len(new),
+            added_rows=_sum([_live_rows(add) for add in new]),
+            added_bytes=sum(add.size for add in new),
+            removed=len(gone),
+            removed_rows=_sum([_live_rows(remove) for remove in gone]),
+            removed_bytes=_sum([remove.size for remove in gone]),
+            with_new_vector=len(revised),
+            rows_hidden=hidden,
+            change_files=len(changes),
+            change_bytes=sum(change.size for change in changes),
+            data_change=any(add.data_change for add in adds.values())
+            or any(remove.data_change for remove in removes.values()),
+        )
+
+    def in_words(self) -> Iterator[str]:
+        """One line a kind of change."""
+        if self.added:
+            rows = "" if self.added_rows is None else f"{count(self.added_rows, 'row')}, "
+            yield f"{count(self.added, 'file')} added ({rows}{size(self.added_bytes)})"
+        if self.removed:
+            facts = []
+            if self.removed_rows is not None:
+                facts.append(count(self.removed_rows, "row"))
+            if self.removed_bytes is not None:
+                facts.append(size(self.removed_bytes))
+            yield f"{count(self.removed, 'file')} removed" + (f" ({', '.join(facts)})" if facts else "")
+        if self.with_new_vector:
+            rows = count(abs(self.rows_hidden), "row")
+            done = f"{rows} came back in" if self.rows_hidden < 0 else f"{rows} hidden by deletion vectors in"
+            yield f"{done} {count(self.with_new_vector, 'file')}, which stay as they are"
+        if self.change_files:
+            yield f"{count(self.change_files, 'file')} of change data ({size(self.change_bytes)})"
+        if (self.added or self.removed or self.with_new_vector) and not self.data_change:
+            yield "no row changed: the files were only rearranged"
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "added": self.added,
+            "addedRows": self.added_rows,
+            "addedBytes": self.added_bytes,
+            "removed": self.removed,
+            "removedRows": self.removed_rows,
+            "removedBytes": self.removed_bytes,
+            "withNewDeletionVector": self.with_new_vector,
+            "rowsHidden": self.rows_hidden,
+            "changeFiles": self.change_files,
+            "changeBytes": self.change_bytes,
+            "dataChange": self.data_change,
+        }
+
+
+def _hidden(file: AddFile | RemoveFile) -> int:
+    return file.deletion_vector.cardinality if file.deletion_vector else 0
+
+
+def _live_rows(file: AddFile | RemoveFile) -> int | None:
+    if file.stats is None:
+        return None
+    try:
+        rows = msgspec.json.decode(file.stats, type=_Rows).num_records
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return None if rows is None else rows - _hidden(file)
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +157,7 @@ class LogEntry:
     """None for version 0, and where the version before cannot be rebuilt any more."""
 
 
-def read_entry(snapshots: Snapshots, number: int) -> LogEntry:
+def read_entry(snapshots: SnapshotCache, number: int) -> LogEntry:
     """The commit of a version; negative numbers count from the newest, which is -1.
 
     Raises `VersionNotFoundError`, `CorruptCommitError`, `StorageError`.

@@ -61,8 +61,8 @@ def history(
 ) -> None:
     """Who changed the table, when and how: one row a commit, newest first."""
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.history import history_document, print_history
-        from anabranch.cli.opening import open_snapshots
+        from anabranch.cli.detail import history_document, print_history
+        from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
         entries = snapshots.history(limit or None)
@@ -77,7 +77,7 @@ def detail(table: Table, option: Options = None, as_json: Json = False, debug: D
     """What the table is: size, rows, schema, partitioning, properties, protocol and the state of its log."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.detail import detail_document, print_detail
-        from anabranch.cli.opening import open_snapshots
+        from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
         document = detail_document(snapshots)
@@ -112,9 +112,8 @@ def show(
     and LIKE 'prefix%', joined by AND, OR and NOT; what needs Spark is refused, not guessed.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.instants import snapshot_meant
-        from anabranch.cli.opening import open_snapshots, storage_options
         from anabranch.cli.show import first_rows, print_rows, rows_document
+        from anabranch.cli.table_opening import open_snapshots, snapshot_meant, storage_options
 
         snapshots = open_snapshots(table, option or [])
         shown = first_rows(
@@ -158,8 +157,7 @@ def files(
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.files import FILES_SHOWN, files_document, list_files, print_files
-        from anabranch.cli.instants import snapshot_meant
-        from anabranch.cli.opening import open_snapshots
+        from anabranch.cli.table_opening import open_snapshots, snapshot_meant
 
         if limit is None:
             limit = 0 if as_json else FILES_SHOWN
@@ -189,7 +187,7 @@ def log(
     """One commit in words: who did what, what it had read, who came first, which files and settings changed."""
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.log_entry import entry_document, print_entry, raw_document, raw_lines, read_entry
-        from anabranch.cli.opening import open_snapshots
+        from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
         entry = read_entry(snapshots, number)
@@ -211,7 +209,7 @@ def checkpoint(table: Table, option: Options = None, as_json: Json = False, debu
     """
     with reporting(as_json=as_json, debug=debug):
         from anabranch.cli.checkpoint import checkpoint_newest, print_checkpoint
-        from anabranch.cli.opening import open_snapshots
+        from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
         written = checkpoint_newest(snapshots)
@@ -232,8 +230,8 @@ def fsck(table: Table, option: Options = None, as_json: Json = False, debug: Deb
     Exit code 0: clean. 1: problems found.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.fsck import check_table, print_report, report_document
-        from anabranch.cli.opening import open_table_store
+        from anabranch.cli.fsck.fsck_command import check_table, print_report, report_document
+        from anabranch.cli.table_opening import open_table_store
 
         store = open_table_store(table, option or [])
         report = check_table(store, show_progress=not as_json)
@@ -261,7 +259,7 @@ def demo(
     you to explore. A folder that holds anything but an earlier demo table is left alone.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.demo import run_demo
+        from anabranch.cli.demo.demo_command import run_demo
         from anabranch.cli.output import console, error_console
 
         out = error_console() if as_json else console()
@@ -319,7 +317,7 @@ def shell(
     IPython where it is installed. The session is local unless a setting or the environment says otherwise.
     """
     with reporting(as_json=False, debug=debug):
-        from anabranch.cli.shell import start_shell
+        from anabranch.cli.run import start_shell
 
         start_shell(conf or [], plain=plain)
 
@@ -346,7 +344,7 @@ def auto(
     site-packages, and changes nothing else. ANABRANCH_AUTO=0 leaves one process out.
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.auto import print_switch, turn
+        from anabranch.cli.run import print_switch, turn
 
         switch = turn(position.value)
         if as_json:

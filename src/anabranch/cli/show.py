@@ -10,23 +10,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from anabranch.cli.conditions import Condition, column_paths, condition_on, local_zone
-from anabranch.cli.filtering import RowFilter
-from anabranch.cli.output import console, table_of
-from anabranch.cli.values import cells, json_values
-from anabranch.cli.words import count, plain
-from anabranch.deletion_vectors.reading import load_vector
+from anabranch.cli.condition_filter import Condition, RowFilter, column_paths, condition_on, local_zone
+from anabranch.cli.output import cells, console, count, json_values, plain, table_of
+from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import locate
-from anabranch.schema.visibility import visible_schema
+from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.portable.data_file_reading import DataFile, RowReader
-from anabranch.spark.portable.data_files import DataFiles
-from anabranch.storage.elsewhere import allowed_places
+from anabranch.spark.portable.data_file_reading import DataFile, DataFiles, RowReader
+from anabranch.storage.external_files import allowed_places
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.row_ids import row_count
+from anabranch.transaction.rows.row_ids import row_count
 
 CELL_CHARACTERS = 60
 

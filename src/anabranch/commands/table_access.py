@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.catalog import CatalogEntry, require_session_catalog
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
-from anabranch.transaction.operation import Operation
+from anabranch.spark.session.catalog import CatalogEntry, require_session_catalog
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
@@ -18,7 +18,7 @@ USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TableHandle:
+class TableRef:
     """One table, seen through one Spark session. The table may still have to be created."""
 
     session: DeltaSession
@@ -50,10 +50,10 @@ class TableHandle:
         return self.table.begin_at(operation, snapshot=snapshot)
 
 
-def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableHandle:
+def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table, existing or not, whose folder is `path`."""
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
-    return TableHandle(
+    return TableRef(
         session=session,
         table=session.table(path, storage),
         path=session.qualified_path(path),
@@ -61,12 +61,12 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
     )
 
 
-def table_named(session: DeltaSession, text: str) -> TableHandle:
+def table_named(session: DeltaSession, text: str) -> TableRef:
     """The existing table that `text` names. Raises `NotADeltaTableError`."""
     return table_identified(session, parse_identifier(text))
 
 
-def table_identified(session: DeltaSession, identifier: TableIdentifier) -> TableHandle:
+def table_identified(session: DeltaSession, identifier: TableIdentifier) -> TableRef:
     """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead."""
     if isinstance(identifier, PathIdentifier):
         handle = table_at(session, identifier.path)
@@ -83,7 +83,7 @@ def table_identified(session: DeltaSession, identifier: TableIdentifier) -> Tabl
     return table_of_entry(session, entry)
 
 
-def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, location: str | None) -> TableHandle:
+def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, location: str | None) -> TableRef:
     """The table a name stands for, or will stand for once it is created at `location`.
 
     Without a location the catalog says where a managed table goes.
@@ -121,9 +121,9 @@ def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> b
     return entry is not None and entry.is_delta
 
 
-def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableHandle:
+def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
     """The table that an entry of the catalog, which has a location, stands for."""
     assert entry.location is not None
-    return TableHandle(
+    return TableRef(
         session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry
     )

@@ -8,26 +8,24 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.create_table import CreationMode
-from anabranch.commands.create_table_as import create_table_as
-from anabranch.commands.replacement_options import ON, USING
-from anabranch.commands.table_access import TableHandle, is_delta_name, table_at, table_named, table_to_create
-from anabranch.commands.table_definition import TableDefinition
-from anabranch.commands.write import register_if_changed, write_frame
-from anabranch.commands.write_options import SaveMode, WriteOptions
-from anabranch.connect.callers import frame_of, means_delta, session_of
-from anabranch.connect.recorded_calls import noted
+from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.definition.create_table_as import create_table_as
+from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.table_access import TableRef, is_delta_name, table_at, table_named, table_to_create
+from anabranch.commands.write.write_options import ON, USING, SaveMode, WriteOptions
+from anabranch.commands.write.write_rows import register_if_changed, write_frame
+from anabranch.connect.builder_state import frame_of, means_delta, noted, session_of
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
-from anabranch.errors.replace_on import (
+from anabranch.errors.dml import (
     FilterOverwriteError,
     IncompatibleOptionsError,
     PartitionOverwriteError,
     TableReplacementError,
 )
 from anabranch.schema.enforcement import WriteApi
-from anabranch.spark.conditions import text_of
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
+from anabranch.spark.conditions.user_condition import text_of
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier
 
 Original = Callable[..., Any]
 
@@ -102,7 +100,7 @@ def _create(original: Original, writer: Any, mode: CreationMode) -> Any:
     return None
 
 
-def _to_create(session: DeltaSession, name: str, options: WriteOptions) -> TableHandle:
+def _to_create(session: DeltaSession, name: str, options: WriteOptions) -> TableRef:
     identifier = parse_identifier(name)
     if isinstance(identifier, PathIdentifier):
         return table_at(session, identifier.path, options.file_system)

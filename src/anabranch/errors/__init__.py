@@ -17,54 +17,33 @@ from anabranch.errors.alterations import (
     UnsupportedNewColumnError,
 )
 from anabranch.errors.arguments import (
-    ConflictingAssignmentsError,
-    DuplicateInsertColumnsError,
-    IdempotentWriteOptionsError,
-    InvalidArgumentError,
-    InvalidOptionError,
-    OverwriteSchemaDynamicError,
-    ReplaceWhereDynamicError,
-    SessionNotEnabledError,
-    TimeTravelTwiceError,
-    UnsupportedOperationError,
-)
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
-from anabranch.errors.change_feed import (
-    ChangesBoundNullError,
-    ChangesBoundTwiceError,
-    ChangesIncompleteError,
-    ChangesNotRecordedError,
-    ChangesRangeError,
-    ChangesSchemaError,
-    ChangesStartAfterLatestError,
-    ChangesStartMissingError,
-    TableFunctionArgumentsError,
-)
-from anabranch.errors.cli import (
     ConditionNeedsSparkError,
+    ConflictingAssignmentsError,
     DemoDataMissingError,
     DemoFailedError,
     DemoFolderInUseError,
+    DuplicateInsertColumnsError,
+    IdempotentWriteOptionsError,
+    InvalidArgumentError,
+    InvalidColumnListError,
+    InvalidOptionError,
     JavaMissingError,
+    NotCachedError,
+    OverwriteSchemaDynamicError,
+    PredicateSyntaxError,
+    RecursiveViewError,
+    ReplaceWhereDynamicError,
+    SessionNotEnabledError,
+    SqlSyntaxError,
+    TimeTravelTwiceError,
+    UnboundParameterError,
+    UnsupportedOperationError,
+    UnsupportedParameterError,
 )
-from anabranch.errors.clone import (
-    CloneArgumentError,
-    CloneOntoItselfError,
-    CloneSourceError,
-    CloneTargetError,
-    DeepCloneError,
-)
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
 from anabranch.errors.commits import (
     AppendOnlyTableError,
     CommitFateUnknownError,
-    InvalidCommitError,
-    LogMovedOnError,
-    MalformedDomainError,
-    NumbersExhaustedError,
-    RowIdsNeedStatisticsError,
-    RowsNotLiveError,
-)
-from anabranch.errors.conflicts import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -72,8 +51,14 @@ from anabranch.errors.conflicts import (
     ConcurrentWriteException,
     ConflictReason,
     DeltaConcurrentModificationException,
+    InvalidCommitError,
+    LogMovedOnError,
+    MalformedDomainError,
     MetadataChangedException,
+    NumbersExhaustedError,
     ProtocolChangedException,
+    RowIdsNeedStatisticsError,
+    RowsNotLiveError,
 )
 from anabranch.errors.constraints import (
     CastOverflowError,
@@ -104,16 +89,60 @@ from anabranch.errors.convert import (
     UnconvertibleNamesError,
     UnexpectedPartitionFolderError,
 )
-from anabranch.errors.generate import (
-    ManifestLineError,
-    ManifestsExcludeVectorsError,
-    ManifestsHideVectorsError,
-    ManifestsNeedPlainColumnsError,
-    UnknownGenerateModeError,
+from anabranch.errors.dml import (
+    AmbiguousMergeError,
+    AmbiguousReplaceOnError,
+    ChangesBoundNullError,
+    ChangesBoundTwiceError,
+    ChangesIncompleteError,
+    ChangesNotRecordedError,
+    ChangesRangeError,
+    ChangesSchemaError,
+    ChangesStartAfterLatestError,
+    ChangesStartMissingError,
+    FilterOverwriteError,
+    IncompatibleOptionsError,
+    MergeColumnNotFoundError,
+    MergeWithoutClauseError,
+    MisalignedReplaceUsingError,
+    NonDeterministicConditionError,
+    PartitionOverwriteError,
+    SubqueryInConditionError,
+    TableFunctionArgumentsError,
+    TableReplacementError,
+    UnknownReplaceUsingColumnError,
+    UnreachableMatchedClauseError,
+    UnreachableMergeClauseError,
+    UnreachableNotMatchedBySourceClauseError,
+    UnreachableNotMatchedClauseError,
+    UnresolvedReplaceOnError,
+)
+from anabranch.errors.environment import (
+    ConditionalPutUnsupportedError,
+    DataFileDamagedError,
+    DataFileMismatchError,
+    DataFileMissingError,
+    DataFileUnknownToSparkError,
+    DataTypeNotPortableError,
+    FileMissingError,
+    FileTooLargeError,
+    PathOutsideTableError,
+    SparkClassMissingError,
+    StorageError,
+    StorageOptionError,
+    UnsupportedStorageError,
+    WrittenFileError,
 )
 from anabranch.errors.log import (
     CorruptCheckpointError,
     CorruptCommitError,
+    DeletionVectorCardinalityError,
+    DeletionVectorChecksumError,
+    DeletionVectorDescriptorError,
+    DeletionVectorError,
+    DeletionVectorFormatError,
+    DeletionVectorRowIndexError,
+    DeletionVectorSizeError,
     IncompleteStateError,
     LogError,
     LogGapError,
@@ -124,32 +153,47 @@ from anabranch.errors.log import (
     TruncatedLogError,
     VersionNotFoundError,
 )
-from anabranch.errors.merge import (
-    AmbiguousMergeError,
-    MergeColumnNotFoundError,
-    MergeWithoutClauseError,
-    NonDeterministicConditionError,
-    SubqueryInConditionError,
-    UnreachableMatchedClauseError,
-    UnreachableMergeClauseError,
-    UnreachableNotMatchedBySourceClauseError,
-    UnreachableNotMatchedClauseError,
-)
-from anabranch.errors.optimize import (
+from anabranch.errors.maintenance import (
     ClusteredTableError,
     ClusteredTableZOrderError,
     FullNeedsClusteringError,
+    InventorySchemaError,
+    NegativeRetentionError,
     NonPartitionColumnError,
     PartitionConditionError,
+    RetentionTooShortError,
     RowOrderError,
     RowTrackingColumnsError,
+    VacuumIncompleteError,
+    VacuumLiteError,
+    VacuumModeError,
     ZOrderColumnMissingError,
     ZOrderPartitionColumnError,
     ZOrderTypeError,
     ZOrderWithoutStatisticsError,
 )
-from anabranch.errors.portable import DataFileMismatchError, DataFileUnknownToSparkError, DataTypeNotPortableError
-from anabranch.errors.predicates import PredicateSyntaxError
+from anabranch.errors.other_formats import (
+    IcebergCompatColumnMappingError,
+    IcebergCompatError,
+    IcebergCompatFilesError,
+    IcebergCompatFileVectorError,
+    IcebergCompatPartitioningError,
+    IcebergCompatRewriteError,
+    IcebergCompatStatisticsError,
+    IcebergCompatTypeChangeError,
+    IcebergCompatTypeError,
+    IcebergCompatVectorsError,
+    IcebergCompatVersionError,
+    IcebergCompatVersionsError,
+    ManifestLineError,
+    ManifestsExcludeVectorsError,
+    ManifestsHideVectorsError,
+    ManifestsNeedPlainColumnsError,
+    PyIcebergMissingError,
+    UniFormFormatError,
+    UniFormNeedsCompatError,
+    UnknownGenerateModeError,
+)
 from anabranch.errors.protocol import (
     InvalidPropertyError,
     InvalidProtocolError,
@@ -161,20 +205,6 @@ from anabranch.errors.protocol import (
     UnknownPropertyError,
     UnsafePathError,
     UnsupportedFeatureError,
-)
-from anabranch.errors.replace_on import (
-    AmbiguousReplaceOnError,
-    FilterOverwriteError,
-    IncompatibleOptionsError,
-    MisalignedReplaceUsingError,
-    PartitionOverwriteError,
-    TableReplacementError,
-    UnknownReplaceUsingColumnError,
-    UnresolvedReplaceOnError,
-)
-from anabranch.errors.restore import (
-    RestoreBeyondRetentionError,
-    RestoreFilesMissingError,
 )
 from anabranch.errors.schema import (
     ColumnCountError,
@@ -202,41 +232,19 @@ from anabranch.errors.schema import (
     UnsupportedTypeError,
     VoidWriteError,
 )
-from anabranch.errors.schema_tracking import (
+from anabranch.errors.streaming import (
+    ExcludeRegexError,
     SchemaLocationConflictError,
     SchemaLocationOutsideCheckpointError,
     SchemaLogOfOtherTableError,
     SchemaLogStartError,
     SchemaLogUnreadableError,
-    StreamedChangeNotAllowedError,
-    StreamedMetadataEvolvedError,
-)
-from anabranch.errors.spark import SparkClassMissingError, WrittenFileError
-from anabranch.errors.sql import (
-    InvalidColumnListError,
-    NotCachedError,
-    RecursiveViewError,
-    SqlSyntaxError,
-    UnboundParameterError,
-    UnsupportedParameterError,
-)
-from anabranch.errors.storage import (
-    ConditionalPutUnsupportedError,
-    DataFileDamagedError,
-    DataFileMissingError,
-    FileMissingError,
-    FileTooLargeError,
-    PathOutsideTableError,
-    StorageError,
-    StorageOptionError,
-    UnsupportedStorageError,
-)
-from anabranch.errors.streaming import (
-    ExcludeRegexError,
     StartGivenTwiceError,
+    StreamedChangeNotAllowedError,
     StreamedColumnsRemappedError,
     StreamedCommitMissingError,
     StreamedLogMissingError,
+    StreamedMetadataEvolvedError,
     StreamedRowsChangedError,
     StreamedRowsDeletedError,
     StreamedSchemaChangedAfterStartError,
@@ -249,7 +257,12 @@ from anabranch.errors.streaming import (
     StreamOffsetVersionError,
 )
 from anabranch.errors.tables import (
+    CloneArgumentError,
+    CloneOntoItselfError,
+    CloneSourceError,
+    CloneTargetError,
     CreateTableMismatchError,
+    DeepCloneError,
     DefaultsNotEnabledError,
     DropIncompleteError,
     EmptyTableSchemaError,
@@ -261,42 +274,10 @@ from anabranch.errors.tables import (
     PathExistsError,
     PathNotFoundError,
     ReadWithoutColumnsError,
+    RestoreBeyondRetentionError,
+    RestoreFilesMissingError,
     TableAlreadyExistsError,
     UnsupportedCatalogError,
-)
-from anabranch.errors.uniform import (
-    IcebergCompatColumnMappingError,
-    IcebergCompatError,
-    IcebergCompatFilesError,
-    IcebergCompatFileVectorError,
-    IcebergCompatPartitioningError,
-    IcebergCompatRewriteError,
-    IcebergCompatStatisticsError,
-    IcebergCompatTypeChangeError,
-    IcebergCompatTypeError,
-    IcebergCompatVectorsError,
-    IcebergCompatVersionError,
-    IcebergCompatVersionsError,
-    PyIcebergMissingError,
-    UniFormFormatError,
-    UniFormNeedsCompatError,
-)
-from anabranch.errors.vacuum import (
-    InventorySchemaError,
-    NegativeRetentionError,
-    RetentionTooShortError,
-    VacuumIncompleteError,
-    VacuumLiteError,
-    VacuumModeError,
-)
-from anabranch.errors.vectors import (
-    DeletionVectorCardinalityError,
-    DeletionVectorChecksumError,
-    DeletionVectorDescriptorError,
-    DeletionVectorError,
-    DeletionVectorFormatError,
-    DeletionVectorRowIndexError,
-    DeletionVectorSizeError,
 )
 
 __all__ = [

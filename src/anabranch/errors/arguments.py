@@ -1,13 +1,15 @@
-"""Errors about options and arguments, and about what is not supported."""
+"""Errors about what a user wrote: options and arguments, SQL text, conditions, the command line."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import ClassVar
 
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, ParseException
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+# Errors about options and arguments, and about what is not supported.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -157,3 +159,210 @@ class DuplicateInsertColumnsError(AssignmentError):
 
     condition: ClassVar[str] = "DELTA_DUPLICATE_COLUMNS_ON_INSERT"
     sqlstate: ClassVar[str] = "42701"
+
+
+# Errors about SQL text.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
+    """A statement on a Delta table that cannot be read. Also Spark's `ParseException`."""
+
+    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
+    sqlstate: ClassVar[str] = "42601"
+    statement: str
+    """What kind of statement it is, as far as that could be told."""
+    line: int
+    """Counted from 1, as the column is."""
+    column: int
+    expected: str
+    found: str
+
+    def explain(self) -> str:
+        return (
+            f"The statement {self.statement} cannot be read from line {self.line}, column {self.column} on: expected "
+            f"is {self.expected}, there is {self.found}. Names that are keywords or hold other than letters, digits "
+            "and _ go in backticks."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnboundParameterError(DeltaAnalysisError, ValueError):
+    """A statement has a parameter that no value was given for."""
+
+    condition: ClassVar[str] = "UNBOUND_SQL_PARAMETER"
+    sqlstate: ClassVar[str] = "42P02"
+    parameter: str
+
+    def explain(self) -> str:
+        return (
+            f"The statement has the parameter {self.parameter}, and no value was given for it. Pass named parameters "
+            "as a dictionary and those written ? as a list: spark.sql(text, args=…)."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedParameterError(DeltaAnalysisError, ValueError):
+    """A parameter has a value that cannot stand in a condition or an assignment."""
+
+    condition: ClassVar[str] = "UNSUPPORTED_SQL_PARAMETER"
+    sqlstate: ClassVar[str] = "0A000"
+    parameter: str
+    value_type: str
+
+    def explain(self) -> str:
+        return (
+            f"The parameter {self.parameter} is a value of type {self.value_type}, which has no SQL literal. Write the "
+            "value into the statement, or use a query over a DataFrame."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidColumnListError(DeltaAnalysisError, ValueError):
+    """The columns that an INSERT names do not go together with its rows."""
+
+    condition: ClassVar[str] = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    sqlstate: ClassVar[str] = "42802"
+    table: str
+    columns: tuple[str, ...]
+    """That the rows are for."""
+    found: int
+    """How many columns the rows have."""
+
+    def explain(self) -> str:
+        return (
+            f"Each row for {self.table} needs {len(self.columns)} columns ({', '.join(self.columns)}), and the query "
+            f"gives {self.found}. Name the columns that the query gives: INSERT INTO table (a, b) …"
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RecursiveViewError(DeltaAnalysisError, ValueError):
+    """The query of a view reads the view itself."""
+
+    condition: ClassVar[str] = "RECURSIVE_VIEW"
+    sqlstate: ClassVar[str] = "42K0H"
+    view: str
+
+    def explain(self) -> str:
+        return (
+            f"The query of the view {self.view} reads that view itself, maybe through others. Give the new view "
+            "another name."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NotCachedError(DeltaAnalysisError, ValueError):
+    """A table is to leave the cache that is not there."""
+
+    condition: ClassVar[str] = "UNCACHE_NOT_CACHED"
+    sqlstate: ClassVar[str] = "42P01"
+    table: str
+
+    def explain(self) -> str:
+        return f"{self.table} is not cached in this session by CACHE TABLE. Write UNCACHE TABLE IF EXISTS."
+
+
+# What can be wrong with a condition that a user wrote.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PredicateSyntaxError(DeltaAnalysisError, ValueError):
+    """The text is no SQL condition. Also Python's `ValueError`."""
+
+    condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
+    sqlstate: ClassVar[str] = "42601"
+
+    text: str
+    line: int
+    """From 1."""
+    column: int
+    """From 1."""
+    reason: str
+
+    def explain(self) -> str:
+        shown = self.text if len(self.text) <= 500 else self.text[:500] + "…"
+        return (
+            f"Could not read the condition {shown!r} at line {self.line}, column {self.column}: "
+            f"{self.reason.rstrip('.')}. Write it as the WHERE clause of a query."
+        )
+
+
+# What can go wrong on the command line beyond the errors of tables.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConditionNeedsSparkError(DeltaAnalysisError):
+    """A condition has parts that only Spark can evaluate row by row."""
+
+    condition: ClassVar[str] = "ANABRANCH_CONDITION_NEEDS_SPARK"
+    sqlstate: ClassVar[str] = "0A000"
+    condition_text: str
+    parts: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"The condition {self.condition_text!r} needs Spark: {', '.join(self.parts)} cannot be evaluated without "
+            "it. Here, comparisons of columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%' work, "
+            'joined by AND, OR and NOT. For more, use spark.read.format("delta").load(…).where(…).'
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DemoFolderInUseError(DeltaError):
+    """The folder for the demo holds something else."""
+
+    condition: ClassVar[str] = "ANABRANCH_DEMO_FOLDER_IN_USE"
+    sqlstate: ClassVar[str] = "42710"
+    folder: str
+    found: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.folder} is not an earlier demo table ({self.found}), so the demo leaves it alone. "
+            "Give the path of a folder that does not exist yet."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DemoDataMissingError(DeltaError):
+    """The data set of the demo is not installed."""
+
+    condition: ClassVar[str] = "ANABRANCH_DEMO_DATA_MISSING"
+    sqlstate: ClassVar[str] = "42704"
+
+    def explain(self) -> str:
+        return 'The flights of the demo are not installed. Run: pip install "anabranch[demo]"'
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class JavaMissingError(DeltaError):
+    """Spark needs a Java that is not there."""
+
+    condition: ClassVar[str] = "ANABRANCH_JAVA_MISSING"
+    sqlstate: ClassVar[str] = "58000"
+    found: str
+    """What there is instead, as a clause."""
+
+    def explain(self) -> str:
+        return (
+            f"Spark needs Java 17 or newer, and {self.found}.\n"
+            "Install one of these, then run the command again:\n"
+            "  Debian, Ubuntu   sudo apt-get install openjdk-17-jre-headless\n"
+            "  Fedora, RHEL     sudo dnf install java-17-openjdk-headless\n"
+            "  macOS            brew install openjdk@17\n"
+            "  conda            conda install -c conda-forge openjdk=17\n"
+            "If Java is installed elsewhere, set JAVA_HOME to its folder."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DemoFailedError(DeltaError):
+    """A part of the demo did not come out as it must."""
+
+    condition: ClassVar[str] = "ANABRANCH_DEMO_FAILED"
+    part: str
+    problem: str
+
+    def explain(self) -> str:
+        return f"The demo stopped at {self.part}: {self.problem}"

@@ -1,11 +1,14 @@
-"""Why a commit was refused, or what is not known about it, when no other commit is to blame."""
+"""Why a commit was refused: by what it holds, by what is not known about it, or by a commit that landed first."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+# Why a commit was refused, or what is not known about it, when no other commit is to blame.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -154,4 +157,163 @@ class RowsNotLiveError(DeltaError):
             f"Row {self.position} of {self.path} was to be deleted, and it is hidden already or beyond the end of the "
             "file. The operation changed nothing. This is a defect in the program that computed the rows; please "
             "report it with the table's last commits."
+        )
+
+
+# A commit that landed first made ours wrong. Delta's names, and the facts that a person or a retry needs.
+
+
+class ConflictReason(enum.StrEnum):
+    """Why two commits cannot both stand, for programs to act on."""
+
+    ROW_LEVEL_CHANGES = "ROW_LEVEL_CHANGES"
+    """The winner changed rows that ours changes or whose values ours depends on."""
+    WHOLE_TABLE_READ = "WHOLE_TABLE_READ"
+    """Ours read the whole table, or by a condition that tells nothing about single rows."""
+    EMPTY_READ_PREDICATES = "EMPTY_READ_PREDICATES"
+    """Ours changes files without having said what it read."""
+    REORDER_CYCLE = "REORDER_CYCLE"
+    """Ours could only stand before an append that another winner has already read."""
+    ALLOTTED_TIME_EXCEEDED = "ALLOTTED_TIME_EXCEEDED"
+    """Telling whether the commits conflict would have taken longer than allowed."""
+    WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
+    """The clash is in one partition, which `where` names."""
+    WITHOUT_HINT = "WITHOUT_HINT"
+    """The clash is in a file of a table without partitions."""
+    UNMAPPED_REWRITE = "UNMAPPED_REWRITE"
+    """The winner moved rows to other files without leaving word of where."""
+    SCHEMA_OR_PARTITIONING = "SCHEMA_OR_PARTITIONING"
+    TABLE_PROPERTIES = "TABLE_PROPERTIES"
+    BOTH_CHANGE_METADATA = "BOTH_CHANGE_METADATA"
+    TABLE_REPLACED = "TABLE_REPLACED"
+    """Another table stands where ours was, or none."""
+    IDENTITY_COLUMNS = "IDENTITY_COLUMNS"
+    """Tables with identity columns admit no concurrent writes."""
+    METADATA_DOMAIN = "METADATA_DOMAIN"
+    """Both change one metadata domain, such as the clustering columns."""
+    APPLICATION_ID = "APPLICATION_ID"
+    """Both carry progress of one application."""
+    ALREADY_WRITTEN = "ALREADY_WRITTEN"
+    """The winner is this very write of the application, or a later one: nothing is left to do."""
+    TABLE_CREATED = "TABLE_CREATED"
+    """The table came to be while we were creating it."""
+    FEATURES_ADDED = "FEATURES_ADDED"
+    FEATURES_DROPPED = "FEATURES_DROPPED"
+    UNSUPPORTED_PROTOCOL = "UNSUPPORTED_PROTOCOL"
+    """The winner gave the table a protocol that this anabranch does not know."""
+    BOTH_CHANGE_PROTOCOL = "BOTH_CHANGE_PROTOCOL"
+    RULED_OUT = "RULED_OUT"
+    """The winner did what ours had been made to rule out: it used the feature that ours drops, say."""
+    TOO_MANY_WINNERS = "TOO_MANY_WINNERS"
+    """No conflict was found, but others landed first at every attempt."""
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DeltaConcurrentModificationException(DeltaError):
+    """A commit landed between the read and the commit of ours, and ours does not fit behind it.
+
+    Nothing of ours is in the table. Files that were written for it are left to VACUUM.
+    """
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_MODIFICATION"
+    sqlstate: ClassVar[str] = "2D521"
+    happened: ClassVar[str] = "changed the table"
+    """What the winner did to us, in words that follow its name."""
+
+    table: str
+    version: int | None
+    """The version that won; None where no single one did."""
+    operation: str
+    """What the winner was, as its commit says; `another writer` where it does not."""
+    read_version: int
+    """The version ours was computed from; -1 for a table that was not there."""
+    reason: ConflictReason
+    where: str | None = None
+    """The partition, file, column or property in conflict."""
+    example_keys: tuple[str, ...] = ()
+    """A few of the rows in conflict: by their values, as `id = 5, name = 'x'`, or by file and position."""
+    advice: str = "Run the operation again on the new version."
+
+    def explain(self) -> str:
+        winner = self.operation if self.version is None else f"{self.operation} (version {self.version})"
+        place = f": {self.where}" if self.where else ""
+        rows = f" For example {'; '.join(self.example_keys)}." if self.example_keys else ""
+        return (
+            f"In {self.table}, {winner} landed first and {self._happened()}{place}.{rows} "
+            f"This operation, which {self._began()}, changed nothing. {self.advice} Reason: {self.reason}."
+        )
+
+    def _happened(self) -> str:
+        return self.happened
+
+    def _began(self) -> str:
+        return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    """Others landed first at every attempt, though none of them was in conflict."""
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_WRITE"
+    happened: ClassVar[str] = "took the version that this operation tried for"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    """A commit that landed first added rows this operation should have read."""
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_APPEND"
+    happened: ClassVar[str] = "added rows that this operation should have read"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    """A commit that landed first deleted or changed rows, or files, that this operation read."""
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_READ"
+    happened: ClassVar[str] = "deleted or rewrote what this operation read"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    """A commit that landed first deleted or changed the rows, or files, that this operation changes."""
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_DELETE"
+    happened: ClassVar[str] = "deleted or rewrote what this operation deletes or rewrites"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MetadataChangedException(DeltaConcurrentModificationException):
+    """A commit that landed first changed schema, properties or partitioning."""
+
+    condition: ClassVar[str] = "DELTA_METADATA_CHANGED"
+    happened: ClassVar[str] = "changed the table's metadata"
+
+    def _happened(self) -> str:
+        if self.reason is ConflictReason.IDENTITY_COLUMNS:
+            return "changed rows of a table whose identity columns number them one after the other"
+        return self.happened
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    """A commit that landed first carries progress of the same application id."""
+
+    condition: ClassVar[str] = "DELTA_CONCURRENT_TRANSACTION"
+    happened: ClassVar[str] = "recorded progress of the same application id"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    """A commit that landed first changed the protocol, or created the table that we were creating."""
+
+    condition: ClassVar[str] = "DELTA_PROTOCOL_CHANGED"
+    happened: ClassVar[str] = "changed the table's protocol"
+
+    def explain(self) -> str:
+        if self.reason is not ConflictReason.TABLE_CREATED:
+            return DeltaConcurrentModificationException.explain(self)
+        return (
+            f"The table {self.table} was created meanwhile: {self.operation} landed version {self.version} first. "
+            f"This operation changed nothing. {self.advice} Reason: {self.reason}."
         )

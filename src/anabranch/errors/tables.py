@@ -1,4 +1,4 @@
-"""Errors about finding, naming and creating tables."""
+"""Errors about finding, naming, creating, cloning and restoring tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import dataclasses
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+# Errors about finding, naming and creating tables.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -224,4 +226,127 @@ class DropIncompleteError(DeltaError):
         return (
             f"DROP TABLE took the name {self.table} away, and could not delete all files in {self.folder}, first "
             f"{self.path}: {self.cause.rstrip('.')}. Allow files to be deleted there, and delete the folder."
+        )
+
+
+# Errors about CLONE.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DeepCloneError(DeltaError):
+    """A clone that copies its source's files, which open Delta has not."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DEEP_CLONE"
+    sqlstate: ClassVar[str] = "0A000"
+    target: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.target} cannot be made by a deep clone: only SHALLOW CLONE (isShallow=True) is there. To have the "
+            "files copied, use CREATE TABLE … AS SELECT, or clone shallow and run OPTIMIZE, which writes new files."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CloneSourceError(DeltaAnalysisError):
+    """What was to be cloned is no table whose files a Delta log can name."""
+
+    condition: ClassVar[str] = "DELTA_CLONE_UNSUPPORTED_SOURCE"
+    sqlstate: ClassVar[str] = "0AKDC"
+    source: str
+    found: str
+
+    def explain(self) -> str:
+        return f"{self.source} cannot be cloned: {self.found}. Clone a Delta table, or use CREATE TABLE … AS SELECT."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CloneTargetError(DeltaAnalysisError, ValueError):
+    """The place for the clone is none."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_CLONE_TARGET"
+    sqlstate: ClassVar[str] = "22KD1"
+    target: str
+    problem: str
+
+    def explain(self) -> str:
+        return f"{self.target} cannot become the clone: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CloneArgumentError(DeltaAnalysisError, ValueError):
+    """An argument of `DeltaTable.clone` has another type than it must have."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_ARGUMENT"
+    sqlstate: ClassVar[str] = "22023"
+    argument: str
+    expected: str
+    found: str
+
+    def explain(self) -> str:
+        return f"{self.argument} needs to be {self.expected} but got '{self.found}'."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CloneOntoItselfError(DeltaAnalysisError):
+    """A table was to become a clone of itself."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot become a clone of itself. To go back to an older version of it, use "
+            f"RESTORE TABLE {self.table} TO VERSION AS OF …."
+        )
+
+
+# Errors about RESTORE.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RestoreFilesMissingError(DeltaAnalysisError):
+    """Files of the version to be restored are not in the storage any more."""
+
+    condition: ClassVar[str] = "DELTA_RESTORE_FILES_MISSING"
+    sqlstate: ClassVar[str] = "55019"
+    table: str
+    version: int
+    """The one to be restored."""
+    num_missing: int
+    examples: tuple[str, ...]
+    """A few of them: relative to the table, or absolute where they lie elsewhere."""
+
+    def explain(self) -> str:
+        shown = ", ".join(self.examples)
+        more = "" if self.num_missing == len(self.examples) else ", …"
+        files = "1 file" if self.num_missing == 1 else f"{self.num_missing} files"
+        return (
+            f"{self.table} cannot be restored to version {self.version}: {files} of it are gone ({shown}{more}). "
+            "VACUUM removes what no version within delta.deletedFileRetentionDuration needs. Restore a newer version, "
+            "put the files back from a backup, or set spark.sql.files.ignoreMissingFiles to true to restore the rest: "
+            "reading will then fail at the missing files unless that setting stays."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RestoreBeyondRetentionError(DeltaAnalysisError):
+    """The version to be restored is so old that VACUUM may be taking its files at this moment."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    version: int
+    retention_ms: int
+    setting: str
+    """Turns the check off."""
+
+    def explain(self) -> str:
+        hours = self.retention_ms / 3_600_000
+        return (
+            f"{self.table} cannot be restored to version {self.version}: it is older than "
+            f"delta.deletedFileRetentionDuration ({hours:g} hours), so a VACUUM that runs now may remove its files "
+            "while they are being restored. Restore a newer version, make the duration longer, or, where no VACUUM "
+            f"runs, set {self.setting} to false."
         )

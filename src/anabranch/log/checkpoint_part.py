@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anabranch.log.checkpoint_columns import CAMEL
+from anabranch.log.checkpoint_columns import CAMEL, statistics_json
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
-from anabranch.log.parsed_statistics import statistics_json
 from anabranch.protocol.actions import Action
 from anabranch.protocol.actions_json import parse_action
 

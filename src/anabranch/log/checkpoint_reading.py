@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import CorruptCheckpointError
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
-from anabranch.errors.storage import FileMissingError
 from anabranch.log.checkpoint_part import CheckpointPart, DamagedPartError
-from anabranch.log.commits import READERS
+from anabranch.log.commit_files import READERS
 from anabranch.log.file_columns import LIVE_FILE_SCHEMA, TOMBSTONE_SCHEMA, table_of_adds, table_of_removes
 from anabranch.log.listing import CheckpointFiles
 from anabranch.protocol.actions import (

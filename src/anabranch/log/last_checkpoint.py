@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from anabranch.errors.storage import FileMissingError, FileTooLargeError
+from anabranch.errors.environment import FileMissingError, FileTooLargeError
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, VERSION_MAX
 from anabranch.storage.log_store import LogStore
 

@@ -12,7 +12,7 @@ from anabranch.errors.log import (
     TimestampAfterLatestCommitError,
     TimestampEarlierThanFirstCommitError,
 )
-from anabranch.log.commits import read_commit_info
+from anabranch.log.commit_files import read_commit_info
 from anabranch.log.listing import CommitFile, list_log
 from anabranch.protocol.properties import TableProperties
 from anabranch.storage.log_store import LogStore

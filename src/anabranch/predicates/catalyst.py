@@ -17,9 +17,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from anabranch.predicates.calendar_ranges import day_condition, year_condition
 from anabranch.predicates.catalyst_terms import TEXT_MAX, VALUES, Term, name_of, type_of
-from anabranch.predicates.coercion import coerced
 from anabranch.predicates.expressions import (
     EQ,
     EQ_NULL_SAFE,
@@ -44,6 +42,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
+from anabranch.predicates.normalization import coerced, day_condition, year_condition
 from anabranch.predicates.sql_literals import literal_of
 from anabranch.predicates.sql_nodes import ConditionSyntaxError, Node, Operation
 from anabranch.predicates.sql_tree import parse_condition

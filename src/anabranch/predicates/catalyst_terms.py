@@ -26,9 +26,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.predicates.coercion import keeps_order, moment_of_text, single
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal, Predicate, Truth, Unknown
-from anabranch.protocol import date_times
+from anabranch.predicates.normalization import keeps_order, moment_of_text, single
+from anabranch.protocol import value_text
 
 TEXT_MAX = 200
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions."
@@ -219,11 +219,11 @@ def _value_of(text: str, data_type: DataType, zone: str) -> Any:
             case StringType():
                 return text
             case DateType():
-                return date_times.parse_days(text)
+                return value_text.parse_days(text)
             case TimestampType():
                 return moment_of_text(text, zone=zone)
             case TimestampNTZType():
-                return int(text) if text.lstrip("-").isdigit() else date_times.parse_local_micros(text)
+                return int(text) if text.lstrip("-").isdigit() else value_text.parse_local_micros(text)
             case _:
                 # Of a binary only its Java identity is written.
                 return None

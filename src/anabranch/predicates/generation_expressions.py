@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.expressions import ColumnPath
-from anabranch.predicates.sql_columns import find_path, has_plain_order
-from anabranch.predicates.stored_sql_tokens import Token, TokenKind, UnreadableTextError, tokens_of
+from anabranch.predicates.sql_predicates import find_path, has_plain_order
+from anabranch.predicates.stored_sql_words import Token, TokenKind, UnreadableTextError, tokens_of
 
 
 class Part(enum.Enum):

@@ -24,11 +24,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.predicates.coercion import moment_of_text, single
 from anabranch.predicates.expressions import Literal
+from anabranch.predicates.normalization import moment_of_text, single
+from anabranch.predicates.sql_lexer import TokenKind
 from anabranch.predicates.sql_nodes import Cast, Constant, Node, Operation
-from anabranch.predicates.sql_tokens import TokenKind
-from anabranch.protocol import date_times
+from anabranch.protocol import value_text
 
 _WHOLE_TYPES: Mapping[str, DataType] = {
     **dict.fromkeys(("TINYINT", "BYTE", "Y"), ByteType()),
@@ -143,12 +143,12 @@ def _cast(literal: Literal | None, written: str, zone: str) -> Literal | None:
         if target in _DECIMALS and to["scale"] is not None:
             return _exact_decimal(value, precision=int(to["precision"]), scale=int(to["scale"]))
         if target == "DATE":
-            return Literal(date_times.parse_days(value), DateType())
+            return Literal(value_text.parse_days(value), DateType())
         if target in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
             moment = moment_of_text(value, zone=zone)
             return None if moment is None else Literal(moment, TimestampType())
         if target == "TIMESTAMP_NTZ":
-            return Literal(date_times.parse_local_micros(value), TimestampNTZType())
+            return Literal(value_text.parse_local_micros(value), TimestampNTZType())
     except (ValueError, ArithmeticError):
         return None
     return None

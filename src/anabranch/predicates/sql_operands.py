@@ -7,9 +7,18 @@ import dataclasses
 from collections.abc import Sequence
 
 from anabranch.predicates.expressions import ColumnPath
-from anabranch.predicates.sql_nodes import Call, Cast, ConditionSyntaxError, Constant, Name, Node, Other, Query
-from anabranch.predicates.sql_reading import TokenReader
-from anabranch.predicates.sql_tokens import Token, TokenKind
+from anabranch.predicates.sql_lexer import Token, TokenKind
+from anabranch.predicates.sql_nodes import (
+    Call,
+    Cast,
+    ConditionSyntaxError,
+    Constant,
+    Name,
+    Node,
+    Other,
+    Query,
+    TokenReader,
+)
 from anabranch.predicates.stored_sql_words import FIELDS, TAKES_UNIT_FIRST, TRIM_SIDES, UNIT_ALWAYS_FIRST, UNITS
 
 _NO_OPERANDS = frozenset(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from anabranch.predicates.sql_lexer import TokenKind
 from anabranch.predicates.sql_nodes import ConditionSyntaxError, Node, Operation, Other
 from anabranch.predicates.sql_operands import OperandReader
-from anabranch.predicates.sql_tokens import TokenKind
 
 NESTING_MAX = 100
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from anabranch.predicates.stored_sql_tokens import UnreadableTextError
+from anabranch.predicates.stored_sql_words import UnreadableTextError
 
 REPETITIONS_MAX = 10
 """Of open end, in one pattern: every one of them may multiply the time by the length of the text."""

@@ -15,8 +15,6 @@ from pyspark.sql.types import DataType, StructType
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, Growth, check_arguments, check_operator
-from anabranch.predicates.stored_sql_tokens import Token, TokenKind, UnreadableTextError, tokens_of
-from anabranch.predicates.stored_sql_types import TypeReader
 from anabranch.predicates.stored_sql_words import (
     CASE_WORDS,
     CASTS,
@@ -33,6 +31,11 @@ from anabranch.predicates.stored_sql_words import (
     TYPED_LITERALS,
     UNIT_ALWAYS_FIRST,
     UNITS,
+    Token,
+    TokenKind,
+    TypeReader,
+    UnreadableTextError,
+    tokens_of,
 )
 
 TEXT_CHARACTERS_MAX = 1 << 16

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from anabranch.predicates.sql_strings import string_value
+from anabranch.predicates.sql_lexer import string_value
 from anabranch.predicates.stored_patterns import check_pattern
-from anabranch.predicates.stored_sql_tokens import Token, TokenKind, UnreadableTextError
+from anabranch.predicates.stored_sql_words import Token, TokenKind, UnreadableTextError
 
 VALUE_SIZE_MAX: Final = 10_000_000
 """By the estimate, in characters."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -79,3 +83,165 @@ TYPES: Final = _words(
     """
 )
 TYPES_WITH_LENGTH: Final = frozenset({"DEC", "DECIMAL", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR"})
+
+
+# SQL text as tokens, cut exactly where Spark cuts it.
+
+
+class TokenKind(enum.Enum):
+    """What a piece of text is."""
+
+    STRING = "string"
+    NUMBER = "number"
+    NAME = "name in backticks"
+    WORD = "word"
+    SIGN = "sign"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of text that Spark would not cut further."""
+
+    kind: TokenKind
+    text: str
+    """As Spark may read it again; of names only what is between the backticks."""
+
+    @property
+    def upper(self) -> str:
+        return self.text.upper()
+
+
+_PATTERN = re.compile(
+    r"""
+    (?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    |(?P<single>'(?:[^'\\]|\\.|'')*')
+    |(?P<double>"(?:[^"\\]|\\.|"")*")
+    |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?![\w]))
+    |(?P<name>`(?:[^`]|``)+`)
+    |(?P<word>[^\W\d]\w*)
+    |(?P<sign><=>|=>|<=|>=|<>|!=|==|\|\||->|::|[-=<>+*/%&|^~!()\[\].,:])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class UnreadableTextError(ValueError):
+    """Text that holds something no expression holds. The message says what."""
+
+    def __init__(self, message: str, *, function: str | None = None) -> None:
+        super().__init__(message)
+        self.function = function
+        """The function that no table may call, in lower case, where it is one."""
+
+
+def tokens_of(text: str) -> list[Token]:
+    """All tokens, then one of kind END. Raises `UnreadableTextError`."""
+    found: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = _PATTERN.match(text, position)
+        if match is None:
+            raise UnreadableTextError(f"it cannot be read from {text[position : position + 20]!r} on")
+        position = match.end()
+        if match.lastgroup != "blank":
+            found.append(_token(str(match.lastgroup), match[0]))
+    return [*found, Token(TokenKind.END, "")]
+
+
+def _token(group: str, text: str) -> Token:
+    match group:
+        case "single" | "raw":
+            return Token(TokenKind.STRING, text)
+        case "double":
+            # Whether these quote text or a name is up to a setting of the session; in a table they mean text.
+            inner = re.sub(r"\\.|\"\"|'", _in_single_quotes, text[1:-1], flags=re.DOTALL)
+            return Token(TokenKind.STRING, f"'{inner}'")
+        case "number":
+            return Token(TokenKind.NUMBER, text)
+        case "name":
+            return Token(TokenKind.NAME, text[1:-1].replace("``", "`"))
+        case "word":
+            return Token(TokenKind.WORD, text)
+        case _:
+            return Token(TokenKind.SIGN, text)
+
+
+def _in_single_quotes(match: re.Match[str]) -> str:
+    return {"'": "\\'", '""': '"'}.get(match[0], match[0])
+
+
+# Types in SQL that a table's metadata holds, as in `CAST(a AS ARRAY<INT>)`.
+
+
+class TypeReader:
+    """Reads one type; `at` is then the place after it."""
+
+    def __init__(self, tokens: Sequence[Token], at: int) -> None:
+        self._tokens = tokens
+        self.at = at
+
+    def read(self) -> str:
+        """The type, put together from known words. Raises `UnreadableTextError`."""
+        token = self._tokens[self.at]
+        if token.kind is not TokenKind.WORD:
+            raise UnreadableTextError("a type is missing")
+        self.at += 1
+        match token.upper:
+            case "ARRAY":
+                return f"ARRAY<{self._parts(1)}>"
+            case "MAP":
+                return f"MAP<{self._parts(2)}>"
+            case "STRUCT":
+                return f"STRUCT<{', '.join(self._fields())}>"
+            case name if name in TYPES:
+                return name + (self._length() if name in TYPES_WITH_LENGTH and self._is("(") else "")
+        raise UnreadableTextError(f"{token.text} is no type that a table may cast to")
+
+    def _is(self, sign: str) -> bool:
+        return self._tokens[self.at] == Token(TokenKind.SIGN, sign)
+
+    def _expect(self, sign: str) -> None:
+        if not self._is(sign):
+            raise UnreadableTextError(f"{sign} is missing in a type")
+        self.at += 1
+
+    def _parts(self, count: int) -> str:
+        found: list[str] = []
+        for place in range(count):
+            self._expect("," if place else "<")
+            found.append(self.read())
+        self._expect(">")
+        return ", ".join(found)
+
+    def _fields(self) -> list[str]:
+        self._expect("<")
+        found: list[str] = []
+        while True:
+            name = self._tokens[self.at]
+            if name.kind not in (TokenKind.WORD, TokenKind.NAME):
+                raise UnreadableTextError("a name is missing in a struct")
+            self.at += 1
+            if self._is(":"):
+                self.at += 1
+            quoted = name.text.replace("`", "``")
+            found.append(f"`{quoted}`: {self.read()}")
+            if not self._is(","):
+                self._expect(">")
+                return found
+            self.at += 1
+
+    def _length(self) -> str:
+        self._expect("(")
+        numbers: list[str] = []
+        while self._tokens[self.at].kind is TokenKind.NUMBER:
+            numbers.append(self._tokens[self.at].text)
+            self.at += 1
+            if not self._is(","):
+                break
+            self.at += 1
+        self._expect(")")
+        if not numbers or not all(number.isdigit() for number in numbers):
+            raise UnreadableTextError("the length of a type is no number")
+        return f"({', '.join(numbers)})"

@@ -34,8 +34,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.errors.protocol import PartitionValueError
-from anabranch.protocol import date_times
-from anabranch.protocol.float_text import java_float_text
+from anabranch.protocol import value_text
+from anabranch.protocol.value_text import java_float_text
 
 VALUE_CHARACTERS_MAX: Final = 1 << 20
 _BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
@@ -80,11 +80,11 @@ def parse(text: str | None, data_type: DataType, *, zone: str = "UTC") -> Any:
     stored = _parse_stored(text, data_type, zone)
     match data_type:
         case DateType():
-            return date_times.days_to_date(stored)
+            return value_text.days_to_date(stored)
         case TimestampType():
-            return date_times.micros_to_datetime(stored, utc=True)
+            return value_text.micros_to_datetime(stored, utc=True)
         case TimestampNTZType():
-            return date_times.micros_to_datetime(stored, utc=False)
+            return value_text.micros_to_datetime(stored, utc=False)
         case _:
             return stored
 
@@ -141,13 +141,13 @@ def _text(value: Any, data_type: DataType) -> str:
         case DecimalType():
             return f"{_to_scale(decimal.Decimal(value), data_type):f}"
         case DateType():
-            return date_times.format_days(date_times.date_to_days(value))
+            return value_text.format_days(value_text.date_to_days(value))
         case TimestampType():
             if isinstance(value, datetime.datetime) and value.tzinfo is None:
                 raise ValueError("a timestamp needs a time zone")
-            return date_times.format_utc_micros(date_times.datetime_to_micros(value))
+            return value_text.format_utc_micros(value_text.datetime_to_micros(value))
         case TimestampNTZType():
-            return date_times.format_local_micros(date_times.datetime_to_micros(value))
+            return value_text.format_local_micros(value_text.datetime_to_micros(value))
         case BinaryType():
             return bytes(value).decode("utf-8")
         case _:
@@ -219,9 +219,9 @@ _READERS: Final[dict[type[DataType], Callable[[str, DataType, str], Any]]] = {
     DoubleType: _parse_float,
     DecimalType: _parse_decimal,
     BooleanType: _parse_boolean,
-    DateType: lambda text, _, __: date_times.parse_days(text),
-    TimestampType: lambda text, _, zone: date_times.parse_micros(text, zone),
-    TimestampNTZType: lambda text, _, __: date_times.parse_local_micros(text),
+    DateType: lambda text, _, __: value_text.parse_days(text),
+    TimestampType: lambda text, _, zone: value_text.parse_micros(text, zone),
+    TimestampNTZType: lambda text, _, __: value_text.parse_local_micros(text),
     BinaryType: lambda text, _, __: text.encode("utf-8"),
     NullType: lambda _, __, ___: None,
 }

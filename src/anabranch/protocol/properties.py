@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
 from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
-from anabranch.protocol.isolation import IsolationLevel
-from anabranch.protocol.property_table import PROPERTIES, PROPERTIES_BY_LOWER_NAME, PropertyRow
+from anabranch.protocol.property_table import PROPERTIES, PROPERTIES_BY_LOWER_NAME, IsolationLevel, PropertyRow
 
 PREFIX: Final = "delta."
 FEATURE_PREFIX: Final = "delta.feature."

@@ -16,8 +16,14 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.protocol import InvalidPropertyError, InvalidProtocolError, UnknownFeatureError
 from anabranch.protocol.actions import Protocol
-from anabranch.protocol.feature_table import FEATURES, FEATURES_BY_LOWER_NAME, FeatureKind
-from anabranch.protocol.features import READER_VERSION_MAX, WRITER_VERSION_MAX, supported_features
+from anabranch.protocol.features import (
+    FEATURES,
+    FEATURES_BY_LOWER_NAME,
+    READER_VERSION_MAX,
+    WRITER_VERSION_MAX,
+    FeatureKind,
+    supported_features,
+)
 from anabranch.protocol.properties import FEATURE_PREFIX, TableProperties
 
 DEFAULT_READER_VERSION: Final = 1

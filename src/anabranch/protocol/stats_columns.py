@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.errors.protocol import InvalidPropertyError
 from anabranch.protocol.properties import TableProperties
-from anabranch.protocol.stats_bounds import has_bounds
+from anabranch.protocol.statistics import has_bounds
 
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
 """See "Column Mapping"; among the metadata of a field."""

@@ -9,8 +9,7 @@ from typing import TypeAlias
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from anabranch.errors.schema import ColumnCountError
-from anabranch.schema.comparison import as_nullable, contains_type
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, fold, positions, quoted
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, contains_type, fold, positions, quoted
 
 
 @dataclass(frozen=True, slots=True)

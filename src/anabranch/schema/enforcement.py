@@ -19,25 +19,22 @@ from anabranch.errors.schema import (
 )
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
-from anabranch.schema.char_varchar import LengthLimit, length_limits
-from anabranch.schema.comparison import as_nullable
 from anabranch.schema.conversions import Conversion, Keep, conversion, named_by_position
-from anabranch.schema.merging import MergeRules, merge
-from anabranch.schema.names import check_duplicates
-from anabranch.schema.partitioning import check_partitioning, partition_columns_of
-from anabranch.schema.paths import FieldPath, child, find, fold, positions, quoted
-from anabranch.schema.row_rules import RowRule, row_rules
-from anabranch.schema.serialization import check_types
-from anabranch.schema.visibility import (
+from anabranch.schema.logical_types import LengthLimit, check_writable, length_limits
+from anabranch.schema.merging import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
+    MergeRules,
+    merge,
     visible_schema,
 )
-from anabranch.schema.void import check_writable
-from anabranch.schema.widening import record_type_changes
-from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
+from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
+from anabranch.schema.paths import FieldPath, as_nullable, child, find, fold, positions, quoted
+from anabranch.schema.serialization import check_types
+from anabranch.schema.type_widening import record_type_changes
+from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
 
 LEFT_TO_TABLE = "anabranch.default"
 """In the metadata of a field of the data: its values are the keyword DEFAULT, so the table fills the column."""

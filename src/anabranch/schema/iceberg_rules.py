@@ -32,8 +32,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from anabranch.errors.protocol import InvalidStatisticsError
-from anabranch.errors.uniform import (
+from anabranch.errors.other_formats import (
     IcebergCompatColumnMappingError,
     IcebergCompatError,
     IcebergCompatFileVectorError,
@@ -46,6 +45,7 @@ from anabranch.errors.uniform import (
     UniFormFormatError,
     UniFormNeedsCompatError,
 )
+from anabranch.errors.protocol import InvalidStatisticsError
 from anabranch.protocol.actions import AddFile, Metadata, Protocol
 from anabranch.protocol.features import supported
 from anabranch.protocol.iceberg_compat import ICEBERG, compat_versions, universal_formats
@@ -54,7 +54,7 @@ from anabranch.protocol.statistics import FileStatistics
 from anabranch.schema.column_mapping import field_id
 from anabranch.schema.paths import quoted, walk
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.widening import all_type_changes, is_iceberg_change, is_supported_change
+from anabranch.schema.type_widening import all_type_changes, is_iceberg_change, is_supported_change
 
 _PRIMITIVE: tuple[type[DataType], ...] = (
     ByteType,

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, MapType, NullType, StructType, VariantType
 
-from anabranch.errors.schema import DuplicateColumnsError, InvalidColumnNamesError, ReservedColumnsError
+from anabranch.errors.schema import (
+    DuplicateColumnsError,
+    InvalidColumnNamesError,
+    InvalidPartitioningError,
+    NoDataColumnsError,
+    PartitionColumnMismatchError,
+    PartitionColumnNotFoundError,
+    PartitionColumnTypeError,
+    ReservedColumnsError,
+)
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.paths import FieldPath, fold, quoted, walk
+from anabranch.schema.paths import FieldPath, child, fold, quoted, walk
 
 INVALID_CHARACTERS = " ,;{}()\n\t="
 """What Parquet files do not take in a name; with column mapping files never see it."""
@@ -75,3 +84,34 @@ def check_own_names(schema: StructType, *, table: str) -> None:
     found = tuple(name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX))
     if found:
         raise ReservedColumnsError(table=table, columns=found)
+
+
+# By which columns a table may be partitioned.
+
+
+def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: str) -> tuple[str, ...]:
+    """`columns`, as a user named them, spelled as in `schema`. Raises InvalidPartitioningError."""
+    named: list[str] = []
+    for column in columns:
+        field = child(schema, column)
+        if field is None:
+            reason = f"there is no column {column}; columns are {', '.join(schema.fieldNames())}"
+            raise PartitionColumnNotFoundError(table=table, columns=tuple(columns), reason=reason)
+        if isinstance(field.dataType, ArrayType | MapType | StructType | NullType | VariantType):
+            reason = f"{column} is of type {field.dataType.simpleString()}"
+            raise PartitionColumnTypeError(table=table, columns=tuple(columns), reason=reason)
+        if field.name in named:
+            raise InvalidPartitioningError(table=table, columns=tuple(columns), reason=f"{column} comes twice")
+        named.append(field.name)
+    if named and len(named) == len(schema.fields):
+        reason = "at least one column has to remain for the data files"
+        raise NoDataColumnsError(table=table, columns=tuple(columns), reason=reason)
+    return tuple(named)
+
+
+def check_partitioning(given: Sequence[str], actual: Sequence[str], *, table: str, overwriting: bool) -> None:
+    """Refuse a write whose `partitionBy` is not the table's; none given means the table's."""
+    if given and [fold(name) for name in given] != [fold(name) for name in actual]:
+        raise PartitionColumnMismatchError(
+            table=table, given=tuple(given), actual=tuple(actual), overwriting=overwriting
+        )

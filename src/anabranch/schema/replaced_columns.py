@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.errors.alterations import UnsupportedColumnChangeError
-from anabranch.schema.changed_columns import new_type
-from anabranch.schema.char_varchar import DECLARED_TYPE, without_char_varchar
-from anabranch.schema.column_changes import COMMENT, NewColumn, check_addable
-from anabranch.schema.comparison import same_type
-from anabranch.schema.identity import identity_columns
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_changes import COMMENT, NewColumn, check_addable, new_type
+from anabranch.schema.computed_columns import identity_columns
+from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.names import check_duplicates
-from anabranch.schema.paths import FieldPath, fold, positions, quoted
-from anabranch.schema.widening import record_type_changes
+from anabranch.schema.paths import FieldPath, fold, positions, quoted, same_type
+from anabranch.schema.type_widening import record_type_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +102,35 @@ def _type(old: DataType, new: DataType, path: FieldPath, state: _Replacement) ->
 
 def _refused(path: FieldPath, reason: str, state: _Replacement) -> UnsupportedColumnChangeError:
     return UnsupportedColumnChangeError(table=state.table, column=quoted(path), reason=reason)
+
+
+# `delta.dataSkippingStatsColumns` after columns that it names were renamed or dropped.
+
+
+PROPERTY = "delta.dataSkippingStatsColumns"
+
+
+def with_renamed_stats_column(properties: Mapping[str, str], path: FieldPath, new_name: str) -> dict[str, str]:
+    """`properties` with the column, and what lies below it, under its new name."""
+
+    def rename(named: FieldPath) -> FieldPath | None:
+        return (*named[: len(path) - 1], new_name, *named[len(path) :]) if _is_below(named, path) else named
+
+    return _rewritten(properties, rename)
+
+
+def without_stats_column(properties: Mapping[str, str], path: FieldPath) -> dict[str, str]:
+    """`properties` without the column and what lies below it."""
+    return _rewritten(properties, lambda named: None if _is_below(named, path) else named)
+
+
+def _rewritten(properties: Mapping[str, str], change: Callable[[FieldPath], FieldPath | None]) -> dict[str, str]:
+    named = TableProperties(properties).stats_columns
+    if named is None:
+        return dict(properties)
+    changed = [new for path in named if (new := change(path)) is not None]
+    return {**properties, PROPERTY: ",".join(map(quoted, changed))}
+
+
+def _is_below(named: FieldPath, path: FieldPath) -> bool:
+    return [fold(part) for part in named[: len(path)]] == [fold(part) for part in path]

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.errors.schema import MalformedSchemaError, UnsupportedTypeError
-from anabranch.schema.char_varchar import without_char_varchar
+from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quoted
 
 DEPTH_MAX = 100

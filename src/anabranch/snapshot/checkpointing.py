@@ -2,15 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from anabranch.clock import Clock
+from anabranch.data_skipping.statistics_columns import LeafStatistics, days_of, micros_of, read_statistics
 from anabranch.log.checkpoint_writing import CheckpointContent, write_classic_checkpoint, write_v2_checkpoint
+from anabranch.log.checksum import Discrepancy, VersionChecksum, discrepancies, read_checksum
 from anabranch.log.last_checkpoint import LastCheckpoint
+from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.features import supported
-from anabranch.snapshot.checkpoint_structs import CheckpointStructs
+from anabranch.protocol.partition_values import arrow_type, parse_column
+from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
+
+# Statistics and partition values as typed columns of a checkpoint. See "Checkpoints" and "Checkpoint Schema".
+
+
+_WHOLE_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_TIGHT_BOUNDS = r'"tightBounds"\s*:\s*(?P<bounds>true|false)'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStructs:
+    """The columns `stats_parsed` and `partitionValues_parsed` of one table."""
+
+    fields: tuple[pa.Field, ...]
+    leaves: Mapping[ColumnPath, DataType]
+    """By physical path, of the columns that have statistics."""
+    partition_types: Mapping[str, DataType]
+    """By physical name."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> CheckpointStructs:
+        leaves = indexed_columns(snapshot.schema, snapshot.properties, partition_columns=snapshot.partition_columns)
+        physical = to_physical(snapshot.schema, snapshot.column_mapping_mode)
+        types = {name: physical[name].dataType for name in snapshot.physical_partition_columns}
+        bounded = {path: kind for path, kind in leaves.items() if _bound_type(kind) is not None}
+        bounds = _tree_type({path: _bound_type(kind) for path, kind in bounded.items()})
+        statistics = [
+            pa.field("numRecords", pa.int64()),
+            *([pa.field("minValues", bounds), pa.field("maxValues", bounds)] if bounded else []),
+            *([pa.field("nullCount", _tree_type(dict.fromkeys(leaves, pa.int64())))] if leaves else []),
+            pa.field("tightBounds", pa.bool_()),
+        ]
+        fields = [pa.field("stats_parsed", pa.struct(statistics))]
+        if types:
+            parsed = pa.struct([(name, arrow_type(kind)) for name, kind in types.items()])
+            fields.append(pa.field("partitionValues_parsed", parsed))
+        return cls(fields=tuple(fields), leaves=leaves, partition_types=types)
+
+    @property
+    def holds_all_bounds(self) -> bool:
+        """Whether the struct says all the JSON says. It leaves out bounds of decimals, which may have been rounded."""
+        return not any(isinstance(kind, DecimalType) for kind in self.leaves.values())
+
+    def parse(self, files: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The columns for some files, given as rows of `LIVE_FILE_SCHEMA`."""
+        columns = {"stats_parsed": self._statistics(files["stats"])}
+        if self.partition_types:
+            columns["partitionValues_parsed"] = self._partition_values(files["partition_values"])
+        return columns
+
+    def _statistics(self, stats: pa.Array) -> pa.StructArray:
+        kind = self.fields[0].type
+        kinds = {path: _json_type(data_type) for path, data_type in self.leaves.items()}
+        # `numRecords` is told with every column, so that one is always asked for.
+        found = read_statistics(pa.chunked_array([stats]), kinds or {("numRecords",): pa.int64()})
+        any_leaf = next(iter(found.values()))
+        children = {
+            "numRecords": lambda: _whole(any_leaf.num_records),
+            "minValues": lambda: self._bounds(kind.field("minValues").type, found, lambda leaf: leaf.lower),
+            "maxValues": lambda: self._bounds(kind.field("maxValues").type, found, lambda leaf: leaf.upper),
+            "nullCount": lambda: _tree(
+                kind.field("nullCount").type, (), lambda path: _whole(found[path].null_count).cast(pa.int64())
+            ),
+            "tightBounds": lambda: _tight_bounds(stats),
+        }
+        fields = [kind.field(position) for position in range(kind.num_fields)]
+        arrays = [children[field.name]() for field in fields]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=stats.is_null())
+
+    def _bounds(
+        self,
+        kind: pa.StructType,
+        found: Mapping[ColumnPath, LeafStatistics],
+        side: Callable[[LeafStatistics], pa.ChunkedArray],
+    ) -> pa.StructArray:
+        return _tree(kind, (), lambda path: _typed(_whole(side(found[path])), self.leaves[path]))
+
+    def _partition_values(self, values: pa.MapArray) -> pa.StructArray:
+        arrays = [
+            parse_column(pc.map_lookup(values, name, "last"), data_type)
+            for name, data_type in self.partition_types.items()
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.fields[1].type))
+
+
+def _bound_type(data_type: DataType) -> pa.DataType | None:
+    """The type of least and greatest values; None for columns that have none, or none that is exact."""
+    whole = isinstance(data_type, ByteType | ShortType | IntegerType | LongType)
+    ordered = isinstance(data_type, FloatType | DoubleType | StringType | DateType | TimestampType | TimestampNTZType)
+    return arrow_type(data_type) if whole or ordered else None
+
+
+def _json_type(data_type: DataType) -> pa.DataType:
+    if isinstance(data_type, ByteType | ShortType | IntegerType | LongType):
+        return pa.int64()
+    return pa.float64() if isinstance(data_type, FloatType | DoubleType | DecimalType) else pa.string()
+
+
+def _typed(column: pa.Array, data_type: DataType) -> pa.Array:
+    """Bounds as JSON has them, as values of the column. What the type cannot hold is left out, never bent."""
+    target = arrow_type(data_type)
+    if isinstance(data_type, DateType):
+        return days_of(column).cast(pa.int32()).cast(target)
+    if isinstance(data_type, TimestampType | TimestampNTZType):
+        return micros_of(column, zoned=isinstance(data_type, TimestampType)).cast(target)
+    for kind, bits in _WHOLE_BITS.items():
+        if isinstance(data_type, kind):
+            fits = pc.and_(pc.greater_equal(column, -(1 << bits - 1)), pc.less_equal(column, (1 << bits - 1) - 1))
+            return pc.if_else(fits, column, None).cast(target)
+    return column.cast(target)
+
+
+def _tight_bounds(stats: pa.Array) -> pa.Array:
+    # A quote within a string value is escaped, so that no value can look like this field.
+    texts = pc.struct_field(pc.extract_regex(stats, _TIGHT_BOUNDS), "bounds")
+    return pc.if_else(pc.equal(texts, ""), None, pc.equal(texts, "true"))
+
+
+def _tree_type(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
+    children: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for path, kind in leaves.items():
+        children.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct([(name, below[()] if () in below else _tree_type(below)) for name, below in children.items()])
+
+
+def _tree(kind: pa.StructType, path: ColumnPath, leaf: Callable[[ColumnPath], pa.Array]) -> pa.StructArray:
+    fields = [kind.field(position) for position in range(kind.num_fields)]
+    arrays = []
+    for field in fields:
+        below = (*path, field.name)
+        arrays.append(_tree(field.type, below, leaf) if pa.types.is_struct(field.type) else leaf(below))
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    joined = column.combine_chunks()
+    return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def write_checkpoint(
@@ -61,3 +220,32 @@ def wants_structs(snapshot: Snapshot) -> bool:
     of a checkpoint, so they are written where the table asks for them.
     """
     return snapshot.properties.checkpoint_stats_as_struct
+
+
+# The version checksum of a snapshot. See "Version Checksum File" and "State Validation".
+
+
+def checksum_of(snapshot: Snapshot, *, txn_id: str | None = None) -> VersionChecksum:
+    """What `N.crc` of this version has to say; `txn_id` is that of its commit."""
+    summary = snapshot.files.summary
+    has_vectors = supported(snapshot.protocol, "deletionVectors")
+    return VersionChecksum(
+        table_size_bytes=summary.size_bytes,
+        num_files=snapshot.files.count,
+        metadata=snapshot.metadata,
+        protocol=snapshot.protocol,
+        txn_id=txn_id,
+        in_commit_timestamp_ms=snapshot.timestamp_ms if snapshot.properties.in_commit_timestamps_enabled else None,
+        set_transactions=tuple(snapshot.set_transactions.values()),
+        domain_metadata=tuple(snapshot.domain_metadata.values()),
+        file_sizes=summary.file_sizes,
+        num_deleted_records=summary.deleted_records if has_vectors else None,
+        num_deletion_vectors=summary.deletion_vectors if has_vectors else None,
+        deleted_record_counts=tuple(summary.deleted_counts.tolist()) if has_vectors else None,
+    )
+
+
+def verify_checksum(store: LogStore, snapshot: Snapshot) -> list[Discrepancy] | None:
+    """Where `N.crc` contradicts the log; None where there is no such file that can be read. Raises `StorageError`."""
+    recorded = read_checksum(store, snapshot.version)
+    return None if recorded is None else discrepancies(recorded, checksum_of(snapshot))

@@ -2,17 +2,261 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from anabranch.log.checksum import FILE_SIZE_BOUNDARIES, FileSizeHistogram, deleted_record_counts, file_size_histogram
 from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, logical_keys
 from anabranch.protocol.actions import AddFile
-from anabranch.snapshot.file_block import FileBlock
-from anabranch.snapshot.file_summary import FileSummary
 from anabranch.snapshot.reconciliation import FileChanges
+
+# Numbers that stand for strings in a first comparison.
+
+
+SAMPLES = 4
+"""Eight bytes each, spread evenly; the random part of a file name is longer than the gaps between them."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def fingerprints(strings: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """One `uint64` a string: equal for equal strings, and nearly always different for different ones.
+
+    Only samples of each string are looked at, so a hit must be confirmed. A million paths take some
+    50 ms, where hashing them whole in Python would take seconds.
+    """
+    chunks = strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]
+    parts = [_of_chunk(chunk.cast(pa.large_string())) for chunk in chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
+
+def _of_chunk(chunk: pa.Array) -> np.ndarray:
+    _, offset_buffer, data_buffer = chunk.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    sums = lengths.astype(np.uint64)
+    words = _words_at_every_byte(data_buffer)
+    # A sample must lie within its string, or equal strings would differ by what follows them.
+    rooms = np.maximum(lengths - 8, 0)
+    short = np.flatnonzero(lengths < 8)
+    for sample in range(SAMPLES):
+        places = starts + (rooms * sample) // (SAMPLES - 1)
+        if len(short):
+            places[short] = 0
+        sampled = words[places]
+        if len(short):
+            sampled[short] = 0
+        sums *= _FACTOR
+        sums ^= sampled
+    return sums
+
+
+def _words_at_every_byte(buffer: pa.Buffer | None) -> np.ndarray:
+    """The eight bytes that begin at each byte, as a number. Of a buffer too short for one, a single zero."""
+    if buffer is None or buffer.size < 8:
+        return np.zeros(1, dtype="<u8")
+    return np.ndarray(shape=(buffer.size - 7,), dtype="<u8", buffer=buffer, strides=(1,))
+
+
+# Counts over files that a version checksum notes. They add up, so that a commit changes them by its own files.
+
+
+COLUMNS = ("size", "deletion_vector")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileSummary:
+    """Facts of some files, as sums."""
+
+    size_bytes: int
+    file_counts: np.ndarray
+    """By bin of `FILE_SIZE_BOUNDARIES`."""
+    total_bytes: np.ndarray
+    deleted_records: int
+    deletion_vectors: int
+    deleted_counts: np.ndarray
+    """By bin of the histogram of deleted records."""
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> FileSummary:
+        """Of files with at least the columns `COLUMNS`."""
+        sizes = pc.fill_null(table["size"], 0).to_numpy()
+        histogram = file_size_histogram(sizes)
+        vectors = table["deletion_vector"]
+        deletion_vectors = len(vectors) - vectors.null_count
+        if deletion_vectors:
+            hidden = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0).to_numpy()
+        else:
+            hidden = np.zeros(len(vectors), dtype=np.int64)
+        return cls(
+            size_bytes=int(sizes.sum()),
+            file_counts=np.array(histogram.file_counts, dtype=np.int64),
+            total_bytes=np.array(histogram.total_bytes, dtype=np.int64),
+            deleted_records=int(hidden.sum()),
+            deletion_vectors=deletion_vectors,
+            deleted_counts=np.array(deleted_record_counts(hidden), dtype=np.int64),
+        )
+
+    def __add__(self, other: FileSummary) -> FileSummary:
+        return self._combined(other, sign=1)
+
+    def __sub__(self, other: FileSummary) -> FileSummary:
+        return self._combined(other, sign=-1)
+
+    @property
+    def file_sizes(self) -> FileSizeHistogram:
+        return FileSizeHistogram(
+            boundaries=FILE_SIZE_BOUNDARIES,
+            file_counts=tuple(self.file_counts.tolist()),
+            total_bytes=tuple(self.total_bytes.tolist()),
+        )
+
+    def _combined(self, other: FileSummary, *, sign: int) -> FileSummary:
+        return FileSummary(
+            size_bytes=self.size_bytes + sign * other.size_bytes,
+            file_counts=self.file_counts + sign * other.file_counts,
+            total_bytes=self.total_bytes + sign * other.total_bytes,
+            deleted_records=self.deleted_records + sign * other.deleted_records,
+            deletion_vectors=self.deletion_vectors + sign * other.deletion_vectors,
+            deleted_counts=self.deleted_counts + sign * other.deleted_counts,
+        )
+
+
+# A run of files as columns, of which some may be dead by now.
+
+
+PROBE_MAX = 64
+"""Up to so many paths are looked up by fingerprint; for more, comparing all is faster."""
+DIRECT_LOOKUPS = 8
+"""So many look-ups compare all paths, 10 ms for a million; only then the fingerprints, 100 ms, are worth it."""
+CUTS_MAX = 256
+"""Up to so many dead rows the live ones are slices of what is there; beyond, they are copied."""
+
+
+class FileRows:
+    """Rows of files, all there from the start but for the columns that are loaded when first asked for."""
+
+    def __init__(self, table: pa.Table, load_rest: Callable[[], pa.Table] | None = None) -> None:
+        self._table = table
+        self._load_rest = load_rest
+        self._lock = threading.Lock()
+        self._lookups = 0
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._table.num_rows)
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        with self._lock:
+            if self._load_rest is not None and not set(names) <= set(self._table.column_names):
+                for field, column in _fields_of(self._load_rest()):
+                    self._table = self._table.append_column(field, column)
+                self._load_rest = None
+            return self._table.select(list(names))
+
+    def positions_at(self, paths: pa.Array) -> np.ndarray:
+        """Positions of the rows whose path is one of `paths`."""
+        column = self._table["path"]
+        self._lookups += 1
+        if len(paths) > PROBE_MAX or self._lookups <= DIRECT_LOOKUPS:
+            hits: np.ndarray = pc.is_in(column, value_set=paths).to_numpy()
+            return np.flatnonzero(hits)
+        candidates = np.flatnonzero(np.isin(self._path_fingerprints, fingerprints(paths)))
+        same: np.ndarray = pc.is_in(_rows_at(self.columns(["path"]), candidates)["path"], value_set=paths).to_numpy()
+        found: np.ndarray = candidates[same]
+        return found
+
+    @functools.cached_property
+    def summary(self) -> FileSummary:
+        """Of all rows."""
+        return FileSummary.of_table(self.columns(COLUMNS))
+
+    @functools.cached_property
+    def _path_fingerprints(self) -> np.ndarray:
+        return fingerprints(self._table["path"])
+
+
+class FileBlock:
+    """Rows of files and which of them are still live. Immutable."""
+
+    def __init__(self, rows: FileRows, alive: np.ndarray | None = None) -> None:
+        self._rows = rows
+        self._alive = alive
+        self.count = rows.num_rows if alive is None else int(np.count_nonzero(alive))
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> FileBlock:
+        return cls(FileRows(table))
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """The live rows."""
+        table = self._rows.columns(names)
+        if self._alive is None:
+            return table
+        dead = np.flatnonzero(~self._alive)
+        return table.filter(pa.array(self._alive)) if len(dead) > CUTS_MAX else _without_rows(table, dead)
+
+    @functools.cached_property
+    def summary(self) -> FileSummary:
+        """Of the live rows: that of all rows, which versions share, less the dead ones."""
+        if self._alive is None:
+            return self._rows.summary
+        dead = np.flatnonzero(~self._alive)
+        if len(dead) > self.count:
+            return FileSummary.of_table(self.columns(COLUMNS))
+        return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(COLUMNS), dead))
+
+    def take(self, positions: np.ndarray) -> pa.Table:
+        """The rows of these ascending positions, counted over dead ones too, with all columns."""
+        return _rows_at(self._rows.columns(LIVE_FILE_SCHEMA.names), positions)
+
+    def without(self, positions: np.ndarray) -> FileBlock:
+        """The same with these rows dead."""
+        if not len(positions):
+            return self
+        alive = np.ones(self._rows.num_rows, dtype=bool) if self._alive is None else self._alive.copy()
+        alive[positions] = False
+        return FileBlock(self._rows, alive)
+
+    def positions_of(self, keys: pa.Array, paths: pa.Array) -> np.ndarray:
+        """Positions of the live rows whose logical key is one of `keys`; `paths` are the paths of those."""
+        candidates = self.positions_at(paths)
+        if not len(candidates):
+            return candidates
+        found = logical_keys(_rows_at(self._rows.columns(["path", "deletion_vector"]), candidates))
+        same: np.ndarray = pc.is_in(found, value_set=keys).to_numpy(zero_copy_only=False)
+        matches: np.ndarray = candidates[same]
+        return matches
+
+    def positions_at(self, paths: pa.Array) -> np.ndarray:
+        """Positions of the live rows whose path is one of `paths`."""
+        found = self._rows.positions_at(paths)
+        return found if self._alive is None else found[self._alive[found]]
+
+
+def _fields_of(table: pa.Table) -> list[tuple[pa.Field, pa.ChunkedArray]]:
+    return list(zip(table.schema, table.columns, strict=True))
+
+
+def _without_rows(table: pa.Table, dead: np.ndarray) -> pa.Table:
+    starts = np.concatenate([[0], dead + 1])
+    ends = np.append(dead, table.num_rows)
+    slices = [table.slice(start, end - start) for start, end in zip(starts, ends, strict=True) if end > start]
+    return pa.concat_tables([table.slice(0, 0), *slices])
+
+
+def _rows_at(table: pa.Table, positions: np.ndarray) -> pa.Table:
+    """The rows of these ascending positions. Arrow's `take` would first join all chunks of the table."""
+    if len(positions) <= CUTS_MAX:
+        return pa.concat_tables([table.slice(0, 0), *(table.slice(int(position), 1) for position in positions)])
+    chosen = np.zeros(table.num_rows, dtype=bool)
+    chosen[positions] = True
+    return table.filter(pa.array(chosen))
 
 
 class LiveFiles:

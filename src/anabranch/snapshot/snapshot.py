@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from anabranch.data_skipping.generated_bounds import generated_partitions
+from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, to_physical
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.widening import check_type_changes
-from anabranch.snapshot.generated_bounds import generated_partitions
+from anabranch.schema.type_widening import check_type_changes
 from anabranch.snapshot.live_files import LiveFiles
-from anabranch.snapshot.skipping_columns import SkippingColumns
-from anabranch.snapshot.tombstones import Tombstones
+from anabranch.snapshot.reconciliation import Tombstones
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,8 +21,8 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.row_tracking import RowTrackingColumns
-from anabranch.spark.row_names import RowNames
+from anabranch.schema.computed_columns import RowTrackingColumns
+from anabranch.spark.conditions.column_names import RowNames
 
 FileMask = npt.NDArray[np.bool_]
 """One entry a file, in the order of the file table; True where the file must be read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.types import (
@@ -30,7 +30,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.predicates.sql_strings import string_literal
+from anabranch.predicates.sql_lexer import TokenKind, scan, string_literal
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.sql.grammar.cursor import Fragment
 
 _INTEGER_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _SUFFIXES: Mapping[type, str] = {ByteType: "Y", ShortType: "S", IntegerType: "", LongType: "L"}
@@ -142,3 +145,42 @@ _BY_TYPE: Mapping[type, Callable[[Any], str]] = {
     TimestampType: _timestamp,
     DayTimeIntervalType: _interval,
 }
+
+
+# Types of columns, as statements write them.
+
+
+def types_of(written: Sequence[Fragment]) -> list[DataType]:
+    """What Spark understands by them. Raises its `ParseException`."""
+    if not written:
+        return []
+    columns = ", ".join(f"c{place} {each.text}" for place, each in enumerate(written))
+    kind = StructType.fromDDL(columns)
+    assert isinstance(kind, StructType)
+    return [field.dataType for field in kind.fields]
+
+
+def columns_of(written: Fragment) -> StructType:
+    """The columns that a list of names and types means. Raises Spark's `ParseException`."""
+    schema = StructType.fromDDL(written.text)
+    assert isinstance(schema, StructType)
+    return schema
+
+
+# Settings of a session that change how its SQL is read.
+
+
+_DOUBLE_QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"
+_ANSI = "spark.sql.ansi.enabled"
+
+
+def as_quoted_names(session: DeltaSession, text: str) -> str:
+    """The text with names in backticks that stand in double quotes, where the session takes them for names."""
+    if '"' not in text or not all(session.flag(each, default=False) for each in (_DOUBLE_QUOTED, _ANSI)):
+        return text
+    return "".join(
+        quote(token.text[1:-1].replace('""', '"'))
+        if token.kind is TokenKind.STRING and token.text.startswith('"')
+        else token.text
+        for token in scan(text)
+    )

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anabranch.errors.sql import UnboundParameterError, UnsupportedParameterError
-from anabranch.predicates.sql_tokens import TokenKind, tokenize
+from anabranch.errors.arguments import UnboundParameterError, UnsupportedParameterError
+from anabranch.predicates.sql_lexer import TokenKind, tokenize
 from anabranch.sql.literals import literal, typed_literal
 
 _OPERAND_ENDS = frozenset({")", "]"})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from anabranch.errors.storage import StorageError
+from anabranch.errors.environment import StorageError
 
 TREE_SCHEMA = pa.schema(
     [

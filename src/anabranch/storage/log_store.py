@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
+from anabranch.errors.environment import FileTooLargeError
 from anabranch.storage.file_tree import Deletion, Enters
 
 
@@ -115,3 +117,31 @@ class LogStore(Protocol):
 
         Raises `StorageError`.
         """
+
+
+# Files that are too large to be what they are said to be.
+
+
+def check_size(size_bytes: int, size_max: int | None, *, root: str, path: str) -> None:
+    """Raises `FileTooLargeError`."""
+    if size_max is not None and size_bytes > size_max:
+        raise FileTooLargeError(root=root, path=path, size_bytes=size_bytes, size_max=size_max)
+
+
+# Keeping secrets out of messages.
+
+
+_LENGTH_MAX = 1000
+
+
+def redact(text: str, *, secrets: Iterable[str] = ()) -> str:
+    """The first line of `text` and what an XML answer says, without query strings and `secrets`."""
+    summary = text.partition("\n")[0].partition("<?xml")[0].rstrip(" :")
+    facts = [found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL))]
+    if facts:
+        summary = f"{summary}: {', '.join(facts)}"
+    # Azure's signatures travel in the query string.
+    summary = re.sub(r"\?[^\s\"'<>]+", "?…", summary)
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        summary = summary.replace(secret, "…")
+    return summary[:_LENGTH_MAX]

@@ -15,11 +15,7 @@ import msgspec
 from pyspark.sql.types import StructType
 
 from anabranch.errors.base import DeltaError
-from anabranch.errors.schema_tracking import (
-    SchemaLocationConflictError,
-    SchemaLogOfOtherTableError,
-    SchemaLogUnreadableError,
-)
+from anabranch.errors.streaming import SchemaLocationConflictError, SchemaLogOfOtherTableError, SchemaLogUnreadableError
 from anabranch.protocol.actions import Metadata, Protocol
 from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.schema.serialization import parse_schema, schema_string

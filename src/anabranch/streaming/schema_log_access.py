@@ -2,24 +2,144 @@
 
 from __future__ import annotations
 
-from anabranch.commands.table_access import TableHandle
+import dataclasses
+from collections.abc import Callable
+
+from anabranch.change_feed.schema_compatibility import TableColumns, reads_as
+from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.schema_tracking import SchemaLocationConflictError, SchemaLocationOutsideCheckpointError
+from anabranch.errors.streaming import (
+    SchemaLocationConflictError,
+    SchemaLocationOutsideCheckpointError,
+    StreamedChangeNotAllowedError,
+    StreamedSchemaChangedError,
+)
+from anabranch.protocol.actions import Metadata
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import differences, quoted
+from anabranch.schema.type_widening import type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog
 from anabranch.streaming.schema_tracking import SchemaTracking, merge_changes
 from anabranch.streaming.source_log import commits_from
-from anabranch.streaming.source_options import SourceOptions
-from anabranch.streaming.tracked_changes import check_allowed
+from anabranch.streaming.source_options import ALLOW_DROP, ALLOW_RENAME, ALLOW_TYPE_CHANGE, ALWAYS, SourceOptions
+
+# Whether a stream may go on behind a change that its target may have to follow: columns renamed, dropped, widened.
+#
+# New columns need nobody's word. Asked when a query starts that has stopped at a change, of the two newest entries of
+# its schema log.
+
 
 _PREFIX = "spark.databricks.delta.streaming."
+_RENAME_AND_DROP = f"{_PREFIX}allowSourceColumnRenameAndDrop"
+
+Setting = Callable[[str], str | None]
+"""A setting of the session; None where it is not set."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Changes:
+    """By kind, in words."""
+
+    renamed: list[str]
+    dropped: list[str]
+    widened: list[str]
+
+    @property
+    def kind(self) -> str:
+        """As delta-spark calls it."""
+        words = [word for word, found in (("RENAME", self.renamed), ("DROP", self.dropped)) if found]
+        if self.widened:
+            return " AND ".join([", ".join(words), "TYPE WIDENING"] if words else ["TYPE WIDENING"])
+        return f"{' AND '.join(words)} COLUMN"
+
+    @property
+    def details(self) -> str:
+        return ", ".join([*self.renamed, *self.dropped, *self.widened])
+
+
+def check_allowed(
+    log: SchemaLog, snapshot: Snapshot, options: SourceOptions, setting: Setting, *, table: str, source_path: str
+) -> None:
+    """Whether the query may read with the newest entry of its log, which it has not done yet or was allowed to.
+
+    `snapshot` is any version of the table. Raises `StreamedChangeNotAllowedError`, `StreamedSchemaChangedError`.
+    """
+    before, now = log.previous, log.current
+    if before is None or now is None:
+        return
+    old, new = (entry.of_snapshot(snapshot).metadata for entry in (before, now))
+    changes = _changes(old, new, table, version=now.version)
+    hash_of_source = _hash(source_path)
+
+    def allowed(option: str) -> bool:
+        told = {ALLOW_RENAME: options.allow_rename, ALLOW_DROP: options.allow_drop}.get(
+            option, options.allow_type_change
+        )
+        if told in {ALWAYS, str(now.version)}:
+            return True
+        names = [_PREFIX + option] + ([_RENAME_AND_DROP] if option != ALLOW_TYPE_CHANGE else [])
+        for name in names:
+            own = (setting(f"{name}.ckpt_{hash_of_source}") or "").lower()
+            if (setting(name) or "").lower() == ALWAYS or own in {ALWAYS, str(now.version)}:
+                return True
+        return False
+
+    found = {ALLOW_RENAME: changes.renamed, ALLOW_DROP: changes.dropped, ALLOW_TYPE_CHANGE: changes.widened}
+    needed = tuple(option for option, each in found.items() if each)
+    if all(allowed(option) for option in needed):
+        return
+    settings = [_PREFIX + option for option in needed]
+    if changes.renamed and changes.dropped:
+        settings = [_RENAME_AND_DROP, *settings[2:]]
+    raise StreamedChangeNotAllowedError(
+        table=table,
+        kind=changes.kind,
+        before=before.version,
+        version=now.version,
+        details=changes.details,
+        checkpoint_hash=hash_of_source,
+        options=needed,
+        settings=tuple(settings),
+    )
+
+
+def _changes(old: Metadata, new: Metadata, table: str, *, version: int) -> _Changes:
+    before, after = (TableColumns.of(each, table=table) for each in (old, new))
+    now = after.by_physical_path()
+    changes = _Changes(renamed=[], dropped=[], widened=[])
+    for place, (path, field) in before.by_physical_path().items():
+        if place not in now:
+            changes.dropped.append(f"{quoted(path)} was dropped")
+            continue
+        name, found = now[place]
+        if name[-1] != path[-1]:
+            changes.renamed.append(f"{quoted(path)} was renamed to {quoted(name)}")
+        if (field.nullable and not found.nullable) or not reads_as(field.dataType, found.dataType):
+            told = ", ".join(differences(visible_schema(before.schema), visible_schema(after.schema)))
+            raise StreamedSchemaChangedError(table=table, version=version, difference=told, helps_to_restart=False)
+        for change in type_changes(field.dataType, found.dataType, path):
+            was, became = change.old.simpleString(), change.new.simpleString()
+            changes.widened.append(f"{quoted(change.field_path)} became {became} ({was} before)")
+    return changes
+
+
+def _hash(text: str) -> int:
+    """As Java's strings have it, which is in the names of settings that users have."""
+    found = 0
+    units = text.encode("utf-16-be")
+    for place in range(0, len(units), 2):
+        found = (31 * found + int.from_bytes(units[place : place + 2], "big")) & 0xFFFFFFFF
+    return found - (1 << 32) if found >= 1 << 31 else found
+
+
 _ENABLED = f"{_PREFIX}schemaTracking.enabled"
 _MERGES = f"{_PREFIX}schemaTracking.mergeConsecutiveSchemaChanges.enabled"
 _CHECKS_PATH = f"{_PREFIX}schemaTracking.metadataPathCheck.enabled"
 _ALLOWS_OUTSIDE = f"{_PREFIX}allowSchemaLocationOutsideCheckpointLocation"
 
 
-def opened_log(handle: TableHandle, snapshot: Snapshot, options: SourceOptions) -> SchemaLog | None:
+def opened_log(handle: TableRef, snapshot: Snapshot, options: SourceOptions) -> SchemaLog | None:
     """The schema log of the stream, as it is now; None for a stream that keeps none.
 
     Raises `UnsupportedOperationError`, `SchemaLogUnreadableError`, `SchemaLogOfOtherTableError`.
@@ -33,7 +153,7 @@ def opened_log(handle: TableHandle, snapshot: Snapshot, options: SourceOptions) 
     return SchemaLog(store, table=handle.label, table_id=snapshot.metadata.id, tracking_id=options.tracking_id)
 
 
-def merge_changes_of_log(handle: TableHandle, snapshot: Snapshot, log: SchemaLog) -> None:
+def merge_changes_of_log(handle: TableRef, snapshot: Snapshot, log: SchemaLog) -> None:
     """Changes with no file between them count as one, unless the session says otherwise."""
     if log.current is None or not handle.session.flag(_MERGES, default=True):
         return
@@ -44,7 +164,7 @@ def merge_changes_of_log(handle: TableHandle, snapshot: Snapshot, log: SchemaLog
 
 
 def tracking_of(
-    handle: TableHandle, snapshot: Snapshot, options: SourceOptions, *, source_path: str
+    handle: TableRef, snapshot: Snapshot, options: SourceOptions, *, source_path: str
 ) -> SchemaTracking | None:
     """What a query that starts keeps of its columns; `source_path` is the source's own folder in its checkpoint.
 

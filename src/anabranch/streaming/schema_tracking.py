@@ -11,19 +11,18 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.change_feed.schema_changes import TableColumns, unreadable_difference
-from anabranch.errors.schema_tracking import SchemaLogStartError, StreamedMetadataEvolvedError
-from anabranch.log.commits import Commit
+from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
+from anabranch.errors.streaming import SchemaLogStartError, StreamedMetadataEvolvedError
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.schema.column_mapping import MAPPING_KEYS
-from anabranch.schema.comparison import differences
-from anabranch.schema.paths import FieldPath, transform
+from anabranch.schema.merging import HIDDEN_KEYS, visible_schema
+from anabranch.schema.paths import FieldPath, differences, transform
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.visibility import HIDDEN_KEYS, visible_schema
-from anabranch.schema.widening import TYPE_CHANGES
+from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog, TrackedMetadata
-from anabranch.streaming.source_columns import nulls_difference
+from anabranch.streaming.source_rules import nulls_difference
 
 _WRITERS_KEYS = HIDDEN_KEYS - MAPPING_KEYS - {TYPE_CHANGES}
 """What a field says to writers alone."""

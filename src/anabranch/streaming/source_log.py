@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anabranch.errors.storage import FileMissingError
+from anabranch.errors.environment import FileMissingError
 from anabranch.errors.streaming import StreamedLogMissingError
-from anabranch.log.commits import Commit, commits_of
+from anabranch.log.commit_files import Commit, commits_of
 from anabranch.log.listing import CommitFile, list_log
 from anabranch.storage.log_store import LogStore
 

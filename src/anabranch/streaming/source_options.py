@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
-from anabranch.spark.flags import parse_flag
+from anabranch.spark.session.session_settings import parse_flag
 
 FILES_MAX_DEFAULT = 1000
 """Files of a batch where nothing limits it."""

@@ -9,22 +9,19 @@ from pyspark.sql import DataFrame
 
 from anabranch.change_feed.feed_files import feed_files
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
-from anabranch.commands.read import scan_request
-from anabranch.commands.read_changes import feed_source
-from anabranch.commands.table_access import TableHandle
+from anabranch.commands.read.read_changes import feed_source
+from anabranch.commands.read.read_table import scan_request
+from anabranch.commands.table_access import TableRef
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.predicates.expressions import Predicate
-from anabranch.snapshot.scan_plan import can_be_true
-from anabranch.snapshot.skipping_columns import SkippingColumns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FileMask
-from anabranch.streaming.source_files import BatchPart
+from anabranch.streaming.source_files import BatchPart, live_files, timed_commits
 from anabranch.streaming.source_options import SourceOptions
-from anabranch.streaming.source_parts import live_files, timed_commits
 
 
-def batch_rows(
-    handle: TableHandle, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions
-) -> DataFrame:
+def batch_rows(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
     """The rows in these files, under the columns of `snapshot`."""
     if options.read_change_feed:
         return _changes(handle, snapshot, parts, options)
@@ -40,7 +37,7 @@ def batch_rows(
     return handle.session.engine.scan(request)
 
 
-def _changes(handle: TableHandle, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
+def _changes(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
     """What became of rows. Those that were there at the start are told as inserts of that version."""
     source: FeedSource = feed_source(handle, snapshot)
     partitioned = bool(snapshot.partition_columns)

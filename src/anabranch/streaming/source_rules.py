@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
-from anabranch.errors.change_feed import ChangesNotRecordedError
-from anabranch.errors.streaming import StreamedRowsChangedError, StreamedRowsDeletedError
-from anabranch.log.commits import Commit
+from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
+from anabranch.errors.dml import ChangesNotRecordedError
+from anabranch.errors.streaming import (
+    StreamedColumnsRemappedError,
+    StreamedRowsChangedError,
+    StreamedRowsDeletedError,
+    StreamedSchemaChangedAfterStartError,
+    StreamedSchemaChangedError,
+    StreamedTableReplacedError,
+)
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.properties import TableProperties
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import differences, quoted
 from anabranch.streaming.source_files import VersionFiles, added_files, changed_files
 from anabranch.streaming.source_options import SourceOptions
 
@@ -51,3 +62,70 @@ def _check_change(commit: Commit, removed: RemoveFile, options: SourceOptions, t
         raise StreamedRowsChangedError(table=table, version=commit.version, operation=operation or removed.path)
     if not adds_rows and not options.allows_deletes:
         raise StreamedRowsDeletedError(table=table, version=commit.version, path=removed.path)
+
+
+# Whether a stream can read on behind a commit that describes the table anew.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamColumns:
+    """The columns that all rows of a stream have: the table's, when the query was started."""
+
+    metadata: Metadata
+    version: int
+    table: str
+    has_start: bool
+    """Whether the stream was told where to start."""
+
+    def check(self, metadata: Metadata, version: int) -> None:
+        """Whether rows written under this `metaData` can be read as rows of the stream.
+
+        Raises `StreamedTableReplacedError`, `StreamedColumnsRemappedError`, `StreamedSchemaChangedError`.
+        """
+        if metadata.id != self.metadata.id:
+            raise StreamedTableReplacedError(table=self.table, id_read=self.metadata.id, id_found=metadata.id)
+        if metadata.schema_string == self.metadata.schema_string and _same_layout(metadata, self.metadata):
+            return
+        written, read = (TableColumns.of(each, table=self.table) for each in (metadata, self.metadata))
+        is_past = version < self.version
+        before, after = (written, read) if is_past else (read, written)
+        if before.mode.maps or after.mode.maps:
+            self._check_mapping(before, after, version)
+        problem = unreadable_difference(written, read) or nulls_difference(written, read)
+        if problem is None:
+            return
+        can_restart = not is_past and (unreadable_difference(read, written) or nulls_difference(read, written)) is None
+        error = StreamedSchemaChangedAfterStartError if self.has_start else StreamedSchemaChangedError
+        told = ", ".join(differences(visible_schema(read.schema), visible_schema(written.schema)))
+        raise error(table=self.table, version=version, difference=told or problem, helps_to_restart=can_restart)
+
+    def _check_mapping(self, before: TableColumns, after: TableColumns, version: int) -> None:
+        """Columns that are known by ids may be renamed and dropped while files stay as they are."""
+        if before.mode.maps and not after.mode.maps:
+            difference = "column mapping was removed"
+            raise StreamedColumnsRemappedError(table=self.table, version=version, difference=difference)
+        now = after.by_physical_path()
+        for place, (path, _) in before.by_physical_path().items():
+            if place not in now:
+                difference = f"column {quoted(path)} was dropped"
+            elif now[place][0] != path:
+                difference = f"column {quoted(path)} was renamed to {quoted(now[place][0])}"
+            else:
+                continue
+            raise StreamedColumnsRemappedError(table=self.table, version=version, difference=difference)
+
+
+def _same_layout(one: Metadata, other: Metadata) -> bool:
+    mode = "delta.columnMapping.mode"
+    return one.partition_columns == other.partition_columns and one.configuration.get(mode) == other.configuration.get(
+        mode
+    )
+
+
+def nulls_difference(written: TableColumns, read: TableColumns) -> str | None:
+    """A column that may be NULL where the stream promised that it is not."""
+    wanted = read.by_physical_path()
+    for place, (path, field) in written.by_physical_path().items():
+        if field.nullable and place in wanted and not wanted[place][1].nullable:
+            return f"column {quoted(path)} may be NULL now"
+    return None

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from anabranch.change_feed.feed_columns import feed_schema
-from anabranch.commands.read import split_time_travel
-from anabranch.commands.table_access import TableHandle, table_at
+from anabranch.change_feed.change_files import feed_schema
+from anabranch.commands.read.read_table import split_time_travel
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import StreamedSchemaStaleError
 from anabranch.errors.tables import ReadWithoutColumnsError
-from anabranch.schema.comparison import differences, same_type
-from anabranch.schema.visibility import visible_schema
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import differences, same_type
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.delta_session import DeltaSession
+from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.streaming.source_options import SourceOptions
 
 OUT_OF_RANGE_SETTING = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 """Whether a start behind the newest commit waits for what comes."""
 
 
-def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[TableHandle, SourceOptions]:
+def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[TableRef, SourceOptions]:
     """The table, and what else a reader of streams was told. Raises `InvalidOptionError`, `NotADeltaTableError`."""
     path = next((value for key, value in given.items() if key.lower() == "path"), None)
     if path is None:
@@ -46,7 +46,7 @@ def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> 
 
 
 def columns_to_read(
-    handle: TableHandle, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
+    handle: TableRef, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
 ) -> StructType:
     """The columns of a stream that is made now, of this version; `declared` are those that its reader was told.
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from anabranch.commands.create_table import CreationMode, create_table
-from anabranch.commands.table_access import TableHandle, table_at, table_to_create
-from anabranch.commands.table_definition import TableDefinition
+from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.schema.column_kinds import generated_column, identity_column
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import PathIdentifier, parse_identifier
+from anabranch.schema.computed_columns import generated_column, identity_column
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier
 
 if TYPE_CHECKING:
     from anabranch.tables.delta_table import DeltaTable
@@ -124,7 +124,7 @@ class DeltaTableBuilder:
         handle = create_table(self._handle(), definition, self._mode)
         return self._table_class(self._spark, handle)
 
-    def _handle(self) -> TableHandle:
+    def _handle(self) -> TableRef:
         session = DeltaSession.of(self._spark)
         if self._name is None:
             if self._location is None:

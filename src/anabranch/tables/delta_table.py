@@ -7,28 +7,73 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.commands.alter_features import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
-from anabranch.commands.convert import convert_to_delta
-from anabranch.commands.create_table import CreationMode
-from anabranch.commands.delete import delete
-from anabranch.commands.describe import describe_detail, describe_history
-from anabranch.commands.generate import generate
-from anabranch.commands.merge_clauses import MergeStatement
-from anabranch.commands.read import TimeTravel
-from anabranch.commands.restore import restore_frame
-from anabranch.commands.table_access import TableHandle, table_at, table_named
-from anabranch.commands.update import update
-from anabranch.commands.vacuum import VacuumRequest, nothing, vacuum
+from anabranch.commands.clone.clone_definition import delta_source
+from anabranch.commands.clone.clone_table import clone_target, shallow_clone
+from anabranch.commands.convert.convert_table import convert_to_delta
+from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.describe.describe_table import describe_detail, describe_history
+from anabranch.commands.dml.delete import delete
+from anabranch.commands.dml.update import update
+from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
+from anabranch.commands.merge.merge_source import MergeStatement
+from anabranch.commands.other_formats.symlink_manifests import generate
+from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.restore.restore_table import restore_frame
+from anabranch.commands.table_access import TableRef, table_at, table_named
+from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vacuum
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.spark.table_identifiers import split_identifier
+from anabranch.errors.tables import CloneArgumentError, DeepCloneError
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.tables.builder import DeltaTableBuilder
-from anabranch.tables.cloning import check_clone_argument, clone_into
-from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
-from anabranch.tables.merge_builder import DeltaMergeBuilder
+from anabranch.tables.merge_builder import ColumnMapping, DeltaMergeBuilder, column_values, condition_or_none
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 from anabranch.tables.table_rows import TableRows
+
+# `DeltaTable.clone` and its kin: arguments checked with Delta's words, then cloned.
+
+
+_EXPECTED: dict[type, str] = {str: "a string", bool: "a boolean", int: "an int", dict: "a dict"}
+
+
+def clone_into(
+    handle: TableRef,
+    travel: TimeTravel,
+    target: str,
+    *,
+    is_shallow: bool,
+    replace: bool,
+    properties: dict[str, str] | None,
+) -> TableRef:
+    """The new clone. Raises `CloneArgumentError`, `DeepCloneError` and as `shallow_clone`."""
+    check_clone_arguments(target=target, is_shallow=is_shallow, replace=replace, properties=properties)
+    if not is_shallow:
+        raise DeepCloneError(target=target)
+    made = clone_target(handle.session, target)
+    mode = CreationMode.CREATE_OR_REPLACE if replace else CreationMode.CREATE
+    shallow_clone(made, delta_source(handle, travel), mode, properties or {})
+    return made
+
+
+def check_clone_arguments(*, target: object, is_shallow: object, replace: object, properties: object) -> None:
+    """Raises `CloneArgumentError`, which is also a `ValueError`."""
+    check_clone_argument("target", target, str)
+    check_clone_argument("isShallow", is_shallow, bool)
+    check_clone_argument("replace", replace, bool)
+    if properties is None:
+        return
+    check_clone_argument("properties", properties, dict)
+    assert isinstance(properties, dict)
+    for name, value in properties.items():
+        check_clone_argument(f"All property keys including {name}", name, str)
+        check_clone_argument(f"All property values including {value}", value, str)
+
+
+def check_clone_argument(name: str, value: object, kind: type) -> None:
+    """Raises `CloneArgumentError` unless `value` is of that type. A bool is no int here."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise CloneArgumentError(argument=name, expected=_EXPECTED[kind], found=str(type(value)))
 
 
 class DeltaTable:
@@ -40,7 +85,7 @@ class DeltaTable:
     """
 
     def __init__(
-        self, spark: SparkSession, handle: TableHandle, *, alias: str | None = None, rows: TableRows | None = None
+        self, spark: SparkSession, handle: TableRef, *, alias: str | None = None, rows: TableRows | None = None
     ) -> None:
         self._spark = spark
         self._handle = handle

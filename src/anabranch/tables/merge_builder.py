@@ -7,8 +7,8 @@ import dataclasses
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.merge import merge
-from anabranch.commands.merge_clauses import (
+from anabranch.commands.merge.merge_command import merge
+from anabranch.commands.merge.merge_source import (
     ChangeClause,
     DeleteClause,
     InsertClause,
@@ -16,10 +16,38 @@ from anabranch.commands.merge_clauses import (
     MergeStatement,
     UpdateClause,
 )
-from anabranch.commands.table_access import TableHandle
+from anabranch.commands.table_access import TableRef
 from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans
-from anabranch.tables.column_values import ColumnMapping, column_values, condition_or_none
 from anabranch.tables.table_rows import TableRows
+
+# The dictionaries of column values that Delta's Python API takes.
+
+
+ColumnMapping = dict[str, str | Column]
+
+
+def column_values(given: ColumnMapping | None, *, argument: str) -> ColumnMapping:
+    """The dictionary, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
+    if given is None:
+        raise ValueError(f"{argument} cannot be None")
+    if not isinstance(given, dict):
+        raise TypeError(f"{argument} must be a dict of column names and values, got {type(given).__name__}")
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"Keys of dict in {argument} must contain only strings, found {name!r}")
+        if not isinstance(value, str | Column):
+            raise TypeError(
+                f"Values of dict in {argument} must contain only Spark SQL Columns or strings with SQL, found {value!r}"
+            )
+    return given
+
+
+def condition_or_none(given: str | Column | None, *, argument: str = "condition") -> str | Column | None:
+    """The condition, checked. Raises `TypeError`, as Delta's API does."""
+    if given is not None and not isinstance(given, str | Column):
+        raise TypeError(f"{argument} must be a Spark SQL Column or a string with SQL, got {type(given).__name__}")
+    return given
+
 
 _RESULT = StructType(
     [
@@ -38,7 +66,7 @@ class DeltaMergeBuilder:
     by two rows of the source.
     """
 
-    def __init__(self, spark: SparkSession, handle: TableHandle, rows: TableRows, statement: MergeStatement) -> None:
+    def __init__(self, spark: SparkSession, handle: TableRef, rows: TableRows, statement: MergeStatement) -> None:
         self._spark = spark
         self._handle = handle
         self._rows = rows
@@ -93,7 +121,7 @@ class DeltaMergeBuilder:
         """Merge, and say in one row how many rows were affected: updated, deleted and inserted.
 
         `conflictRetries` says how often the statement may be executed again after a conflict; by default
-        `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.merge` and the exceptions of
+        `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.dml` and the exceptions of
         `anabranch.exceptions`.
         """
         plans = self._rows.plans(conflictRetries)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.optimize import optimize_frame
-from anabranch.commands.table_access import TableHandle
+from anabranch.commands.optimize.optimize_command import optimize_frame
+from anabranch.commands.table_access import TableRef
 
 
 class DeltaOptimizeBuilder:
     """What OPTIMIZE is to do: made by `DeltaTable.optimize()`, run by one of the `execute` methods."""
 
-    def __init__(self, handle: TableHandle, *, predicates: tuple[str, ...] = ()) -> None:
+    def __init__(self, handle: TableRef, *, predicates: tuple[str, ...] = ()) -> None:
         self._handle = handle
         self._predicates = predicates
 

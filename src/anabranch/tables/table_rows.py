@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.read import read
-from anabranch.commands.table_access import TableHandle
+from anabranch.commands.read.read_table import read
+from anabranch.commands.table_access import TableRef
 from anabranch.spark.extension.install import is_installed
 from anabranch.spark.extension.row_change_plans import RowChangePlans, once_more
 
@@ -17,7 +17,7 @@ class TableRows:
     taken from it can be used in conditions and values; it follows its table.
     """
 
-    def __init__(self, spark: SparkSession, handle: TableHandle) -> None:
+    def __init__(self, spark: SparkSession, handle: TableRef) -> None:
         self._spark = spark
         self._handle = handle
         self._frame: DataFrame | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
+import msgspec
 from pyroaring import BitMap64
 
-from anabranch.log.commits import Commit
+from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import (
     Action,
     AddCDCFile,
@@ -20,13 +22,39 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from anabranch.protocol.isolation import IsolationLevel
-from anabranch.transaction.operation import Operation
+from anabranch.protocol.property_table import IsolationLevel
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.read_set import DescribeRows, FileKey, ReadSet
-from anabranch.transaction.reconciliation import Reconciliation
-from anabranch.transaction.row_ids import ROW_TRACKING_DOMAIN
+from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
-RulesOut = Callable[[Commit], str | None]
+# What a commit says of itself in `commitInfo`. See "Commit Provenance Information".
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What is being done, in Delta's words."""
+
+    name: str
+    """`WRITE`, `DELETE`, `CREATE TABLE` …"""
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    user_metadata: str | None = None
+
+    def encoded_parameters(self) -> dict[str, str]:
+        """Parameters as the log holds them: a text as it is, anything else as the text of its JSON."""
+        return {name: _as_text(value) for name, value in self.parameters.items() if value is not None}
+
+
+def encoded_metrics(metrics: Mapping[str, int | str]) -> dict[str, str]:
+    """Metrics as the log holds them."""
+    return {name: str(value) for name, value in metrics.items()}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+ConflictsWith = Callable[[Commit], str | None]
 """What in a commit that landed first makes ours wrong, in words; None where nothing does."""
 
 
@@ -71,7 +99,7 @@ class ProposedCommit:
     """For a commit that changes no row: the parts that it may do without."""
     describe_rows: DescribeRows | None = None
     """Tells rows in conflict by their values."""
-    rules_out: RulesOut | None = None
+    conflicts_with: ConflictsWith | None = None
     """Asked of every winner, beside all other checks: for a commit that is right only as long as nobody does a
     certain thing, such as using the feature that it drops."""
 
@@ -153,3 +181,36 @@ class ProposedCommit:
         ]
         kept = tuple(found for found in self.bins if found not in dropped)
         return dataclasses.replace(self.without(*gone), metrics=metrics, bins=kept)
+
+
+# Writes that an application numbers, so that doing one again does nothing. See "Transaction Identifiers".
+
+
+def already_written(snapshot: Snapshot | None, *, app_id: str, version: int) -> bool:
+    """Whether the table has this write of the application, or a later one.
+
+    The loop asks again of every commit that lands meanwhile: see `conflict_checks.application_ids`.
+    """
+    found = None if snapshot is None else snapshot.set_transactions.get(app_id)
+    return found is not None and found.version >= version
+
+
+# How strictly a commit must fit behind those that landed first.
+
+
+SNAPSHOT_ISOLATION = "SnapshotIsolation"
+
+
+def changes_no_row(actions: Sequence[Action]) -> bool:
+    """Whether a commit only rearranges rows, as OPTIMIZE does.
+
+    Nothing that such a commit has read can make it wrong, as long as the files it replaces are still there.
+    """
+    files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
+    describes_table = any(isinstance(action, Metadata | Protocol) for action in actions)
+    return bool(files) and not describes_table and not any(file.data_change for file in files)
+
+
+def written_level(level: IsolationLevel | None) -> str:
+    """As `commitInfo.isolationLevel` spells it; None for a commit that changes no row."""
+    return SNAPSHOT_ISOLATION if level is None else level.value

@@ -28,7 +28,7 @@ class RowsOfFile:
     """From zero, none of them hidden by the file's vector. None stands for all that the vector leaves."""
 
 
-RowsMatching = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
+EvaluateRows = Callable[[Sequence[RowsOfFile]], Sequence[BitMap64 | None]]
 """For each entry, which of its rows satisfy a condition; None where that cannot be told."""
 
 DescribeRows = Callable[[Sequence[RowsOfFile]], Sequence[str]]
@@ -49,7 +49,7 @@ class Scan:
     rows: Mapping[FileKey, BitMap64] | None = None
     """The rows that satisfied the condition, by file; a file that is left out holds none. None where they are
     not known, as for a condition that is not deterministic: then every row of `files` counts."""
-    again: RowsMatching | None = None
+    again: EvaluateRows | None = None
     """Asks the very same condition of other rows: with clock, session and, for MERGE, the source as they were
     when the table was read. None where it cannot be asked."""
 

@@ -7,28 +7,22 @@ import random
 from collections.abc import Callable
 
 from anabranch import __version__
-from anabranch.clock import Clock
+from anabranch.clock import Clock, random_uuid
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.snapshot.snapshots import Snapshots
+from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore
-from anabranch.transaction.after_commit import AfterCommit
-from anabranch.transaction.commit import Landed, NothingLeft, land
-from anabranch.transaction.commit_place import CommitBounds, CommitPlace
-from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.finding_rows import FindRows
-from anabranch.transaction.head import head_at
-from anabranch.transaction.matching import can_match
-from anabranch.transaction.operation import Operation
-from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.race import CanMatch
-from anabranch.transaction.random_uuid import random_uuid
+from anabranch.transaction.commit.after_commit import AfterCommit, standard_upkeep
+from anabranch.transaction.commit.commit_context import CommitContext, CommittedVersion, RetryLimits
+from anabranch.transaction.commit.commit_loop import Committed, NothingToCommit, commit_with_retries
+from anabranch.transaction.conflicts.conflict_context import CanMatch, can_match
+from anabranch.transaction.conflicts.latest_state import latest_state_at
+from anabranch.transaction.proposed_commit import Operation, ProposedCommit
 from anabranch.transaction.read_set import DescribeRows
+from anabranch.transaction.rows.row_access import FindRows, StoredVectors
 from anabranch.transaction.transaction import Transaction
-from anabranch.transaction.upkeep import standard_upkeep
-from anabranch.transaction.vectors import StoredVectors
 
 ENGINE_INFO = f"anabranch/{__version__}"
-DEFAULT_BOUNDS = CommitBounds()
+DEFAULT_BOUNDS = RetryLimits()
 
 
 class Table:
@@ -50,15 +44,15 @@ class Table:
         after_commit: AfterCommit | None = None,
         can_match: CanMatch = can_match,
         find_rows: FindRows | None = None,
-        bounds: CommitBounds = DEFAULT_BOUNDS,
-        snapshots: Snapshots | None = None,
+        bounds: RetryLimits = DEFAULT_BOUNDS,
+        snapshots: SnapshotCache | None = None,
         landed: Callable[[], None] | None = None,
     ) -> None:
         self.store = store
-        self.snapshots = snapshots or Snapshots(store, clock)
+        self.snapshots = snapshots or SnapshotCache(store, clock)
         self._landed = landed
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
-        self._place = CommitPlace(
+        self._place = CommitContext(
             store=store,
             clock=clock,
             random=random,
@@ -92,13 +86,15 @@ class Table:
             snapshot=snapshot,
             txn_id=random_uuid(self._place.random),
             vectors=vectors,
-            land=lambda proposal: self._land(proposal, snapshot, place),
+            commit_with_retries=lambda proposal: self._commit_with_retries(proposal, snapshot, place),
             describe_rows=describe_rows,
         )
 
-    def _land(self, proposal: ProposedCommit, snapshot: Snapshot | None, place: CommitPlace) -> CommittedVersion | None:
-        landed = land(proposal, read=head_at(snapshot, table=self.root), place=place)
-        if isinstance(landed, NothingLeft):
+    def _commit_with_retries(
+        self, proposal: ProposedCommit, snapshot: Snapshot | None, place: CommitContext
+    ) -> CommittedVersion | None:
+        landed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), place=place)
+        if isinstance(landed, NothingToCommit):
             return None
         version = self._committed(landed)
         if self._landed is not None:
@@ -113,7 +109,7 @@ class Table:
             raise
         return version
 
-    def _committed(self, landed: Landed) -> CommittedVersion:
+    def _committed(self, landed: Committed) -> CommittedVersion:
         return CommittedVersion(
             version=landed.draft.version,
             timestamp_ms=landed.draft.timestamp_ms,

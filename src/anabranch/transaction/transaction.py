@@ -10,24 +10,28 @@ from pyroaring import BitMap64
 
 from anabranch.predicates.expressions import TRUE, Predicate
 from anabranch.protocol.actions import Action, Metadata, Protocol
-from anabranch.protocol.isolation import IsolationLevel
 from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.property_table import IsolationLevel
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.application_progress import already_written
-from anabranch.transaction.committed_version import CommittedVersion
-from anabranch.transaction.isolation import changes_no_row
-from anabranch.transaction.operation import Operation
-from anabranch.transaction.proposed_commit import Bin, ProposedCommit, RulesOut
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import (
+    Bin,
+    ConflictsWith,
+    Operation,
+    ProposedCommit,
+    already_written,
+    changes_no_row,
+)
 from anabranch.transaction.read_set import (
     WHOLE_TABLE,
     DescribeRows,
+    EvaluateRows,
     FileKey,
     FileMask,
     ReadSet,
-    RowsMatching,
     Scan,
 )
-from anabranch.transaction.vectors import Vectors
+from anabranch.transaction.rows.row_access import Vectors
 
 
 class Transaction:
@@ -43,7 +47,7 @@ class Transaction:
         snapshot: Snapshot | None,
         txn_id: str,
         vectors: Vectors,
-        land: Callable[[ProposedCommit], CommittedVersion | None],
+        commit_with_retries: Callable[[ProposedCommit], CommittedVersion | None],
         describe_rows: DescribeRows | None = None,
     ) -> None:
         self.operation = operation
@@ -55,7 +59,7 @@ class Transaction:
         self.describe_rows = describe_rows
         """Called once, when a conflict is about to be raised, so that its message tells rows by their values.
         Whatever it raises is no harm: rows are told by file and position then."""
-        self._land = land
+        self._commit_with_retries = commit_with_retries
         self._lock = threading.Lock()
         self._scans: list[Scan] = []
         self._application_ids: set[str] = set()
@@ -79,7 +83,7 @@ class Transaction:
         *,
         files: FileMask | Iterable[FileKey] | None = None,
         rows: Mapping[FileKey, BitMap64] | None = None,
-        again: RowsMatching | None = None,
+        again: EvaluateRows | None = None,
     ) -> None:
         """Rows for which `predicate` is true matter to this operation; `files` were opened to find them.
 
@@ -120,7 +124,7 @@ class Transaction:
         bins: Sequence[Bin] = (),
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        rules_out: RulesOut | None = None,
+        conflicts_with: ConflictsWith | None = None,
     ) -> ProposedCommit:
         """The commit that `actions` would make. `commitInfo`, row ids and timestamps are filled in later."""
         return ProposedCommit(
@@ -135,7 +139,7 @@ class Transaction:
             deleted_rows=deleted_rows or {},
             bins=tuple(bins),
             describe_rows=self.describe_rows,
-            rules_out=rules_out,
+            conflicts_with=conflicts_with,
         )
 
     def commit(
@@ -145,20 +149,22 @@ class Transaction:
         deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        rules_out: RulesOut | None = None,
+        conflicts_with: ConflictsWith | None = None,
     ) -> CommittedVersion:
         """Land `actions` as the next version, behind whoever came first.
 
         `deleted_rows` names the rows that `actions` newly hide, by the files as they were read, None for all
         rows of a file: so they can be hidden behind winners that changed other rows of the same files. A file
         that is removed and not named is taken to be rewritten, and then no winner may have touched it.
-        `rules_out` is asked of every winner; what it answers is a conflict.
+        `conflicts_with` is asked of every winner; what it answers is a conflict.
 
         Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
         `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
         """
-        proposal = self.propose(actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags, rules_out=rules_out)
-        landed = self._land(proposal)
+        proposal = self.propose(
+            actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags, conflicts_with=conflicts_with
+        )
+        landed = self._commit_with_retries(proposal)
         assert landed is not None, "only bins can be left out"
         return landed
 
@@ -177,7 +183,7 @@ class Transaction:
         is None, are as they were and may be done again. Rows are never a conflict.
         """
         assert changes_no_row(actions), "bins rearrange rows and change none"
-        return self._land(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
+        return self._commit_with_retries(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
 
     def _isolation_level(self, actions: Sequence[Action]) -> IsolationLevel:
         """As the table asks for; a new table's first commit by what it sets itself."""

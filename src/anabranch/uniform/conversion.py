@@ -15,15 +15,20 @@ from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from anabranch.errors.base import DeltaError
+from anabranch.log.commit_files import read_commits
+from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot as DeltaSnapshot
-from anabranch.storage.elsewhere import allowed_places
+from anabranch.storage.external_files import allowed_places
 from anabranch.storage.log_store import LogStore
-from anabranch.uniform.changes import FileChanges, changes_between
-from anabranch.uniform.data_files import DataFileMaker
-from anabranch.uniform.manifests import MANIFESTS_MAX, Manifests, ManifestSet, manifests_of
-from anabranch.uniform.metadata_files import MetadataFiles
-from anabranch.uniform.places import Places
-from anabranch.uniform.store_files import StoreFiles
+from anabranch.uniform.iceberg_files import DataFileMaker, Places
+from anabranch.uniform.metadata_files import (
+    MANIFESTS_MAX,
+    Manifests,
+    ManifestSet,
+    MetadataFiles,
+    StoreFiles,
+    manifests_of,
+)
 from anabranch.uniform.table_metadata import (
     DELTA_VERSION,
     METADATA_KEPT_MAX,
@@ -34,6 +39,58 @@ from anabranch.uniform.table_metadata import (
     next_sequence_number,
     next_spec,
 )
+
+# Which files came and went since the version that was converted last.
+
+
+COMMITS_MAX = 100
+"""More are not worth reading: the snapshot has all files at once."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """The net effect of some commits."""
+
+    adds: tuple[AddFile, ...]
+    """Files that are there now and were added meanwhile, each once."""
+    touched: frozenset[str]
+    """Paths, as in the log, of files that may have been there before and are not any more as they were."""
+    changes_data: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.adds and not self.touched
+
+
+def changes_between(store: LogStore, *, after: int, upto: int) -> FileChanges | None:
+    """What the commits between two versions did; None where they are too many, or not all there any more.
+
+    Raises `CorruptCommitError`, `StorageError`.
+    """
+    if upto - after > COMMITS_MAX:
+        return None
+    commits = read_commits(store, after=after, upto=upto)
+    if len(commits) != upto - after:
+        return None
+    added: dict[str, AddFile] = {}
+    touched: set[str] = set()
+    changes_data = False
+    for commit in commits:
+        for action in commit.actions:
+            if isinstance(action, RemoveFile):
+                # A file that came and went meanwhile is in no manifest; looking for it there costs little.
+                touched.add(action.path)
+                added.pop(action.path, None)
+                changes_data |= action.data_change
+        for action in commit.actions:
+            if isinstance(action, AddFile):
+                if not action.data_change or action.path in added:
+                    # Statistics or tags of a file that is there.
+                    touched.add(action.path)
+                added[action.path] = action
+                changes_data |= action.data_change
+    return FileChanges(adds=tuple(added.values()), touched=frozenset(touched), changes_data=changes_data)
+
 
 LOGGER = logging.getLogger("anabranch.uniform")
 

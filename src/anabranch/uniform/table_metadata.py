@@ -15,10 +15,9 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
 from anabranch.protocol.properties import UNIVERSAL_FORMAT_CONFIG_PREFIX
 from anabranch.snapshot.snapshot import Snapshot as DeltaSnapshot
-from anabranch.uniform.data_files import FORMAT_VERSION
+from anabranch.uniform.iceberg_files import FORMAT_VERSION, Places
 from anabranch.uniform.iceberg_schema import ROW_ID, ROW_VERSION, iceberg_schema, name_mapping, partition_spec
-from anabranch.uniform.manifests import ManifestSet
-from anabranch.uniform.places import Places
+from anabranch.uniform.metadata_files import ManifestSet
 
 METADATA_KEPT_MAX: Final = 20
 """How many versions of the metadata stay, and how many snapshots each of them tells of."""

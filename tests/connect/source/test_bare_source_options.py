@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from anabranch.connect.source.delta_source import DeltaDataSource
+from anabranch.connect.python_source.delta_source import DeltaDataSource
 from anabranch.errors.arguments import SessionNotEnabledError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.connect.sql.references import table_references
+from anabranch.connect.sql.table_references import table_references
 
 
 def test_calls_stand_where_tables_stand() -> None:

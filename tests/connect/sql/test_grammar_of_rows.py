@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from anabranch.connect.sql.grammar.merges import Action, Match, Merge
-from anabranch.connect.sql.grammar.row_changes import Delete, Truncate, Update
-from anabranch.connect.sql.grammar.statements import opening_of
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.connect.sql.grammar.connect_statement_grammar import header_of
+from anabranch.connect.sql.grammar.row_change_grammar import Action, Delete, Match, Merge, Truncate, Update
+from anabranch.errors.arguments import SqlSyntaxError
 from anabranch.sql.grammar.cursor import Fragment
-from anabranch.sql.grammar.inserts import Insert
+from anabranch.sql.grammar.insert_grammar import Insert
 
 
 def parsed(text: str) -> Any:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     statement: Any = opening.parse()
     assert statement.table.parts == opening.table.parts
@@ -27,7 +26,7 @@ def text_of(fragment: Fragment | None) -> str | None:
 
 
 def refused(text: str) -> SqlSyntaxError:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     with pytest.raises(SqlSyntaxError) as found:
         opening.parse()

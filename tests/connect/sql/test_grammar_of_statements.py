@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.connect.sql.grammar.families import FAMILIES
-from anabranch.connect.sql.grammar.statements import opening_of
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.connect.sql.grammar.connect_statement_grammar import FAMILIES, header_of
+from anabranch.errors.arguments import SqlSyntaxError
 from sql.random_texts import TEXTS
 
 
 def parsed(text: str) -> Any:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     return opening.parse()
 
@@ -44,7 +43,7 @@ def parsed(text: str) -> Any:
     ],
 )
 def test_what_is_none_of_ours(text: str) -> None:
-    assert opening_of(text) is None
+    assert header_of(text) is None
 
 
 @pytest.mark.parametrize(
@@ -63,21 +62,21 @@ def test_what_is_none_of_ours(text: str) -> None:
     ],
 )
 def test_how_statements_begin(text: str, name: str, table: tuple[str, ...]) -> None:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     assert (opening.family.name, opening.table.parts) == (name, table)
 
 
 def test_what_stands_before_a_statement() -> None:
-    opening = opening_of("EXPLAIN EXTENDED DELETE FROM t")
+    opening = header_of("EXPLAIN EXTENDED DELETE FROM t")
     assert opening is not None
     assert opening.explained == "EXPLAIN EXTENDED"
-    opening = opening_of("WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1) INSERT INTO t SELECT * FROM a, b")
+    opening = header_of("WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1) INSERT INTO t SELECT * FROM a, b")
     assert opening is not None
     assert opening.named_queries is not None
     assert opening.named_queries.text == "WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1)"
     assert opening.parse().query.text == "SELECT * FROM a, b"  # type: ignore[union-attr]
-    opening = opening_of("FROM s INSERT INTO t SELECT a INSERT INTO u SELECT b")
+    opening = header_of("FROM s INSERT INTO t SELECT a INSERT INTO u SELECT b")
     assert opening is not None
     assert [table.parts for table in opening.targets] == [("t",), ("u",)]
     parsed = opening.parse()
@@ -86,7 +85,7 @@ def test_what_stands_before_a_statement() -> None:
 
 
 def test_a_name_that_is_told_by_an_expression() -> None:
-    opening = opening_of("DELETE FROM IDENTIFIER(:name || '_x') WHERE a = 1")
+    opening = header_of("DELETE FROM IDENTIFIER(:name || '_x') WHERE a = 1")
     assert opening is not None
     assert opening.table.parts == ()
     assert opening.table.expression is not None
@@ -150,7 +149,7 @@ def test_partitions_to_show() -> None:
     ],
 )
 def test_mistakes(text: str, expected: str) -> None:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     with pytest.raises(SqlSyntaxError) as refused:
         opening.parse()
@@ -169,7 +168,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         "INSERT INTO t ",
         "OPTIMIZE t ",
     ):
-        opening = opening_of(begin + text)
+        opening = header_of(begin + text)
         if opening is None:
             continue
         try:
@@ -190,7 +189,7 @@ def test_names_stay_names(schema: str, name: str) -> None:
         ("ALTER TABLE ", " RENAME COLUMN a TO b"),
         ("DROP TABLE IF EXISTS ", ""),
     ):
-        opening = opening_of(begin + quoted + end)
+        opening = header_of(begin + quoted + end)
         assert opening is not None
         assert opening.table.parts == (schema, name)
         assert opening.parse().table.parts == (schema, name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.connect.sql.grammar.alteration_forms import (
+from anabranch.connect.sql.grammar.connect_alteration_grammar import (
     ClusterBy,
     DropColumns,
     RenameColumn,
@@ -17,10 +17,10 @@ from anabranch.connect.sql.grammar.alteration_forms import (
     UnknownAlteration,
     UnsetProperties,
 )
-from anabranch.connect.sql.grammar.drops import DropTable
-from anabranch.connect.sql.grammar.statements import opening_of
-from anabranch.errors.sql import SqlSyntaxError
-from anabranch.sql.grammar.alteration_forms import (
+from anabranch.connect.sql.grammar.connect_description_grammar import DropTable
+from anabranch.connect.sql.grammar.connect_statement_grammar import header_of
+from anabranch.errors.arguments import SqlSyntaxError
+from anabranch.sql.grammar.alteration_grammar import (
     AddColumns,
     AddConstraint,
     AlterColumns,
@@ -28,12 +28,12 @@ from anabranch.sql.grammar.alteration_forms import (
     DropFeature,
     SyncIdentity,
 )
-from anabranch.sql.grammar.columns import Identity, Place
-from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike
+from anabranch.sql.grammar.clauses import Identity, Place
+from anabranch.sql.grammar.definition_grammar import CloneTable, CreateTable, CreateTableLike
 
 
 def parsed(text: str) -> Any:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     return opening.parse()
 
@@ -149,7 +149,7 @@ def test_clustering_columns_are_paths() -> None:
     ],
 )
 def test_the_format_is_seen_without_reading_the_rest(text: str, provider: str | None) -> None:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     assert opening.provider == provider
 
@@ -201,7 +201,7 @@ def test_like_clone_and_drop() -> None:
     ],
 )
 def test_mistakes_in_definitions(text: str, column: int, expected: str) -> None:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     with pytest.raises(SqlSyntaxError) as refused:
         opening.parse()
@@ -294,7 +294,7 @@ def test_forms_for_other_tables(form: str) -> None:
 
 
 def test_a_mistake_in_alter_table() -> None:
-    opening = opening_of("ALTER TABLE t FROBNICATE")
+    opening = header_of("ALTER TABLE t FROBNICATE")
     assert opening is not None
     with pytest.raises(SqlSyntaxError, match=r"line 1, column 15.*ADD.*FROBNICATE"):
         opening.parse()

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from anabranch.connect.sql.grammar.immediate import parse_immediate
-from anabranch.connect.sql.grammar.statements import opening_of
-from anabranch.connect.sql.grammar.views import CreateViewUsing
-from anabranch.errors.sql import SqlSyntaxError
+from anabranch.connect.sql.grammar.connect_statement_grammar import header_of
+from anabranch.connect.sql.grammar.script_grammar import parse_immediate
+from anabranch.connect.sql.grammar.view_grammar import CreateViewUsing
+from anabranch.errors.arguments import SqlSyntaxError
 from anabranch.sql.grammar.cursor import Cursor
-from anabranch.sql.grammar.named_queries import named_queries
+from anabranch.sql.grammar.insert_grammar import named_queries
 from sql.random_texts import TEXTS
 
 
 def parsed(text: str) -> Any:
-    opening = opening_of(text)
+    opening = header_of(text)
     assert opening is not None
     return opening.parse()
 
@@ -48,10 +48,10 @@ def test_what_views_say(text: str, expected: dict[str, Any]) -> None:
 
 
 def test_a_view_of_a_format() -> None:
-    opening = opening_of("CREATE OR REPLACE TEMP VIEW v (a INT) USING Delta OPTIONS (path '/x', versionAsOf 3)")
+    opening = header_of("CREATE OR REPLACE TEMP VIEW v (a INT) USING Delta OPTIONS (path '/x', versionAsOf 3)")
     assert opening is not None
     assert opening.provider == "delta"
-    opening = opening_of("CREATE TEMP VIEW v USING Delta OPTIONS (path '/x', versionAsOf 3)")
+    opening = header_of("CREATE TEMP VIEW v USING Delta OPTIONS (path '/x', versionAsOf 3)")
     assert opening is not None
     found = opening.parse()
     assert isinstance(found, CreateViewUsing)
@@ -93,7 +93,7 @@ def test_names_of_queries() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     """What stands between the words of a statement is handed on as it was written, or refused with a place."""
     for begin in ("CREATE TEMP VIEW v AS SELECT ", "CACHE TABLE c AS SELECT ", "FROM s INSERT INTO t SELECT "):
-        opening = opening_of(begin + text)
+        opening = header_of(begin + text)
         if opening is None:
             continue
         try:

@@ -8,9 +8,9 @@ import pyspark
 import pytest
 from hypothesis import given
 
-from anabranch.connect.sql.reads import DeltaRead, with_placeholders
-from anabranch.connect.sql.references import table_references
-from anabranch.spark.table_identifiers import PathIdentifier
+from anabranch.connect.sql.table_reads import DeltaRead, with_placeholders
+from anabranch.connect.sql.table_references import table_references
+from anabranch.spark.session.table_identifiers import PathIdentifier
 from sql.random_texts import TEXTS
 
 

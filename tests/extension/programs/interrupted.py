@@ -19,8 +19,8 @@ from start import started
 
 import anabranch
 from anabranch.clock import SystemClock
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.storage.local import LocalStore
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 
 SOON = 30

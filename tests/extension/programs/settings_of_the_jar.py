@@ -9,7 +9,7 @@ from typing import Any
 from start import FOLDER, started
 
 import anabranch
-from anabranch.errors.spark import DeltaJarPresentError
+from anabranch.errors.environment import DeltaJarPresentError
 
 CLASS = "io/delta/sql/DeltaSparkSessionExtension"
 spark = started(

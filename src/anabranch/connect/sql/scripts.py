@@ -7,16 +7,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from anabranch.connect.sql.execution.statements import is_about_delta
-from anabranch.connect.sql.grammar.immediate import ExecuteImmediate, parse_immediate
-from anabranch.connect.sql.grammar.statements import opening_of
-from anabranch.connect.sql.reads import Reader
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.sql import SqlSyntaxError
-from anabranch.predicates.sql_tokens import TokenKind
-from anabranch.sql.call import Call
+from anabranch.connect.sql.execution.connect_statements import is_about_delta
+from anabranch.connect.sql.grammar.connect_statement_grammar import header_of
+from anabranch.connect.sql.grammar.script_grammar import ExecuteImmediate, parse_immediate
+from anabranch.connect.sql.table_reads import Reader
+from anabranch.errors.arguments import SqlSyntaxError, UnsupportedOperationError
+from anabranch.predicates.sql_lexer import TokenKind
 from anabranch.sql.grammar.cursor import Cursor
-from anabranch.sql.grammar.statements import Opening
+from anabranch.sql.grammar.statement_grammar import StatementHeader
+from anabranch.sql.statement_context import Call
 
 _STATEMENT_FOLLOWS = frozenset({"BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "ATOMIC"})
 
@@ -72,13 +71,13 @@ def _values(call: Call, statement: ExecuteImmediate) -> Any:
 
 
 def _touches(call: Call, text: str) -> bool:
-    opening = opening_of(text)
+    opening = header_of(text)
     if opening is not None and is_about_delta(call, opening):
         return True
     return Reader(call.session).touches_delta(text, call.parameters)
 
 
-def _statements(cursor: Cursor) -> Iterator[Opening]:
+def _statements(cursor: Cursor) -> Iterator[StatementHeader]:
     """The statements of ours in a script, wherever one may begin."""
     tokens = cursor.tokens
     for place, token in enumerate(tokens):
@@ -86,7 +85,7 @@ def _statements(cursor: Cursor) -> Iterator[Opening]:
             continue
         end = next((at for at in range(place + 1, len(tokens)) if tokens[at].is_symbol(";")), len(tokens))
         if place + 1 < end:
-            opening = opening_of(cursor.text[tokens[place + 1].start : tokens[end - 1].end])
+            opening = header_of(cursor.text[tokens[place + 1].start : tokens[end - 1].end])
             if opening is not None:
                 yield opening
 

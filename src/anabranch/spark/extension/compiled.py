@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from py4j.protocol import Py4JJavaError
 
-from anabranch.errors.spark import ExtensionClashError, ExtensionNotLoadedError
+from anabranch.errors.environment import ExtensionClashError, ExtensionNotLoadedError
 from anabranch.spark.extension.java_unit import (
     DIGEST_CLASS,
     PACKAGE,

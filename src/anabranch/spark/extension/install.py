@@ -9,10 +9,10 @@ from pyspark.errors.exceptions import captured
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from anabranch.errors.spark import DeltaJarPresentError, SessionCatalogTakenError
+from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
-from anabranch.spark.session_identity import is_connect
+from anabranch.spark.session.session_settings import is_connect
 
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 """What Java makes of an error that the interface of Spark's parser does not name."""

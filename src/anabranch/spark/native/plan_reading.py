@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import conjunction
-from anabranch.schema.visibility import visible_schema
+from anabranch.schema.merging import visible_schema
+from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, OwnRead
-from anabranch.spark.native.jvm_values import column_of
-from anabranch.spark.row_names import BoundAttributes
+from anabranch.spark.native.jvm_classes import column_of
 
 _ROW_BY_ROW = frozenset(
     {

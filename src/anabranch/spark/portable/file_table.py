@@ -9,14 +9,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from anabranch.protocol.partition_values import parse_column
-from anabranch.spark.file_listing import FileListing
-from anabranch.spark.hidden_rows import CHUNK_BITS, CHUNK_ROWS, chunk_table
+from anabranch.schema.column_mapping import ColumnMappingMode, to_physical
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import FieldPath, as_nullable, transform
 from anabranch.spark.portable.spark_paths import are_simple, spelled_by_spark, tail_length, tails
+from anabranch.spark.rows.file_listing import FileListing
+from anabranch.spark.rows.hidden_rows import CHUNK_BITS, CHUNK_ROWS, chunk_table
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.file_schema import with_void
 
 NAME = "__anabranch_file_name"
 NUMBER = "__anabranch_file_number"
@@ -97,3 +103,64 @@ def _partition_values(
         partition_name(i): parse_column(listing.groups[i], kind, zone=time_zone).take(groups)
         for i, kind in enumerate(types)
     }
+
+
+# From the columns of data files to the columns of the table, in terms of the public DataFrame API.
+
+
+def read_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
+    """What to ask Spark's Parquet reader for: physical names, everything nullable, no metadata.
+
+    Metadata would make Spark pad `char` and fill in column defaults while it reads, which is not what files
+    of a Delta table mean.
+    """
+    return bare(to_physical(without_void(schema), mode))
+
+
+def table_column(field: StructField, source: Column, source_type: DataType | None) -> Column:
+    """Column `field` of the table, made from what files hold of it; `source_type` is None for a value that fits.
+
+    Structs are cast where their physical names differ: Spark matches fields by position then.
+    """
+    stored = _bare_type(field)
+    inner = without_void(stored) if isinstance(stored, StructType) else stored
+    value = source if source_type in (None, inner) else source.cast(inner)
+    if isinstance(stored, StructType) and inner != stored:
+        value = with_void(value, stored)
+    return named(value, field)
+
+
+def void_column(field: StructField) -> Column:
+    """A column that files never hold."""
+    assert isinstance(field.dataType, NullType)
+    return named(F.lit(None), field)
+
+
+def named(value: Column, field: StructField) -> Column:
+    """`value` under the name of `field`, with the metadata that users see."""
+    metadata = visible_schema(StructType([field])).fields[0].metadata
+    return value.alias(field.name, metadata=metadata) if metadata else value.alias(field.name)
+
+
+def column(name: str) -> Column:
+    """The top-level column of that name, whatever characters it has."""
+    return F.col(quote(name))
+
+
+def empty_columns(schema: StructType, extra: Mapping[str, DataType]) -> list[Column]:
+    """Nulls of the table's types."""
+    columns = [named(F.lit(None).cast(_bare_type(field)), field) for field in schema.fields]
+    return [*columns, *(F.lit(None).cast(kind).alias(name) for name, kind in extra.items())]
+
+
+def bare(schema: StructType) -> StructType:
+    """`schema` without metadata and with nulls allowed at every level."""
+
+    def strip(_path: FieldPath, field: StructField) -> StructField:
+        return StructField(field.name, field.dataType)
+
+    return as_nullable(transform(schema, strip))
+
+
+def _bare_type(field: StructField) -> DataType:
+    return bare(StructType([field])).fields[0].dataType

@@ -13,12 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from anabranch.schema.column_mapping import physical_name
-from anabranch.schema.comparison import as_nullable
+from anabranch.schema.paths import as_nullable
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
-from anabranch.spark.file_listing import FileListing
-from anabranch.spark.portable.data_file_reading import DataFile, RowReader
-from anabranch.spark.portable.data_files import DataFiles
-from anabranch.spark.portable.projection import bare, column, table_column
+from anabranch.spark.portable.data_file_reading import DataFile, DataFiles, RowReader
+from anabranch.spark.portable.file_table import bare, column, table_column
+from anabranch.spark.rows.file_listing import FileListing
 
 _FILE_NUMBER = "file_number"
 

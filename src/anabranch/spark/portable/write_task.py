@@ -22,14 +22,12 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.types import DataType
 
-from anabranch.protocol.data_paths import encode_path
-from anabranch.protocol.hive_paths import partition_path
+from anabranch.protocol.data_paths import encode_path, partition_path
 from anabranch.protocol.partition_values import serialize
 from anabranch.protocol.statistics import LeafPath
-from anabranch.spark.portable.column_bounds import ColumnBounds
-from anabranch.spark.portable.data_output import DataOutput
-from anabranch.spark.portable.fitting import by_position, fit
-from anabranch.storage.opening import open_store
+from anabranch.spark.portable.arrow_types import by_position, fit
+from anabranch.spark.portable.data_output import ColumnBounds, DataOutput
+from anabranch.storage.store_opening import open_store
 
 ROW_GROUP_BYTES = 128 << 20
 """Of Arrow data, so that no open file holds more in memory."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from anabranch.errors.sql import SqlSyntaxError
-from anabranch.predicates.sql_strings import string_value
-from anabranch.predicates.sql_tokens import Token, TokenKind, tokenize
+from anabranch.errors.arguments import SqlSyntaxError
+from anabranch.predicates.sql_lexer import Token, TokenKind, string_value, tokenize
 
 QUERY_STARTS = frozenset({"SELECT", "VALUES", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _FOUND_MAX = 40

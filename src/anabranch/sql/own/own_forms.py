@@ -6,12 +6,12 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 
-from anabranch.errors.sql import SqlSyntaxError
-from anabranch.sql.grammar.alteration_forms import AlterColumns, AlterTable
+from anabranch.errors.arguments import SqlSyntaxError
+from anabranch.sql.grammar.alteration_grammar import AlterColumns, AlterTable
 from anabranch.sql.grammar.cursor import Cursor, TableName
-from anabranch.sql.grammar.inserts import Insert
-from anabranch.sql.grammar.statements import Opening
-from anabranch.sql.grammar.table_definitions import CreateTable
+from anabranch.sql.grammar.definition_grammar import CreateTable
+from anabranch.sql.grammar.insert_grammar import Insert
+from anabranch.sql.grammar.statement_grammar import StatementHeader
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +20,12 @@ class OwnForm:
 
     name: str
     family: str
-    """The name of the `Family` whose grammar reads it."""
+    """The name of the `StatementKind` whose grammar reads it."""
     begins: str
     """Regular expression of the words that such a statement can begin with."""
     word: str = ""
     """Regular expression of a word that it holds further on; empty where the first word alone tells the form."""
-    matches: Callable[[Opening], bool] = lambda _: True
+    matches: Callable[[StatementHeader], bool] = lambda _: True
     """Whether a statement of the family has this form."""
     only_ours: str = ""
     """First words that no statement of Spark's has. What cannot be read behind them is an error of ours."""
@@ -33,12 +33,12 @@ class OwnForm:
     """A statement of this form, if later releases of Spark can parse the form themselves; empty if none can."""
 
 
-def is_in_word_order(opening: Opening) -> bool:
+def is_in_word_order(opening: StatementHeader) -> bool:
     """Whether nothing but EXPLAIN stands before the statement; before INSERT, WITH may stand too."""
     return opening.named_queries is None or opening.family.name == "INSERT"
 
 
-def _behind_table(opening: Opening) -> Cursor:
+def _behind_table(opening: StatementHeader) -> Cursor:
     """A cursor on what follows the name of the statement's table."""
     cursor = Cursor(opening.text, opening.tokens, statement=opening.family.name)
     cursor.at = opening.begin
@@ -46,14 +46,14 @@ def _behind_table(opening: Opening) -> Cursor:
     return cursor
 
 
-def _parsed(opening: Opening) -> object | None:
+def _parsed(opening: StatementHeader) -> object | None:
     try:
         return opening.parse()
     except SqlSyntaxError:
         return None
 
 
-def _describes_history_or_detail(opening: Opening) -> bool:
+def _describes_history_or_detail(opening: StatementHeader) -> bool:
     # Spark has `DESCRIBE t PARTITION (…)` and `DESCRIBE t AS JSON`, also of tables named detail and history.
     cursor = Cursor(opening.text, opening.tokens)
     cursor.at = opening.begin + 2
@@ -61,11 +61,11 @@ def _describes_history_or_detail(opening: Opening) -> bool:
     return not is_partition and not cursor.sees("AS", "JSON")
 
 
-def _drops_feature(opening: Opening) -> bool:
+def _drops_feature(opening: StatementHeader) -> bool:
     return _behind_table(opening).sees("DROP", "FEATURE")
 
 
-def _syncs_identity(opening: Opening) -> bool:
+def _syncs_identity(opening: StatementHeader) -> bool:
     cursor = _behind_table(opening)
     if not cursor.takes("ALTER|CHANGE"):
         return False
@@ -77,27 +77,27 @@ def _syncs_identity(opening: Opening) -> bool:
     return cursor.sees("SYNC", "IDENTITY")
 
 
-def _changes_constraint(opening: Opening) -> bool:
+def _changes_constraint(opening: StatementHeader) -> bool:
     cursor = _behind_table(opening)
     return cursor.sees("ADD", "CONSTRAINT|CHECK") or cursor.sees("DROP", "CONSTRAINT")
 
 
-def _adds_column_if_missing(opening: Opening) -> bool:
+def _adds_column_if_missing(opening: StatementHeader) -> bool:
     return _behind_table(opening).sees("ADD", "COLUMN|COLUMNS", "IF", "NOT", "EXISTS")
 
 
-def _renames_by_change_column(opening: Opening) -> bool:
+def _renames_by_change_column(opening: StatementHeader) -> bool:
     statement = _parsed(opening) if _behind_table(opening).sees("CHANGE") else None
     if not isinstance(statement, AlterTable) or not isinstance(statement.alteration, AlterColumns):
         return False
     return any(column.new_name is not None for column in statement.alteration.columns)
 
 
-def _clones(opening: Opening) -> bool:
+def _clones(opening: StatementHeader) -> bool:
     return opening.is_clone
 
 
-def _has_constraints(opening: Opening) -> bool:
+def _has_constraints(opening: StatementHeader) -> bool:
     """Spark 4.0 has no constraints in CREATE TABLE, of any format."""
     if opening.provider not in {None, "delta"}:
         return False
@@ -105,25 +105,25 @@ def _has_constraints(opening: Opening) -> bool:
     return isinstance(statement, CreateTable) and bool(statement.checks or statement.unsupported)
 
 
-def _is_like_of_identifier(opening: Opening) -> bool:
+def _is_like_of_identifier(opening: StatementHeader) -> bool:
     return opening.source is not None and any(name.expression is not None for name in _names_of_like(opening))
 
 
-def _is_like_of_catalog(opening: Opening) -> bool:
+def _is_like_of_catalog(opening: StatementHeader) -> bool:
     return opening.source is not None and any(len(name.parts) > 2 for name in _names_of_like(opening))
 
 
-def _names_of_like(opening: Opening) -> tuple[TableName, ...]:
+def _names_of_like(opening: StatementHeader) -> tuple[TableName, ...]:
     return (opening.table,) if opening.source is None else (opening.table, opening.source)
 
 
-def _evolves(opening: Opening) -> bool:
+def _evolves(opening: StatementHeader) -> bool:
     cursor = Cursor(opening.text, opening.tokens)
     cursor.at = opening.begin
     return cursor.sees("INSERT", "WITH", "SCHEMA", "EVOLUTION")
 
 
-def _replaces_by_rows(opening: Opening) -> bool:
+def _replaces_by_rows(opening: StatementHeader) -> bool:
     statement = _parsed(opening)
     if statement is None:
         # A mistake behind these words is to be reported at its place.
@@ -132,12 +132,12 @@ def _replaces_by_rows(opening: Opening) -> bool:
     return isinstance(statement, Insert) and bool(statement.replace_on or statement.replace_using)
 
 
-def _replaces_where_by_name(opening: Opening) -> bool:
+def _replaces_where_by_name(opening: StatementHeader) -> bool:
     statement = _parsed(opening)
     return isinstance(statement, Insert) and statement.replace_where is not None and statement.by_name
 
 
-def _replaces_where_with_columns(opening: Opening) -> bool:
+def _replaces_where_with_columns(opening: StatementHeader) -> bool:
     statement = _parsed(opening)
     return isinstance(statement, Insert) and statement.replace_where is not None and statement.columns is not None
 

@@ -14,25 +14,22 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.sql import UnboundParameterError
-from anabranch.spark.delta_session import DeltaSession
-from anabranch.sql.call import Call
-from anabranch.sql.execution_of_alterations import ALTERATIONS
-from anabranch.sql.execution_of_descriptions import DESCRIPTIONS
-from anabranch.sql.execution_of_inserts import insert
-from anabranch.sql.execution_of_maintenance import MAINTENANCE
-from anabranch.sql.execution_of_tables import TABLES, makes_delta_table
-from anabranch.sql.explanations import EXPLAINED, explain
+from anabranch.errors.arguments import UnboundParameterError, UnsupportedOperationError
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.sql.execute.execute_alterations import ALTERATIONS, DESCRIPTIONS
+from anabranch.sql.execute.execute_inserts import insert
+from anabranch.sql.execute.execute_maintenance import MAINTENANCE
+from anabranch.sql.execute.execute_tables import TABLES, makes_delta_table
 from anabranch.sql.grammar.cursor import Cursor
-from anabranch.sql.grammar.families import OWN_FAMILIES
-from anabranch.sql.grammar.inserts import Insert
-from anabranch.sql.grammar.statements import Opening, opening_of
-from anabranch.sql.grammar.table_definitions import CreateTable
+from anabranch.sql.grammar.definition_grammar import CreateTable
+from anabranch.sql.grammar.insert_grammar import Insert
+from anabranch.sql.grammar.statement_grammar import OWN_FAMILIES, StatementHeader, header_of
 from anabranch.sql.own.first_words import first_words
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK, OwnForm, is_in_word_order
 from anabranch.sql.own.result_columns import result_columns
 from anabranch.sql.parameters import Marker, Parameters, markers
+from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_explanations import EXPLAINED, explain
 
 _NO_PARAMETERS = Parameters()
 
@@ -42,7 +39,7 @@ class OwnStatement:
     """A statement that Spark's parser does not know."""
 
     form: OwnForm
-    opening: Opening
+    opening: StatementHeader
     statement: object
 
     @property
@@ -142,7 +139,7 @@ class OwnGrammar:
         Settings of the session that change how its SQL is read are the caller's to apply: see `session_grammar`.
         Raises `SqlSyntaxError` where it is a statement of ours but for a mistake.
         """
-        opening = opening_of(text)
+        opening = header_of(text)
         if opening is None:
             self._raise_mistake(text)
             return None

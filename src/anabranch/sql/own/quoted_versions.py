@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anabranch.predicates.sql_tokens import Token, TokenKind, tokenize
+from anabranch.predicates.sql_lexer import Token, TokenKind, tokenize
 
 _SUFFIX = re.compile(r"[vV]\d+|\d{17}")
 

@@ -6,34 +6,45 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands import clone, optimize_metrics, restore, vacuum
-from anabranch.commands.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
-from anabranch.sql import explanations
-from anabranch.sql.grammar.alteration_forms import AlterTable
-from anabranch.sql.grammar.descriptions import DescribeDetail, DescribeHistory
-from anabranch.sql.grammar.inserts import Insert
-from anabranch.sql.grammar.maintenance import Convert, Generate, Optimize, Reorganize, Restore, Vacuum
-from anabranch.sql.grammar.statements import Opening
-from anabranch.sql.grammar.table_definitions import CloneTable, CreateTable, CreateTableLike
+from anabranch.commands.clone import clone_table
+from anabranch.commands.describe.describe_table import DETAIL_SCHEMA, HISTORY_SCHEMA
+from anabranch.commands.optimize import optimize_metrics
+from anabranch.commands.restore import restore_table
+from anabranch.commands.vacuum import vacuum_command
+from anabranch.sql import statement_explanations
+from anabranch.sql.grammar.alteration_grammar import AlterTable
+from anabranch.sql.grammar.definition_grammar import CloneTable, CreateTable, CreateTableLike
+from anabranch.sql.grammar.insert_grammar import Insert
+from anabranch.sql.grammar.maintenance_grammar import (
+    Convert,
+    DescribeDetail,
+    DescribeHistory,
+    Generate,
+    Optimize,
+    Reorganize,
+    Restore,
+    Vacuum,
+)
+from anabranch.sql.grammar.statement_grammar import StatementHeader
 
 NOTHING = StructType([])
 
 
-def result_columns(opening: Opening, statement: object) -> StructType:
+def result_columns(opening: StatementHeader, statement: object) -> StructType:
     """The columns that `OwnStatement.run` will give."""
-    return explanations.SCHEMA if opening.explained is not None else _COLUMNS[type(statement)]
+    return statement_explanations.SCHEMA if opening.explained is not None else _COLUMNS[type(statement)]
 
 
 _COLUMNS: Mapping[type, StructType] = {
     Optimize: optimize_metrics.RESULT,
     Reorganize: optimize_metrics.RESULT,
-    Vacuum: vacuum.RESULT,
-    Restore: restore.RESULT,
+    Vacuum: vacuum_command.RESULT,
+    Restore: restore_table.RESULT,
     Convert: NOTHING,
     Generate: NOTHING,
     DescribeDetail: DETAIL_SCHEMA,
     DescribeHistory: HISTORY_SCHEMA,
-    CloneTable: clone.RESULT,
+    CloneTable: clone_table.RESULT,
     CreateTable: NOTHING,
     CreateTableLike: NOTHING,
     AlterTable: NOTHING,

@@ -1,0 +1,201 @@
+"""ALTER TABLE as Spark tells of it: a list of changes, run as our commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from pyspark.sql.types import DataType, StructField, StructType
+
+from anabranch.callbacks.definition_facts import with_sql_to_keep
+from anabranch.commands.alter.alter_clustering import alter_cluster_by
+from anabranch.commands.alter.alter_columns import (
+    alter_add_columns,
+    alter_change_columns,
+    alter_drop_columns,
+    alter_replace_columns,
+)
+from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
+from anabranch.commands.alter.alter_properties import alter_set_properties, alter_table_comment, alter_unset_properties
+from anabranch.commands.definition.table_location import set_location
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.schema.column_changes import ColumnChange, NewColumn, Position
+from anabranch.schema.computed_columns import default_column
+from anabranch.schema.paths import fold
+
+Change = Mapping[str, Any]
+"""An object of `delta.TableChanges`."""
+_COLUMN_KINDS = frozenset(
+    {
+        "UpdateColumnType",
+        "UpdateColumnNullability",
+        "UpdateColumnComment",
+        "UpdateColumnPosition",
+        "UpdateColumnDefaultValue",
+        "RenameColumn",
+    }
+)
+_COLUMN, _LOCATION, _COMMENT = "ChangeColumn", "SetLocation", "SetComment"
+_OF_STATEMENTS = {"location": _LOCATION, "comment": _COMMENT, "collation": "DEFAULT COLLATION"}
+"""Properties that only statements of their own set; Spark keeps users from it."""
+
+
+def apply_changes(handle: TableRef, text: str) -> None:
+    """Make the changes of `delta.TableChanges.json`: those of one kind are one commit, whatever their number.
+
+    Raises what our ALTER commands raise.
+    """
+    changes: Sequence[Change] = with_sql_to_keep(handle.session, json.loads(text))
+    if _replaces_columns(handle, changes):
+        added = [change for change in changes if change["kind"] == "AddColumn"]
+        alter_replace_columns(handle, StructType([_field(change) for change in added]))
+        return
+    # Properties come first: what the other changes need of the protocol may be among them.
+    for kind, group in groupby(sorted(changes, key=lambda change: change["kind"] != "SetProperty"), key=_kind):
+        run = _RUNS.get(kind)
+        if run is None:
+            raise UnsupportedOperationError(operation=f"ALTER TABLE … {kind} on the Delta table {handle.label}")
+        run(handle, list(group))
+
+
+def _kind(change: Change) -> str:
+    if change["kind"] == "SetProperty" and change["name"] in _OF_STATEMENTS:
+        return _OF_STATEMENTS[change["name"]]
+    return _COLUMN if change["kind"] in _COLUMN_KINDS else str(change["kind"])
+
+
+def _replaces_columns(handle: TableRef, changes: Sequence[Change]) -> bool:
+    """Whether this is REPLACE COLUMNS, which Spark tells of as of dropping all columns and adding others."""
+    if {change["kind"] for change in changes} != {"DeleteColumn", "AddColumn"}:
+        return False
+    dropped = {fold(change["path"][0]) for change in changes if change["kind"] == "DeleteColumn"}
+    return all(fold(name) in dropped for name in handle.latest().schema.fieldNames())
+
+
+def _set_properties(handle: TableRef, changes: Sequence[Change]) -> None:
+    alter_set_properties(handle, {change["name"]: change["value"] for change in changes})
+
+
+def _remove_properties(handle: TableRef, changes: Sequence[Change]) -> None:
+    # Spark does not tell whether IF EXISTS was said.
+    alter_unset_properties(handle, [change["name"] for change in changes], if_exists=True)
+
+
+def _set_location(handle: TableRef, changes: Sequence[Change]) -> None:
+    set_location(handle, changes[-1]["value"])
+
+
+def _set_comment(handle: TableRef, changes: Sequence[Change]) -> None:
+    # Spark says an empty text for IS NULL.
+    alter_table_comment(handle, changes[-1]["value"] or None)
+
+
+def _add_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+    alter_add_columns(
+        handle,
+        [
+            NewColumn(
+                path=tuple(change["path"]),
+                data_type=_type(change),
+                nullable=change["nullable"],
+                comment=change["comment"],
+                default=change["default"],
+                position=_position(change),
+            )
+            for change in changes
+        ],
+    )
+
+
+def _drop_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+    if_exists = all(change["ifExists"] for change in changes)
+    alter_drop_columns(handle, [tuple(change["path"]) for change in changes], if_exists=if_exists)
+
+
+def _change_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+    """What is said of one column, in several changes of Spark's, is one change of ours."""
+    by_path: dict[tuple[str, ...], list[Change]] = {}
+    for change in changes:
+        by_path.setdefault(tuple(change["path"]), []).append(change)
+    alter_change_columns(handle, [_column_change(path, found) for path, found in by_path.items()])
+
+
+def _column_change(path: tuple[str, ...], changes: Sequence[Change]) -> ColumnChange:
+    merged = ColumnChange(path=path)
+    for change in changes:
+        merged = dataclasses.replace(merged, **dict(_said(change)))
+    return merged
+
+
+def _said(change: Change) -> Iterator[tuple[str, Any]]:
+    """The fields of a `ColumnChange` that one change is about."""
+    kind = change["kind"]
+    if kind == "UpdateColumnType":
+        yield "data_type", _type(change)
+    elif kind == "UpdateColumnNullability":
+        yield "nullable", change["nullable"]
+    elif kind == "UpdateColumnComment":
+        yield "comment", change["comment"]
+    elif kind == "UpdateColumnPosition":
+        yield "position", _position(change)
+    elif kind == "RenameColumn":
+        yield "new_name", change["newName"]
+    elif change["default"]:
+        yield "default", change["default"]
+    else:
+        yield "drop_default", True
+
+
+def _cluster_by(handle: TableRef, changes: Sequence[Change]) -> None:
+    alter_cluster_by(handle, [tuple(path) for path in changes[-1]["columns"]])
+
+
+def _add_constraints(handle: TableRef, changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change["check"] is None:
+            operation = f"The constraint {change['ddl']} of the Delta table {handle.label}"
+            raise UnsupportedOperationError(operation=operation, instead="Delta tables have CHECK constraints.")
+        alter_add_constraint(handle, change["name"], change["check"])
+
+
+def _drop_constraints(handle: TableRef, changes: Sequence[Change]) -> None:
+    for change in changes:
+        alter_drop_constraint(handle, change["name"], if_exists=change["ifExists"])
+
+
+def _field(change: Change) -> StructField:
+    if len(change["path"]) > 1:
+        problem = "REPLACE COLUMNS takes whole columns; name a struct with all its fields"
+        raise InvalidArgumentError(argument="column", value=".".join(change["path"]), problem=problem)
+    metadata = {} if change["comment"] is None else {"comment": change["comment"]}
+    field = StructField(change["path"][0], _type(change), change["nullable"], metadata)
+    return field if change["default"] is None else default_column(field, change["default"])
+
+
+def _type(change: Change) -> DataType:
+    return StructType.fromJson(json.loads(change["type"])).fields[0].dataType
+
+
+def _position(change: Change) -> Position | None:
+    place = change["position"]
+    if place is None:
+        return None
+    return Position(after=place[0] if place else None)
+
+
+_RUNS: Mapping[str, Callable[[TableRef, Sequence[Change]], None]] = {
+    "SetProperty": _set_properties,
+    _LOCATION: _set_location,
+    _COMMENT: _set_comment,
+    "RemoveProperty": _remove_properties,
+    "AddColumn": _add_columns,
+    "DeleteColumn": _drop_columns,
+    _COLUMN: _change_columns,
+    "ClusterBy": _cluster_by,
+    "AddConstraint": _add_constraints,
+    "DropConstraint": _drop_constraints,
+}

@@ -1,0 +1,180 @@
+"""Tables made, changed and dropped through the catalog."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from anabranch.callbacks.answer_alterations import apply_changes
+from anabranch.callbacks.answer_tables import handle_of
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.alter.alter_constraints import alter_add_constraint
+from anabranch.commands.definition.create_table import CreationMode, create_table, definition_like, definition_of
+from anabranch.commands.definition.table_location import delete_folder
+from anabranch.commands.dml.delete import truncate
+from anabranch.commands.table_access import is_delta_identifier, table_of_entry
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.tables import TableAlreadyExistsError
+from anabranch.spark.extension.door import Answer
+from anabranch.spark.session.catalog import PROVIDER
+from anabranch.spark.session.classic_catalog import CatalogObjects
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, identifier_of
+from anabranch.sql.literals import as_quoted_names
+
+
+class Definitions:
+    """Tables made, changed and dropped through the catalog."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {
+            "create": self.create,
+            "create like": self.create_like,
+            "alter": self.alter,
+            "rename": self.rename,
+            "drop": self.drop,
+            "truncate": self.truncate,
+        }
+
+    def commands(self) -> dict[str, Command]:
+        return {
+            "AlterColumns": Command(run=self.alter_columns),
+            "AddCheckConstraint": Command(run=self.add_check, check=self._checks_table),
+            "CreateTableLikeCommand": Command(run=self.create_like_command, check=self._like_of_delta),
+        }
+
+    def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> bool:
+        """CREATE TABLE without a query; False where the table is there already."""
+        own = self._asker.session(session)
+        checked = conditions(own, checks)
+        defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
+        return self._created(session, defined)
+
+    def create_like(
+        self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any
+    ) -> bool:
+        """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions tell of."""
+        own = self._asker.session(session)
+        defined = definition_facts(self._asker, own, ident, columns, partitions, properties)
+        if source is not None:
+            like = definition_of(handle_of(self._asker, own, source).latest())
+            like = dataclasses.replace(like, properties={**like.properties, **defined.definition.properties})
+            defined = dataclasses.replace(defined, definition=like)
+        return self._created(session, defined)
+
+    def create_like_command(self, session: Any, plan: Any) -> Any:
+        """CREATE TABLE LIKE as Spark has it up to 4.1, a command of the session's catalog alone."""
+        own = self._asker.session(session)
+        place = plan.fileFormat().locationUri()
+        folder = self._asker.path(place.get()) if place.isDefined() else None
+        properties = self._asker.string_map(plan.properties())
+        defined = DefinedByStatement(
+            identifier=_identifier(plan.targetTable()),
+            definition=definition_like(own, _identifier(plan.sourceTable()), properties),
+            location=folder,
+            options={},
+        )
+        mode = CreationMode.CREATE_IF_NOT_EXISTS if plan.ifNotExists() else CreationMode.CREATE
+        create_table(defined.handle(own), defined.definition, mode)
+        return self._asker.seq([])
+
+    def _like_of_delta(self, session: Any, plan: Any) -> Any:
+        """The plan, if a Delta table is to be made."""
+        provider = plan.provider()
+        if provider.isDefined():
+            return plan if provider.get().lower() == PROVIDER else None
+        return plan if is_delta_identifier(self._asker.session(session), _identifier(plan.sourceTable())) else None
+
+    def _created(self, session: Any, defined: DefinedByStatement) -> bool:
+        try:
+            create_table(defined.handle(self._asker.session(session)), defined.definition, CreationMode.CREATE)
+        except TableAlreadyExistsError:
+            return False
+        return True
+
+    def alter(self, session: Any, table: Any, changes: str) -> None:
+        """ALTER TABLE and COMMENT ON."""
+        apply_changes(handle_of(self._asker, self._asker.session(session), table), changes)
+
+    def alter_columns(self, session: Any, plan: Any) -> Any:
+        """An `AlterColumns` that Spark itself would not let pass to the catalog."""
+        table = self._asker.delta.Statements.tableOf(plan)
+        self.alter(session, table, self._asker.delta.TableChanges.jsonOf(plan.changes()))
+        return self._asker.seq([])
+
+    def add_check(self, session: Any, plan: Any) -> Any:
+        """An `AddCheckConstraint`."""
+        leaf = self._asker.delta.Plans.target(plan)
+        handle = handle_of(self._asker, self._asker.session(session), self._asker.delta.Leaves.tableOf(leaf))
+        check = plan.checkConstraint()
+        alter_add_constraint(handle, str(check.name()), as_quoted_names(handle.session, str(check.condition())))
+        return self._asker.seq([])
+
+    def _checks_table(self, session: Any, plan: Any) -> Any:
+        if not self._asker.delta.Leaves.isTable(self._asker.delta.Plans.target(plan)):
+            raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
+        return plan
+
+    def rename(self, session: Any, database: str, name: str, new_database: str, new_name: str) -> None:
+        """ALTER TABLE RENAME TO. The folder of a table whose place the catalog chose moves with it."""
+        _refuse_path(database, name, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
+        own = self._asker.session(session)
+        objects = CatalogObjects(own.spark)
+        old = NameIdentifier((database, name))
+        entry = own.catalog.find(old)
+        new = NameIdentifier((new_database, new_name))
+        objects.catalog.renameTable(objects.identifier(old), objects.identifier(new))
+        if entry is not None and entry.location is not None:
+            own.forget(entry.location)
+
+    def drop(self, session: Any, database: str, name: str, purge: bool) -> None:
+        """DROP TABLE: the name goes, and the files of a table whose folder the catalog chose."""
+        _refuse_path(database, name, operation="DROP TABLE", instead="Delete its folder.")
+        own = self._asker.session(session)
+        objects = CatalogObjects(own.spark)
+        entry = own.catalog.find(NameIdentifier((database, name)))
+        if entry is None or entry.location is None:
+            return
+        objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
+        handle = table_of_entry(own, entry)
+        if entry.leaves_folder:
+            delete_folder(handle)
+        own.forget(handle.path)
+
+    def truncate(self, session: Any, table: Any) -> None:
+        """TRUNCATE TABLE."""
+        truncate(handle_of(self._asker, self._asker.session(session), table))
+
+
+def _identifier(name: Any) -> TableIdentifier:
+    """Of a `TableIdentifier` of Spark's, which is one of the session's catalog."""
+    database = name.database()
+    return identifier_of((*([str(database.get())] if database.isDefined() else []), str(name.table())))
+
+
+def _refuse_path(database: str, name: str, *, operation: str, instead: str) -> None:
+    identifier = identifier_of((database, name))
+    if isinstance(identifier, PathIdentifier):
+        operation = f"{operation} of a table without a name, {identifier},"
+        raise UnsupportedOperationError(operation=operation, instead=instead)
+
+
+def conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
+    """CHECK conditions by name, of what `delta.TableChanges.constraints` says.
+
+    Raises `UnsupportedOperationError` for a constraint of another kind.
+    """
+    found: dict[str, str] = {}
+    for constraint in with_sql_to_keep(session, json.loads(constraints)):
+        if constraint["check"] is None:
+            operation = f"The constraint {constraint['ddl']} of a Delta table"
+            raise UnsupportedOperationError(operation=operation, instead="Delta tables have CHECK constraints.")
+        found[constraint["name"]] = constraint["check"]
+    return found

@@ -1,0 +1,133 @@
+"""Rows of tables, as Spark's optimizer asks for them: which version, which files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections import OrderedDict
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.callbacks.answer_tables import PARTITION_OPTION, TableFacts, columns_now, facts_of
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.read.read_table import equals_partition, scan_request
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.schema.computed_columns import row_tracking_columns
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import Engine, ScanRequest
+from anabranch.spark.extension.door import Answer
+from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
+
+EXECUTIONS_KEPT_MAX = 256
+
+
+class Reads:
+    """Chooses versions. One execution, known by its number, sees one version of a table, however often it reads it."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._versions: OrderedDict[tuple[int, str], int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answers(self) -> dict[str, Answer]:
+        return {"rows": self.rows, "refuse to read": self.refuse}
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def refuse(self, table: Any) -> NoReturn:
+        """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` that has none."""
+        raise ReadWithoutColumnsError(table=str(table.name()))
+
+    def rows(self, session: Any, table: Any, number: int, with_metadata: bool) -> Any:
+        """The plan of the rows of a `delta.DeltaTable`, as columns of its schema, `_metadata` behind them if asked.
+
+        Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` where the table is gone.
+        """
+        own = self._asker.session(session)
+        facts = facts_of(self._asker, own, table)
+        handle = facts.handle
+        if facts.version is None:
+            snapshot = self._newest(handle, number)
+        else:
+            snapshot = handle.table.snapshots.at_version(facts.version)
+        request = scan_request(handle, snapshot, time_travel=facts.version is not None)
+        frame = _scanned(own.engine, request, snapshot, handle) if with_metadata else own.engine.scan(request)
+        for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
+            frame = frame.where(equals_partition(frame, handle, column, value))
+        return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
+
+    def _newest(self, handle: TableRef, number: int) -> Snapshot:
+        # Only the version is kept: snapshots of large tables weigh much, and the table keeps those that are used.
+        key = (number, handle.path)
+        with self._lock:
+            known = self._versions.get(key)
+        if known is not None:
+            return handle.table.snapshots.at_version(known)
+        found = handle.latest()
+        with self._lock:
+            chosen = self._versions.setdefault(key, found.version)
+            while len(self._versions) > EXECUTIONS_KEPT_MAX:
+                self._versions.popitem(last=False)
+        return found if chosen == found.version else handle.table.snapshots.at_version(chosen)
+
+
+def _scanned(engine: Engine, request: ScanRequest, snapshot: Snapshot, handle: TableRef) -> DataFrame:
+    """The rows with `_metadata`, in which tables that track rows have their ids."""
+    request = dataclasses.replace(request, with_metadata=True)
+    properties = snapshot.properties
+    tracking = row_tracking_columns(snapshot.protocol, properties, snapshot.schema, table=handle.label)
+    frame = engine.scan(with_tracking(request, tracking))
+    return frame if tracking is None else with_ids_in_metadata(frame, request.files, tracking)
+
+
+def _as_analyzed(frame: DataFrame, facts: TableFacts, snapshot: Snapshot, *, with_metadata: bool) -> DataFrame:
+    """The rows under the columns that the table had when the query was analyzed."""
+    now = columns_now(facts, snapshot)
+    if now is None:
+        return frame
+    return frame.select(*(frame[quote(name)] for name in now), *(["_metadata"] if with_metadata else []))
+
+
+# `table_changes` and `table_changes_by_path`, as functions that Spark knows.
+
+
+class TableFunctions:
+    """Functions whose results are tables."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {"table function": self.rows}
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def rows(self, session: Any, function: str, arguments: Any) -> Any:
+        """The plan of the function's rows. `arguments` are expressions without columns."""
+        texts = [str(argument.sql()) for argument in self._asker.list(arguments)]
+        values = self._values(session, arguments) if len(texts) in ARGUMENTS else None
+        own = self._asker.session(session)
+        _, frame = changes_of_values(own, function, texts, values, namespace=self._namespace())
+        return frame._jdf.logicalPlan()
+
+    def _values(self, session: Any, arguments: Any) -> list[tuple[str, str | None]]:
+        """The type of each argument, and its value as text in the session's time zone."""
+        columns = [self._asker.column(argument) for argument in self._asker.list(arguments)]
+        one_row = self._asker.spark(session).sql("SELECT 1")
+        told = [each for column in columns for each in (F.typeof(column), column.cast("string"))]
+        row = one_row.select(*told).collect()[0]
+        return [(row[place], row[place + 1]) for place in range(0, len(row), 2)]
+
+    def _namespace(self) -> tuple[str, ...]:
+        """Of the view whose text is being resolved, without its catalog; empty outside of views."""
+        context = self._asker.jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext.get()
+        return tuple(map(str, self._asker.list(context.catalogAndNamespace())))[1:]

@@ -1,0 +1,223 @@
+"""DELETE, UPDATE and MERGE, as plans that Spark has resolved, and run as our commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.callbacks.answer_tables import TableFacts, check_columns, facts_of
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.dml.assignments import DEFAULT, Value
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.statement import Outcome, Prepared, execute
+from anabranch.commands.dml.update import prepare_update
+from anabranch.commands.merge.merge_command import merge_as_told
+from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import (
+    AssignmentError,
+    ConflictingAssignmentsError,
+    DuplicateInsertColumnsError,
+    HistoricalTargetError,
+    PartialTargetError,
+    UnchangeableTargetError,
+)
+from anabranch.schema.paths import quoted
+from anabranch.spark.conditions.column_names import BoundAttributes
+from anabranch.spark.extension.door import Answer
+from anabranch.spark.native.jvm_classes import column_of
+
+AFFECTED = ("num_affected_rows",)
+MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+_WORDS = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
+
+
+class RowChanges:
+    """Runs statements that change rows."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {"refuse to change": self.refuse, "refuse to change rows shown": self.refuse_rows_shown}
+
+    def commands(self) -> dict[str, Command]:
+        return {
+            "DeleteFromTable": Command(run=self.delete, result=_numbers(*AFFECTED), check=self._checked),
+            "UpdateTable": Command(run=self.update, result=_numbers(*AFFECTED), check=self._checked),
+            "MergeIntoTable": Command(run=self.merge, result=_numbers(*MERGED), check=self._checked),
+        }
+
+    def refuse(self, statement: str, problem: str) -> None:
+        """Raises `UnchangeableTargetError`."""
+        raise UnchangeableTargetError(statement=_WORDS[statement], problem=problem)
+
+    def refuse_rows_shown(self, statement: str) -> None:
+        """Raises `PartialTargetError`: new rows may be none that the view shows."""
+        problem = "it shows some of the table's rows only"
+        raise PartialTargetError(statement=_WORDS[statement], problem=problem)
+
+    def delete(self, session: Any, plan: Any) -> Any:
+        """The rows of a `DeleteFromTable`'s result."""
+        target = self._target(session, plan)
+
+        def prepare() -> Prepared:
+            told = self._told(session, plan, target)
+            return prepare_delete(target.handle, told.only.condition, alias=target.names)
+
+        return self._asker.numbers(self._executed(target, prepare).num_affected_rows)
+
+    def update(self, session: Any, plan: Any) -> Any:
+        """The rows of an `UpdateTable`'s result."""
+        target = self._target(session, plan)
+
+        def prepare() -> Prepared:
+            clause = self._told(session, plan, target).only
+            assert isinstance(clause, UpdateClause)
+            assert clause.values is not None
+            return prepare_update(target.handle, clause.values, clause.condition, alias=target.names)
+
+        return self._asker.numbers(self._executed(target, prepare).num_affected_rows)
+
+    def merge(self, session: Any, plan: Any) -> Any:
+        """The rows of a `MergeIntoTable`'s result."""
+        target = self._target(session, plan)
+
+        def tell() -> MergeStatement:
+            told = self._told(session, plan, target)
+            return MergeStatement(
+                source=self._asker.frame(session, told.statement.sourceTable()),
+                condition=told.on,
+                matched=told.clauses("matched"),
+                not_matched=told.clauses("not_matched"),
+                not_matched_by_source=told.clauses("not_matched_by_source"),
+                alias=target.names,
+                evolves=bool(told.statement.withSchemaEvolution()),
+            )
+
+        outcome = merge_as_told(target.handle, tell, conflict_retries=target.conflict_retries)
+        counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
+        return self._asker.numbers(outcome.num_affected_rows, *counts)
+
+    def _executed(self, target: Target, prepare: Any) -> Outcome:
+        return execute(target.handle, prepare, conflict_retries=target.conflict_retries)
+
+    def _checked(self, session: Any, plan: Any) -> Any:
+        """The statement, where its target is the newest version of a table."""
+        facts = self._facts(session, plan)
+        statement, table = _WORDS[str(plan.nodeName())], facts.handle.label
+        if facts.version is not None:
+            raise HistoricalTargetError(statement=statement, problem=f"it shows version {facts.version} of {table}")
+        if facts.shows_less:
+            raise PartialTargetError(statement=statement, problem=f"it shows some of {table}, or its changes")
+        return plan
+
+    def _facts(self, session: Any, plan: Any) -> TableFacts:
+        return facts_of(self._asker, self._asker.session(session), self._asker.delta.RowChanges.table(plan))
+
+    def _target(self, session: Any, plan: Any) -> Target:
+        changes = self._asker.delta.RowChanges
+        return Target(
+            facts=self._facts(session, plan),
+            names=BoundAttributes(changes.attributes(plan)),
+            conflict_retries=changes.retries(plan),
+        )
+
+    def _told(self, session: Any, plan: Any, target: Target) -> Told:
+        check_columns(target.facts, target.handle.latest())
+        number = self._asker.delta.Versions.next()
+        return Told(self._asker, self._asker.delta.RowChanges.atOnce(session, plan, number), target)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Target:
+    """The table that a statement changes."""
+
+    facts: TableFacts
+    names: BoundAttributes
+    conflict_retries: str | None
+
+    @property
+    def handle(self) -> TableRef:
+        return self.facts.handle
+
+
+class Told:
+    """One execution of a statement: conditions and values as columns, the clock in them stopped, versions chosen."""
+
+    def __init__(self, asker: Asker, statement: Any, target: Target) -> None:
+        self.statement = statement
+        changes = asker.delta.RowChanges
+        columns = (None if each is None else column_of(each) for each in changes.columns(statement))
+        self.on: Any = next(columns) if str(statement.nodeName()) == "MergeIntoTable" else None
+        self._clauses = [
+            (facts["match"], _clause(facts, columns, table=target.handle.label))
+            for facts in json.loads(changes.facts(statement))
+        ]
+
+    @property
+    def only(self) -> MergeClause:
+        """The clause of a statement that has but one."""
+        return self._clauses[0][1]
+
+    def clauses(self, match: str) -> Any:
+        """The clauses for rows that are `matched`, `not_matched` or `not_matched_by_source`."""
+        return [clause for matched, clause in self._clauses if matched == match]
+
+
+class Versions:
+    """One execution of a statement: every table that it reads has one version in it."""
+
+    def __init__(self, asker: Asker, session: Any) -> None:
+        self._asker = asker
+        self._session = session
+        self._number = asker.delta.Versions.next()
+
+    def chosen(self, plan: Any) -> Any:
+        """The plan with the rows of one version where a table is read."""
+        return self._asker.delta.Versions.chosen(self._session, plan, self._number)
+
+    def frame(self, plan: Any) -> DataFrame:
+        """The rows of the plan; those that Spark keeps for the user are taken as they are.
+
+        The clock stands still: what the statement is found to have read is what its jobs read.
+        """
+        chosen = self.chosen(self._asker.delta.Cached.used(self._session, plan))
+        return self._asker.frame(self._session, self._asker.delta.Plans.atOneTime(chosen))
+
+    def condition(self, relation: Any, expression: Any) -> Column | None:
+        """A condition over a table's leaf as a column; None for one that is always true."""
+        if str(expression.sql()) == "true":
+            return None
+        plans = self._asker.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return self._asker.column(self.chosen(plans.Filter(expression, relation)).condition())
+
+
+def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:
+    condition = next(columns)
+    if facts["action"] == "delete":
+        return DeleteClause(condition=condition)
+    kind = UpdateClause if facts["action"] == "update" else InsertClause
+    if facts["star"]:
+        return kind(condition=condition, values=None)
+    values: dict[str, Value] = {}
+    for path in facts["keys"]:
+        value = next(columns)
+        if isinstance(path, str):
+            raise AssignmentError(table=table, column=path, problem="only columns and fields of structs can be set")
+        name = quoted(path)
+        if name in values:
+            twice = ConflictingAssignmentsError if kind is UpdateClause else DuplicateInsertColumnsError
+            raise twice(table=table, column=name, problem="it is set twice")
+        values[name] = DEFAULT if value is None else value
+    return kind(condition=condition, values=values)
+
+
+def _numbers(*names: str) -> StructType:
+    return StructType([StructField(name, LongType()) for name in names])

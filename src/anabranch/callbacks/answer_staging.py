@@ -1,0 +1,196 @@
+"""Tables made or replaced together with their rows: CTAS, RTAS, `saveAsTable`, `writeTo(…).create()`.
+
+Spark asks for a staged table, hands it the rows, and says when to commit. Nothing is written before that word: the rows
+are run and the definition committed in one version of the log, and the catalog learns the name last. So an entry of
+the catalog never stands for a table that is not there; of a process that dies between the two, the table is left
+without a name, which `CREATE TABLE name USING delta LOCATION …` gives it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.callbacks.answer_definitions import conditions
+from anabranch.callbacks.answer_row_changes import Versions
+from anabranch.callbacks.asker import Asker, joined, joined_map
+from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
+from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.definition.create_table_as import create_table_as
+from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.table_access import TableRef, table_to_create
+from anabranch.commands.write.write_options import ON, USING, WriteOptions
+from anabranch.commands.write.write_rows import write_named
+from anabranch.errors.dml import TableReplacementError
+from anabranch.errors.tables import NotADeltaTableError
+from anabranch.spark.extension.door import Answer
+from anabranch.spark.session.classic_catalog import CatalogObjects
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import NameIdentifier
+
+STAGED_OPTION = "anabranch.staged"
+"""Of a `delta.DeltaTable` that is staged: which one."""
+STAGED_MAX = 256
+"""Staged tables that nobody commits nor aborts are let go when so many others follow."""
+_MODES = {
+    "create": CreationMode.CREATE,
+    "replace": CreationMode.REPLACE,
+    "create or replace": CreationMode.CREATE_OR_REPLACE,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Staged:
+    """A table to be."""
+
+    defined: DefinedByStatement
+    handle: TableRef
+    mode: CreationMode
+    overwrites: bool
+    """It is `saveAsTable` in mode overwrite: a table that is there keeps its definition, but for what options say."""
+    rows: Callable[[], DataFrame] | None = None
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Of the writer of the rows."""
+
+
+class Staging:
+    """Keeps staged tables until they are committed or aborted."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._staged: OrderedDict[str, Staged] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answers(self) -> dict[str, Answer]:
+        return {"stage": self.stage, "commit staged": self.commit, "abort staged": self.abort}
+
+    def stage(
+        self,
+        session: Any,
+        how: str,
+        ident: Any,
+        columns: Any,
+        partitions: Any,
+        properties: Any,
+        checks: str,
+        saves: bool,
+    ) -> Any:
+        """A `delta.DeltaTable` that takes rows. Nothing is written."""
+        own = self._asker.session(session)
+        checked = conditions(own, checks)
+        defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
+        handle = defined.handle(own)
+        mode = _MODES[how]
+        if mode is CreationMode.REPLACE and not _is_there(own, handle):
+            raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+        overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
+        key = uuid.uuid4().hex
+        with self._lock:
+            self._staged[key] = Staged(defined=defined, handle=handle, mode=mode, overwrites=overwrites)
+            while len(self._staged) > STAGED_MAX:
+                self._staged.popitem(last=False)
+        return self._asker.delta.DeltaTable(
+            handle.label,
+            handle.path,
+            # The rows alone say what columns there will be.
+            StructType([StructField(f.name, f.dataType) for f in defined.definition.schema.fields]).json(),
+            joined(defined.definition.partition_columns),
+            joined_map({"provider": "delta"}),
+            None,
+            joined_map({STAGED_OPTION: key}),
+            None,
+        )
+
+    def take(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
+        """The rows that the staged table will have: kept, and run when it is committed."""
+
+        def rows() -> DataFrame:
+            return Versions(self._asker, session).frame(plan)
+
+        with self._lock:
+            self._staged[key] = dataclasses.replace(self._staged[key], rows=rows, options=options)
+
+    def commit(self, session: Any, key: str) -> None:
+        """Write the rows, commit, and make the catalog know the name."""
+        with self._lock:
+            staged = self._staged.pop(key)
+        if staged.rows is None:
+            create_table(staged.handle, staged.defined.definition, staged.mode)
+            return
+        options = _options(staged, self._asker.session(session))
+        if staged.overwrites and staged.handle.table.snapshots.latest_or_none() is not None:
+            write_named(staged.handle, staged.rows, options)
+            return
+        definition = staged.defined.definition
+        properties = {**definition.properties, **options.table_properties}
+        definition = dataclasses.replace(definition, properties=properties)
+        create_table_as(staged.handle, definition, staged.rows, staged.mode, options)
+
+    def create_with_rows(self, session: Any, plan: Any) -> Any:
+        """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""
+        facts = json.loads(self._asker.delta.Definitions.factsOf(plan.tableDesc()))
+        own = self._asker.session(session)
+        name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
+        given: dict[str, str] = facts["options"]
+        options = WriteOptions.parse(
+            given,
+            mode="overwrite",
+            partition_by=tuple(facts["partitionColumns"]),
+            cluster_by=tuple(facts["clusteringColumns"]),
+            settings=own,
+        )
+        definition = TableDefinition(
+            schema=StructType([]),
+            partition_columns=options.partition_by,
+            clustering_columns=options.cluster_by,
+            properties={**facts["properties"], **options.table_properties},
+            description=facts["comment"],
+        )
+        query = plan.query().get()
+
+        def rows() -> DataFrame:
+            return Versions(self._asker, session).frame(query)
+
+        entry = own.catalog.find(name)
+        if entry is not None and str(plan.mode()) == "Overwrite":
+            objects = CatalogObjects(own.spark)
+            objects.catalog.dropTable(objects.identifier(name), True, False)
+        handle = table_to_create(own, name, location=facts["location"])
+        create_table_as(handle, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
+        return self._asker.seq([])
+
+    def abort(self, key: str) -> None:
+        """Forget the table; nothing of it was written."""
+        with self._lock:
+            self._staged.pop(key, None)
+
+
+def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
+    given = {**staged.defined.options, **staged.options}
+    if not staged.overwrites:
+        chosen = {option.lower() for option in given}
+        for option in (ON, USING):
+            if option.lower() in chosen:
+                raise TableReplacementError(option=option, other=staged.mode.value)
+    definition = staged.defined.definition
+    options = WriteOptions.parse(
+        given,
+        mode="overwrite",
+        partition_by=definition.partition_columns,
+        cluster_by=definition.clustering_columns,
+        settings=session,
+    )
+    return dataclasses.replace(options, path=staged.defined.location)
+
+
+def _is_there(session: DeltaSession, handle: TableRef) -> bool:
+    known = handle.entry is None or session.catalog.find(handle.entry.name) is not None
+    return known and handle.table.snapshots.latest_or_none() is not None

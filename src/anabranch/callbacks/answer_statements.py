@@ -1,0 +1,145 @@
+"""Statements that Spark's parser does not know."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any, NoReturn
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.callbacks.answer_tables import handle_of
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.describe.describe_table import SCHEMA as JSON_SCHEMA
+from anabranch.commands.describe.describe_table import describe_as_json
+from anabranch.commands.describe.show_table import SCHEMA, show_create_table, show_partitions
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.spark.extension.door import Answer
+from anabranch.sql.literals import as_quoted_names
+from anabranch.sql.own.own_statement import OwnGrammar
+
+_COMMAND = "OwnStatement"
+
+
+class OwnStatements:
+    """Statements that Spark's parser does not know.
+
+    The facts of their commands are a Seq of expressions: the text, and the parameters in it, which Spark binds.
+    """
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._grammar = OwnGrammar.beside(self._spark_parses)
+
+    def answers(self) -> dict[str, Answer]:
+        return {"parse": self.parse}
+
+    def commands(self) -> dict[str, Command]:
+        return {_COMMAND: Command(run=self.run)}
+
+    def parse(self, session: Any, text: str) -> Any:
+        """The command for a text; None for what Spark's parser is to read, or to refuse. Raises `SqlSyntaxError`."""
+        read = as_quoted_names(self._asker.session(session), text)
+        found = self._grammar.statement_of(read)
+        if found is None:
+            return None
+        jvm = self._asker.jvm.org.apache.spark.sql
+        written = jvm.catalyst.expressions.Literal.create(read, jvm.types.DataType.fromJson('"string"'))
+        markers = [
+            jvm.catalyst.analysis.NamedParameter(marker)
+            if isinstance(marker, str)
+            else jvm.catalyst.analysis.PosParameter(marker)
+            for marker in found.markers
+        ]
+        return self._asker.command(_COMMAND, self._asker.seq([written, *markers]), found.output)
+
+    def run(self, session: Any, facts: Any) -> Any:
+        """The rows of its result."""
+        text, *parameters = self._asker.list(facts)
+        found = self._grammar.statement_of(str(text.value().toString()))
+        assert found is not None
+        values = found.parameters([self._asker.column(each) for each in parameters])
+        return self._asker.rows_of(found.run(self._asker.session(session), values))
+
+    def _spark_parses(self, text: str) -> bool:
+        # Spark's own: that of the session would ask us again.
+        try:
+            self._asker.jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
+        except (ParseException, Py4JJavaError):
+            return False
+        return True
+
+
+# Statements that tell of a table, where Spark itself would refuse, or tell less than there is.
+
+
+_REFUSED = {
+    "AnalyzeTable": ("ANALYZE TABLE", "The log has statistics of every file already."),
+    "AnalyzeColumn": ("ANALYZE TABLE", "The log has statistics of every file already."),
+    "InsertIntoDir": ("INSERT OVERWRITE DIRECTORY", "Write to delta.`/folder`, or by df.write.format('delta')."),
+    "RepairTable": ("MSCK REPAIR TABLE", "The log knows all partitions."),
+}
+
+
+class Descriptions:
+    """Tells of tables."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {}
+
+    def commands(self) -> dict[str, Command]:
+        refused = {name: Command(run=_never, check=functools.partial(_refuse, *why)) for name, why in _REFUSED.items()}
+        return {
+            "ShowPartitions": Command(run=self.show_partitions, result=self._partition_columns),
+            "ShowCreateTable": Command(run=self.show_create_table, result=SCHEMA),
+            "DescribeRelationJsonCommand": Command(run=self.describe_as_json, result=JSON_SCHEMA),
+            **refused,
+        }
+
+    def show_partitions(self, session: Any, plan: Any) -> Any:
+        """The rows of SHOW PARTITIONS."""
+        handle = self._handle(session, plan)
+        wanted = self._asker.delta.Statements.partition(plan)
+        schema = handle.latest().schema
+        values = (
+            {} if wanted is None else {name: _value(schema, name, text) for name, text in json.loads(wanted).items()}
+        )
+        return self._asker.rows_of(show_partitions(handle, values))
+
+    def show_create_table(self, session: Any, plan: Any) -> Any:
+        """The row of SHOW CREATE TABLE: a statement with all that makes such a table, constraints among it."""
+        return self._asker.rows_of(show_create_table(self._handle(session, plan)))
+
+    def describe_as_json(self, session: Any, plan: Any) -> Any:
+        """The row of DESCRIBE … AS JSON."""
+        return self._asker.rows_of(describe_as_json(self._handle(session, plan)))
+
+    def _partition_columns(self, session: Any, plan: Any) -> StructType:
+        snapshot = self._handle(session, plan).latest()
+        return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
+
+    def _handle(self, session: Any, plan: Any) -> TableRef:
+        return handle_of(self._asker, self._asker.session(session), self._asker.delta.Statements.tableOf(plan))
+
+
+def _value(schema: StructType, name: str, text: str | None) -> Column:
+    """A value of PARTITION (…), which Spark gives as text."""
+    field: StructField | None = next((field for field in schema.fields if field.name.lower() == name.lower()), None)
+    return F.lit(text) if field is None else F.lit(text).cast(field.dataType)
+
+
+def _refuse(operation: str, instead: str, session: Any, plan: Any) -> NoReturn:
+    raise UnsupportedOperationError(operation=f"{operation} of a Delta table", instead=instead)
+
+
+def _never(session: Any, plan: Any) -> NoReturn:
+    raise AssertionError("the check has refused it")

@@ -1,0 +1,380 @@
+"""Tables, as Spark's analyzer asks for them: by name, by path, at a version or time, with options."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.callbacks.asker import Asker, joined, joined_map
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.change_feed.change_files import feed_schema
+from anabranch.commands.describe.show_table import properties_of
+from anabranch.commands.read.read_changes import ChangesAsked, asks_for_changes, changes_asked, read_changes
+from anabranch.commands.read.read_table import (
+    NEWEST,
+    TimeTravel,
+    check_declared,
+    parse_version,
+    partition_column,
+    snapshot_of,
+    split_partitions,
+    split_time_travel,
+    time_travel_of,
+)
+from anabranch.commands.table_access import TableRef, table_at, table_of_entry
+from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.base import DeltaError
+from anabranch.errors.schema import SchemaChangedSinceAnalysisError
+from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import same_type
+from anabranch.schema.serialization import parse_schema
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.extension.door import Answer
+from anabranch.spark.session.catalog import CatalogEntry
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import NameIdentifier
+from anabranch.sql.own.quoted_versions import with_versions_quoted
+
+PARTITION_OPTION = "anabranch.partition"
+"""Where a path ends in folders of partitions: their columns and values, as JSON."""
+FEED_OPTION = "anabranch.changes"
+"""Of a table of changes: which of those that were read lately."""
+FEEDS_KEPT_MAX = 64
+"""Spark asks for the rows right after it has asked for the columns."""
+_STORAGE = ("fs.", "dfs.")
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What a `delta.DeltaTable` of the JVM says."""
+
+    handle: TableRef
+    name: str
+    """As Spark shows it."""
+    version: int | None
+    """The version asked for; None for the newest."""
+    schema_json: str
+    """The visible schema at look-up."""
+    options: Mapping[str, str]
+    """What decides which rows are read; see `delta.DeltaTable`."""
+
+    @property
+    def shows_less(self) -> bool:
+        """Whether its rows are some of the table's only, or its changes."""
+        return PARTITION_OPTION in self.options or FEED_OPTION in self.options
+
+
+def facts_of(asker: Asker, session: DeltaSession, table: Any) -> TableFacts:
+    """What the JVM's object says, in one call."""
+    path, name, version, schema_json, database, entry_name, kind, *rest = asker.delta.Tables.facts(table).split("\0")
+    options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
+    storage = {key: value for key, value in options.items() if key.startswith(_STORAGE)}
+    if entry_name:
+        handle = table_of_entry(
+            session, catalog_entry(database, entry_name, location=path, is_managed=kind == "MANAGED")
+        )
+    else:
+        handle = table_at(session, path, storage)
+    return TableFacts(
+        handle=handle,
+        name=name,
+        version=int(version) if version else None,
+        schema_json=schema_json,
+        options=options,
+    )
+
+
+def handle_of(asker: Asker, session: DeltaSession, table: Any) -> TableRef:
+    """The handle of a `delta.DeltaTable`."""
+    return facts_of(asker, session, table).handle
+
+
+def catalog_entry(database: str, name: str, *, location: str, is_managed: bool) -> CatalogEntry:
+    """An entry of the session's catalog."""
+    identifier = NameIdentifier((database, name))
+    return CatalogEntry(name=identifier, provider="delta", location=location, is_managed=is_managed)
+
+
+def entry_of(entry: Any, location: str) -> CatalogEntry:
+    """Of a `CatalogTable` of the JVM's."""
+    identifier = entry.identifier()
+    is_managed = entry.tableType().name() == "MANAGED"
+    return catalog_entry(
+        str(identifier.database().get()), str(identifier.table()), location=location, is_managed=is_managed
+    )
+
+
+class Tables:
+    """Finds tables and describes them to the JVM."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._feeds: OrderedDict[str, DataFrame | DeltaError] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answers(self) -> dict[str, Answer]:
+        return {
+            "table": self.by_entry,
+            "table at": self.by_path,
+            "is there": self.check_path,
+            "table with suffix": self.with_suffix,
+            "versions quoted": with_versions_quoted,
+            "table of options": self.of_options,
+            "change feed": self.change_feed,
+            "changes": self.changes,
+            "check declared": self.check_declared,
+        }
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
+        """A `delta.DeltaTable`; None where there is no table."""
+        handle, travel = _at(self._asker.session(session), path, {}, _travel(version, micros))
+        return None if handle.table.snapshots.latest_or_none() is None else self.described(handle, travel)
+
+    def check_path(self, session: Any, path: str) -> None:
+        """Raises `NotADeltaTableError` where there is no table in the folder."""
+        handle, _ = _at(self._asker.session(session), path, {}, NEWEST)
+        if handle.table.snapshots.latest_or_none() is None:
+            raise _no_table(handle)
+
+    def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
+        """A `delta.DeltaTable` for an entry of the session's catalog."""
+        handle = table_of_entry(self._asker.session(session), entry_of(entry, location))
+        return self.described(handle, _travel(version, micros), entry=entry)
+
+    def with_suffix(self, session: Any, name: str) -> str | None:
+        """Of a name such as `t@v3` the parts, `t` and `3` or a time in microseconds, parted by NUL; None without."""
+        plain, travel = split_time_travel(name)
+        if travel.is_newest:
+            return None
+        if travel.version is not None:
+            return joined((plain, "version", str(travel.version)))
+        own = self._asker.session(session)
+        text = f"CAST(unix_micros(TIMESTAMP'{travel.timestamp}') AS STRING)"
+        return joined((plain, "micros", str(own.spark.sql(f"SELECT {text}").collect()[0][0])))
+
+    def of_options(self, session: Any, options: Any, schema: Any) -> Any:
+        """A `delta.DeltaTable` for what a reader or writer was told.
+
+        None where no table is there and whoever asks brings a schema, as for a table to be.
+        """
+        own = self._asker.session(session)
+        given = self._asker.java_map(options)
+        lower = {key.lower(): value for key, value in given.items()}
+        if "path" not in lower:
+            value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
+            raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
+        travel = time_travel_of(lower)
+        handle, travel = _at(own, lower["path"], given, travel)
+        if handle.table.snapshots.latest_or_none() is None:
+            if schema is not None:
+                return None
+            raise _no_table(handle)
+        found = {key: value for key, value in given.items() if key.startswith(_STORAGE)}
+        _, partitions = split_partitions(split_time_travel(lower["path"])[0])
+        if partitions and handle.path != own.qualified_path(lower["path"]):
+            for column, value in partitions.items():
+                partition_column(handle, column, value)
+            found[PARTITION_OPTION] = json.dumps(partitions)
+        if asks_for_changes(given):
+            if schema is not None:
+                problem = "changes have columns of their own beside the table's; leave the schema out"
+                raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
+            return self._feed_or_stream(handle, given)
+        return self.described(handle, travel, options=found)
+
+    def check_declared(self, session: Any, table: Any, declared: str) -> None:
+        """Raises `InvalidOptionError` where a reader was given another schema than the table's."""
+        facts = facts_of(self._asker, self._asker.session(session), table)
+        snapshot = snapshot_of(facts.handle, TimeTravel(version=facts.version))
+        check_declared(facts.handle, snapshot, StructType.fromJson(json.loads(declared)))
+
+    def change_feed(self, session: Any, table: Any, options: Any) -> Any:
+        """The table of changes that the options ask for, of a `delta.DeltaTable`; None where they ask for none."""
+        own = self._asker.session(session)
+        given = self._asker.java_map(options)
+        handle = handle_of(self._asker, own, table)
+        asked = changes_asked(given, table=handle.label)
+        return None if asked is None else self._feed(handle, asked, entry=table.catalogTable())
+
+    def changes(self, session: Any, table: Any) -> Any:
+        """The plan of the rows of a table of changes."""
+        facts = facts_of(self._asker, self._asker.session(session), table)
+        with self._lock:
+            found = self._feeds[facts.options[FEED_OPTION]]
+        if isinstance(found, DeltaError):
+            raise found
+        return found._jdf.logicalPlan()
+
+    def described(
+        self,
+        handle: TableRef,
+        travel: TimeTravel = NEWEST,
+        *,
+        entry: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The table at the version meant, as the analyzer sees it. Raises `NotADeltaTableError`."""
+        snapshot = snapshot_of(handle, travel)
+        return self._table(
+            handle,
+            visible_json(snapshot.metadata.schema_string),
+            snapshot,
+            version=None if travel.is_newest else snapshot.version,
+            options={**dict(handle.storage), **(options or {})},
+            entry=entry,
+        )
+
+    def _feed_or_stream(self, handle: TableRef, given: Mapping[str, str]) -> Any:
+        """What is asked of the feed of a folder; streams are asked for alike, and need no word of where they start.
+
+        So what a batch read cannot be told is raised when it asks for the rows, which a stream never does.
+        """
+        try:
+            asked = changes_asked(given, table=handle.label)
+            assert asked is not None
+            return self._feed(handle, asked, entry=None)
+        except DeltaError as refused:
+            snapshot = handle.latest()
+            schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=handle.label)
+            return self._table_of_feed(handle, refused, visible_schema(schema), entry=None)
+
+    def _feed(self, handle: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
+        frame = read_changes(handle, asked)
+        return self._table_of_feed(handle, frame, frame.schema, entry=entry)
+
+    def _table_of_feed(self, handle: TableRef, rows: DataFrame | DeltaError, schema: StructType, *, entry: Any) -> Any:
+        key = uuid.uuid4().hex
+        with self._lock:
+            self._feeds[key] = rows
+            while len(self._feeds) > FEEDS_KEPT_MAX:
+                self._feeds.popitem(last=False)
+        options = {FEED_OPTION: key}
+        return self._table(handle, schema.json(), handle.latest(), version=None, options=options, entry=entry)
+
+    def _table(
+        self,
+        handle: TableRef,
+        schema_json: str,
+        snapshot: Snapshot,
+        *,
+        version: int | None,
+        options: Mapping[str, str],
+        entry: Any,
+    ) -> Any:
+        return self._asker.delta.DeltaTable(
+            handle.label if entry is None else f"spark_catalog.{handle.label}",
+            handle.path,
+            schema_json,
+            joined(snapshot.partition_columns),
+            joined_map(_properties(snapshot, handle)),
+            version,
+            joined_map(options),
+            entry,
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def visible_json(schema_string: str) -> str:
+    """The schema of a log's metadata as users see it, as JSON."""
+    return visible_schema(parse_schema(schema_string, "the table")).json()
+
+
+def _at(
+    session: DeltaSession, path: str, options: Mapping[str, str], travel: TimeTravel
+) -> tuple[TableRef, TimeTravel]:
+    """The table in a folder, whose path may end in a version, a time, or folders of partitions."""
+    handle = table_at(session, path, options)
+    if handle.table.snapshots.latest_or_none() is not None:
+        return handle, travel
+    plain, suffix = split_time_travel(path)
+    if not suffix.is_newest and not travel.is_newest:
+        problem = "the version is given twice, in the path and beside it"
+        raise TimeTravelTwiceError(option="path", value=path, problem=problem)
+    root, partitions = split_partitions(plain)
+    if suffix.is_newest and not partitions:
+        return handle, travel
+    return table_at(session, root, options), suffix if travel.is_newest else travel
+
+
+def _no_table(handle: TableRef) -> NotADeltaTableError:
+    """The error for a path without a table: where nothing at all is below it, it has Spark's condition for that."""
+    if next(iter(handle.table.store.list_tree()), None) is None:
+        return PathNotFoundError(table=handle.label, found="nothing is there")
+    return NotADeltaTableError(table=handle.label)
+
+
+def _travel(version: str | None, micros: int | None) -> TimeTravel:
+    if version is not None:
+        return TimeTravel(version=parse_version(version))
+    return NEWEST if micros is None else TimeTravel(timestamp=_EPOCH + datetime.timedelta(microseconds=micros))
+
+
+def _properties(snapshot: Snapshot, handle: TableRef) -> dict[str, str]:
+    found = properties_of(snapshot)
+    found["provider"] = "delta"
+    if handle.entry is None or not handle.entry.is_managed:
+        found["external"] = "true"
+    found["location"] = handle.path
+    if snapshot.metadata.description is not None:
+        found["comment"] = snapshot.metadata.description
+    return found
+
+
+# Columns of a table that are no longer what Spark resolved.
+
+
+def columns_now(facts: TableFacts, snapshot: Snapshot) -> list[str] | None:
+    """What the columns that Spark resolved are called now; None where nothing has changed.
+
+    Raises `SchemaChangedSinceAnalysisError` where one is gone, of another type, or may be NULL that could not be.
+    """
+    now_json = visible_json(snapshot.metadata.schema_string)
+    if now_json == facts.schema_json:
+        return None
+    analyzed, now = (StructType.fromJson(json.loads(each)) for each in (facts.schema_json, now_json))
+    by_name = {field.name.lower(): field for field in now.fields}
+    for field in analyzed.fields:
+        found = by_name.get(field.name.lower())
+        if found is None or not same_type(found.dataType, field.dataType) or (found.nullable and not field.nullable):
+            raise _changed(facts, snapshot, field.name, before=field, now=found)
+    return [by_name[field.name.lower()].name for field in analyzed.fields]
+
+
+def check_columns(facts: TableFacts, snapshot: Snapshot) -> None:
+    """Raises `SchemaChangedSinceAnalysisError` as `columns_now`, and where there are more columns, or in another order.
+
+    A statement that changes rows means the columns by their places.
+    """
+    known = columns_now(facts, snapshot)
+    if known is None or known == snapshot.schema.names:
+        return
+    fields = snapshot.schema.fields
+    moved = next(place for place, field in enumerate(fields) if place >= len(known) or field.name != known[place])
+    raise _changed(facts, snapshot, fields[moved].name, before=None, now=fields[moved])
+
+
+def _changed(
+    facts: TableFacts, snapshot: Snapshot, column: str, *, before: StructField | None, now: StructField | None
+) -> SchemaChangedSinceAnalysisError:
+    return SchemaChangedSinceAnalysisError(
+        table=facts.handle.label,
+        version=snapshot.version,
+        column=column,
+        before=None if before is None else before.dataType.simpleString(),
+        now=None if now is None else now.dataType.simpleString(),
+    )

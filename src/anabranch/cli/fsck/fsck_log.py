@@ -1,0 +1,260 @@
+"""Checks of `_delta_log`: commits, checkpoints, the hint to them, checksums."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.cli.fsck.fsck_findings import Finding, FindingKind, Steps
+from anabranch.errors.base import DeltaError
+from anabranch.errors.log import CorruptCheckpointError, CorruptCommitError, LogError, TableNotFoundError
+from anabranch.log.checkpoint_reading import Checkpoint, read_checkpoint
+from anabranch.log.checksum import decode_checksum, discrepancies
+from anabranch.log.commit_files import read_actions
+from anabranch.log.file_columns import logical_keys
+from anabranch.log.last_checkpoint import read_last_checkpoint
+from anabranch.log.listing import CheckpointFiles, CommitFile, CompactedFile, LogListing, list_log
+from anabranch.log.segment import find_segment
+from anabranch.protocol.actions import Action
+from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, LOG_DIRECTORY, LogFileKind, parse_log_path
+from anabranch.snapshot.checkpointing import checksum_of
+from anabranch.snapshot.replay import load
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.log_store import LogStore, StoredFile
+
+BACKUP = "Put the file back from a backup"
+WRITE_ANEW = "`anabranch checkpoint` writes a new one of the newest version"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LogFiles:
+    """One listing of the log, and what it shows."""
+
+    store: LogStore
+    files: tuple[StoredFile, ...]
+    """Directly in `_delta_log`."""
+    listing: LogListing
+
+    @classmethod
+    def of(cls, store: LogStore) -> LogFiles:
+        """Raises `TableNotFoundError`, `StorageError`."""
+        listing = list_log(store, first=0, upto=None)
+        if listing.latest_version is None:
+            raise TableNotFoundError(table=store.root)
+        return cls(store=store, files=tuple(store.list_from(LOG_DIRECTORY)), listing=listing)
+
+    def of_kind(self, *kinds: LogFileKind) -> Iterator[tuple[int, StoredFile]]:
+        """Version and file of each."""
+        for file in self.files:
+            name = parse_log_path(file.path)
+            if name is not None and name.kind in kinds:
+                yield name.version, file
+
+
+def check_gaps(log: LogFiles) -> Iterator[Finding]:
+    """Commits must be consecutive. A clean-up takes the oldest away, up to a checkpoint, and none in between."""
+    for one, following in pairwise(log.listing.commits):
+        if following.version > one.version + 1:
+            yield _gap(log, one.version + 1, following.version - 1)
+    if not log.listing.commits:
+        return
+    first, last = log.listing.commits[0].version, log.listing.commits[-1].version
+    if first > 0 and not any(first - 1 <= one.version for one in log.listing.checkpoints):
+        yield _gap(log, 0, first - 1)
+    latest = log.listing.latest_version or 0
+    if last < latest:
+        yield _gap(log, last + 1, latest)
+
+
+def check_commits(
+    log: LogFiles, steps: Steps[tuple[CommitFile | CompactedFile, Iterator[Action]]]
+) -> Iterator[Finding]:
+    """Every commit and compaction is whole and made of actions."""
+    compacted = {one.file.path for one in log.listing.compactions}
+    files: list[CommitFile | CompactedFile] = [*log.listing.commits, *log.listing.compactions]
+    for _, actions in steps(read_actions(log.store, files), "commits", len(files)):
+        try:
+            for _ in actions:
+                pass
+        except CorruptCommitError as error:
+            is_compaction = error.path in compacted
+            yield Finding(
+                kind=FindingKind.COMPACTION_UNREADABLE if is_compaction else FindingKind.COMMIT_UNREADABLE,
+                path=error.path,
+                version=error.version,
+                problem=f"It cannot be read: {_clause(error.reason)}",
+                way_out="Delete it: the commits that it sums up are there" if is_compaction else BACKUP,
+            )
+
+
+def check_checkpoints(log: LogFiles, steps: Steps[CheckpointFiles]) -> Iterator[Finding]:
+    """Every checkpoint can be read, to the last column, and says what the commits before it say."""
+    complete = {file.path for one in log.listing.checkpoints for file in one.files}
+    kinds = [kind for kind in LogFileKind if kind.is_checkpoint]
+    for version, file in log.of_kind(*kinds):
+        if file.path not in complete:
+            reason = "It is empty" if file.size_bytes == 0 else "Parts of this checkpoint are missing"
+            yield Finding(
+                kind=FindingKind.CHECKPOINT_INCOMPLETE,
+                path=file.path,
+                version=version,
+                problem=f"{reason}, so that no reader uses it",
+                way_out=f"Delete it; {WRITE_ANEW}",
+            )
+    for files in steps(log.listing.checkpoints, "checkpoints", len(log.listing.checkpoints)):
+        yield from _check_checkpoint(log, files)
+
+
+def check_hint(log: LogFiles) -> Iterator[Finding]:
+    """`_last_checkpoint` can be read and names the newest checkpoint. See "Last Checkpoint File"."""
+    if not any(file.path == LAST_CHECKPOINT_PATH for file in log.files):
+        return
+    hint = read_last_checkpoint(log.store)
+    newest = log.listing.newest_checkpoint()
+    if hint is None:
+        kind = FindingKind.LAST_CHECKPOINT_CORRUPT
+        problem = "It is torn, or its checksum is wrong; readers list the whole log instead"
+    elif newest is None:
+        kind = FindingKind.LAST_CHECKPOINT_STALE
+        problem = f"It names the checkpoint of version {hint.version}, and there is no checkpoint at all"
+    elif not any(one.version == hint.version for one in log.listing.checkpoints):
+        kind = FindingKind.LAST_CHECKPOINT_STALE
+        problem = (
+            f"It names the checkpoint of version {hint.version}, which is not there; "
+            f"the newest is of version {newest.version}"
+        )
+    elif hint.version < newest.version:
+        kind = FindingKind.LAST_CHECKPOINT_STALE
+        problem = f"It names version {hint.version}, and there is a newer checkpoint of version {newest.version}"
+    else:
+        return
+    way_out = f"No data is at risk. {WRITE_ANEW}, and this file with it"
+    yield Finding(kind=kind, path=LAST_CHECKPOINT_PATH, problem=problem, way_out=way_out)
+
+
+def check_checksums(log: LogFiles, snapshots: SnapshotCache, steps: Steps[tuple[int, StoredFile]]) -> Iterator[Finding]:
+    """Each `N.crc` says what the log comes to at N. See "Version Checksum File"."""
+    found = sorted(log.of_kind(LogFileKind.CHECKSUM), key=lambda one: one[0])
+    for version, file in steps(found, "checksums", len(found)):
+        delete = "Delete it: it is a help for readers, and the log is right"
+        try:
+            recorded = decode_checksum(log.store.read(file.path))
+        except ValueError as error:
+            yield Finding(
+                kind=FindingKind.CHECKSUM_UNREADABLE,
+                path=file.path,
+                version=version,
+                problem=f"It cannot be read: {_clause(str(error))}",
+                way_out=delete,
+            )
+            continue
+        try:
+            snapshot = snapshots.at_version(version)
+        except DeltaError:
+            continue  # The version cannot be rebuilt; that was found elsewhere, or is as it should be.
+        if snapshot.properties.set_transaction_retention_ms is not None:
+            recorded = dataclasses.replace(recorded, set_transactions=None)
+        for wrong in discrepancies(recorded, checksum_of(snapshot)):
+            yield Finding(
+                kind=FindingKind.CHECKSUM_DISAGREES,
+                path=file.path,
+                version=version,
+                problem=f"It says {wrong.field} = {_short(wrong.recorded)}, the log comes to {_short(wrong.computed)}",
+                way_out=delete,
+            )
+
+
+def _check_checkpoint(log: LogFiles, files: CheckpointFiles) -> Iterator[Finding]:
+    path = files.files[0].path
+    try:
+        checkpoint = read_checkpoint(log.store, files)
+        if checkpoint.load_stats is not None:
+            checkpoint.load_stats()
+        checkpoint.load_tombstones()
+    except CorruptCheckpointError as error:
+        yield Finding(
+            kind=FindingKind.CHECKPOINT_UNREADABLE,
+            path=error.path,
+            version=files.version,
+            problem=f"It cannot be read: {_clause(error.reason)}",
+            way_out=_replace_checkpoint(log, files),
+        )
+        return
+    missing = [name for name, one in (("protocol", checkpoint.protocol), ("metaData", checkpoint.metadata)) if not one]
+    if missing:
+        yield Finding(
+            kind=FindingKind.CHECKPOINT_UNREADABLE,
+            path=path,
+            version=files.version,
+            problem=f"It has no {' and no '.join(missing)}",
+            way_out=_replace_checkpoint(log, files),
+        )
+    elif (difference := _difference(log, files, checkpoint)) is not None:
+        yield Finding(
+            kind=FindingKind.CHECKPOINT_DISAGREES,
+            path=path,
+            version=files.version,
+            problem=difference,
+            way_out="Readers differ by which of the two they use. Delete the checkpoint if the commits are right",
+        )
+
+
+def _difference(log: LogFiles, files: CheckpointFiles, checkpoint: Checkpoint) -> str | None:
+    """How the live files of a checkpoint differ from what the commits before it come to, if those are there."""
+    unusable = frozenset(
+        file.path for one in log.listing.checkpoints for file in one.files if one.version >= files.version
+    )
+    try:
+        replayed = load(log.store, find_segment(log.store, upto=files.version, unusable=unusable)).files
+    except DeltaError:
+        return None
+    ours, theirs = (_keys(table) for table in (checkpoint.adds, replayed.columns("path", "deletion_vector")))
+    extra = pc.sum(pc.invert(pc.is_in(ours, value_set=theirs))).as_py() or 0
+    lacking = pc.sum(pc.invert(pc.is_in(theirs, value_set=ours))).as_py() or 0
+    if not extra and not lacking:
+        return None
+    return f"It has {extra} live files that the commits do not come to, and lacks {lacking} that they do"
+
+
+def _keys(files: pa.Table) -> pa.ChunkedArray | pa.Array:
+    return logical_keys(files)
+
+
+def _gap(log: LogFiles, first: int, last: int) -> Finding:
+    covered = any(one.version >= last for one in log.listing.checkpoints)
+    missing = f"Version {first} is" if first == last else f"Versions {first} to {last} are"
+    effect = (
+        "a later checkpoint covers the gap, so that newer versions can be read, but not these"
+        if covered
+        else f"no version from {first} on can be rebuilt"
+    )
+    return Finding(
+        kind=FindingKind.LOG_GAP,
+        path=f"{LOG_DIRECTORY}/{first:020d}.json",
+        version=first,
+        problem=f"{missing} missing from the log: {effect}",
+        way_out="Put the files back from a backup",
+    )
+
+
+def _replace_checkpoint(log: LogFiles, files: CheckpointFiles) -> str:
+    """Deleting it is safe only where what came before is still there."""
+    unusable = frozenset(file.path for file in files.files)
+    try:
+        find_segment(log.store, upto=files.version, unusable=unusable)
+    except (LogError, DeltaError):
+        return f"{BACKUP}: the commits before it are gone"
+    return f"Delete it: the commits before it are there. {WRITE_ANEW}"
+
+
+def _clause(reason: str) -> str:
+    return reason.strip().rstrip(".")
+
+
+def _short(value: object, limit: int = 120) -> str:
+    text = str(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,78 @@
+"""From the TABLE of a command line to its log."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+
+from anabranch.clock import SystemClock
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.log import TableNotFoundError
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.external_files import open_reaching
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.store_opening import scheme_of
+
+
+def open_snapshots(table: str, options: Sequence[str]) -> SnapshotCache:
+    """The versions of the table at a path or URL. Nothing is read yet.
+
+    Raises `InvalidArgumentError`, `UnsupportedStorageError`, `StorageOptionError`, `TableNotFoundError`
+    (for a local folder that is not there).
+    """
+    return SnapshotCache(open_table_store(table, options), SystemClock())
+
+
+def open_table_store(table: str, options: Sequence[str]) -> LogStore:
+    """The files of the table. Raises as `open_snapshots`."""
+    store = open_reaching(table, storage_options(options))
+    if scheme_of(table) in {"", "file"} and not os.path.isdir(store.root):
+        raise TableNotFoundError(table=store.root)
+    return store
+
+
+def storage_options(options: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` texts as a mapping.
+
+    Raises `InvalidArgumentError`, which does not repeat the value: it may be secret.
+    """
+    found: dict[str, str] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key.strip():
+            problem = "write it as KEY=VALUE, such as fs.s3a.endpoint=http://localhost:9000"
+            raise InvalidArgumentError(argument="--option", value=key, problem=problem)
+        found[key.strip()] = value
+    return found
+
+
+# `--version` and `--timestamp`: which version a user means.
+
+
+def snapshot_meant(snapshots: SnapshotCache, *, version: int | None, timestamp: str | None) -> Snapshot:
+    """That version, the one of that time, or the newest.
+
+    Raises `InvalidArgumentError`, `VersionNotFoundError`, `TimestampEarlierThanFirstCommitError`,
+    `TimestampAfterLatestCommitError`.
+    """
+    if version is not None and timestamp is not None:
+        problem = "give either --version or --timestamp"
+        raise InvalidArgumentError(argument="--timestamp", value=timestamp, problem=problem)
+    if timestamp is not None:
+        return snapshots.at_timestamp(milliseconds(timestamp))
+    return snapshots.latest() if version is None else snapshots.at_version(version)
+
+
+def milliseconds(text: str) -> int:
+    """Since the epoch, of a time in ISO 8601; without a zone it is that of this machine.
+
+    Raises `InvalidArgumentError`.
+    """
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        problem = "write it as 2026-03-01, '2026-03-01 10:30:00' or 2026-03-01T10:30:00Z"
+        raise InvalidArgumentError(argument="--timestamp", value=text, problem=problem) from None

@@ -1,0 +1,117 @@
+"""What all ALTER TABLE commands share: one commit that changes the description of a table and no row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
+
+from anabranch.commands.definition.table_definition import NOTHING_ASKED, ResolvedDefinition, altered_table
+from anabranch.commands.read.read_table import scan_request
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_rows import register
+from anabranch.errors.constraints import ExistingRowsViolateError
+from anabranch.protocol.actions import Action, DomainMetadata
+from anabranch.protocol.features import check_writable
+from anabranch.protocol.protocol_evolution import ProtocolRequest
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.transaction import Transaction
+
+ROWS_SHOWN_MAX = 3
+
+
+class Alteration:
+    """One ALTER TABLE of the newest version of a table.
+
+    What it looked at is remembered, so that a commit in between that would have made it decide otherwise is a conflict.
+    """
+
+    def __init__(self, handle: TableRef) -> None:
+        self.handle = handle
+        self.snapshot: Snapshot = handle.latest()
+        check_writable(self.snapshot.protocol, table=handle.label)
+        self._reads_rows = False
+
+    @property
+    def table(self) -> str:
+        """What messages call it."""
+        return self.handle.label
+
+    def rows(self) -> DataFrame:
+        """All rows. From here on it matters which there are."""
+        self._reads_rows = True
+        return self.handle.session.engine.scan(scan_request(self.handle, self.snapshot))
+
+    def check_rows(self, violated: Column, columns: Sequence[str], *, rule: str, expression: str) -> None:
+        """Raises `ExistingRowsViolateError` where `violated` is true for a row; `columns` are shown of such rows."""
+        bad = self.rows().where(violated)
+        shown = F.to_json(F.struct(*(F.col(quote(name)) for name in columns)), {"ignoreNullFields": "false"})
+        found = [row[0] for row in bad.select(shown).limit(ROWS_SHOWN_MAX).collect()]
+        if found:
+            raise ExistingRowsViolateError(
+                table=self.table, rule=rule, expression=expression, num_rows=bad.count(), rows=tuple(found)
+            )
+
+    def define(
+        self,
+        *,
+        schema: StructType | None = None,
+        configuration: Mapping[str, str] | None = None,
+        partition_columns: Sequence[str] | None = None,
+        requested: ProtocolRequest = NOTHING_ASKED,
+    ) -> ResolvedDefinition:
+        """The table with these things in the place of its own; see `altered_table`."""
+        return altered_table(
+            self.snapshot.metadata,
+            self.snapshot.protocol,
+            schema=schema,
+            configuration=configuration,
+            partition_columns=partition_columns,
+            requested=requested,
+            label=self.table,
+            source=self.handle.session.random,
+        )
+
+    def commit(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        defined: ResolvedDefinition | None = None,
+        domains: Sequence[DomainMetadata] = (),
+    ) -> CommittedVersion | None:
+        """Land what changes, under Delta's name of the operation; None where nothing does.
+
+        Raises as `Transaction.commit` does. The catalog knows the new columns afterwards.
+        """
+        actions = self._changes(defined, domains)
+        if not actions:
+            return None
+        committed = self._begin(name, parameters).commit(actions)
+        entry = self.handle.entry
+        if entry is not None and defined is not None and defined.metadata is not self.snapshot.metadata:
+            register(self.handle, entry)
+        return committed
+
+    def _begin(self, name: str, parameters: Mapping[str, Any]) -> Transaction:
+        operation = Operation(name=name, parameters=parameters)
+        transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
+        if self._reads_rows:
+            transaction.record_whole_table()
+        return transaction
+
+    def _changes(self, defined: ResolvedDefinition | None, domains: Sequence[DomainMetadata]) -> list[Action]:
+        before = self.snapshot
+        actions: list[Action] = []
+        if defined is not None and defined.protocol != before.protocol:
+            check_writable(defined.protocol, table=self.table)
+            actions.append(defined.protocol)
+        if defined is not None and defined.metadata != before.metadata:
+            actions.append(defined.metadata)
+        actions += [domain for domain in domains if before.domain_metadata.get(domain.domain) != domain]
+        return actions

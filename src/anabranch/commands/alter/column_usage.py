@@ -1,0 +1,62 @@
+"""What of a table's description depends on a column, so that it cannot be dropped, renamed or made another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.errors.alterations import ColumnInUseError
+from anabranch.errors.constraints import UntrustedExpressionError
+from anabranch.predicates.stored_sql import read_stored_sql
+from anabranch.schema.enforcement import Fill, fill_of
+from anabranch.schema.paths import FieldPath, fold, quoted
+from anabranch.schema.write_rules import row_rules
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.write.row_rules import generation_owner
+
+
+def check_no_rule_uses(snapshot: Snapshot, path: FieldPath, *, change: str, table: str) -> None:
+    """Raises `ColumnInUseError` where a constraint, an invariant or a generated column reads the column.
+
+    `change` says in the message what was to happen to it.
+    """
+    users = tuple(_rules_reading(snapshot, path, table))
+    if users:
+        raise ColumnInUseError(table=table, column=quoted(path), change=change, users=users)
+
+
+def check_no_layout_uses(snapshot: Snapshot, path: FieldPath, *, change: str, table: str) -> None:
+    """Raises `ColumnInUseError` where the table is partitioned or clustered by the column."""
+    users: list[str] = []
+    if len(path) == 1 and path[0] in snapshot.partition_columns:
+        users.append("the partitioning of the table")
+    if any(_overlap(path, clustering) for clustering in clustering_columns(snapshot)):
+        users.append("the clustering of the table")
+    if users:
+        raise ColumnInUseError(table=table, column=quoted(path), change=change, users=tuple(users))
+
+
+def _rules_reading(snapshot: Snapshot, path: FieldPath, table: str) -> Iterator[str]:
+    rules = [(rule.owner, rule.expression) for rule in row_rules(snapshot.schema, snapshot.properties.constraints)]
+    for field in snapshot.schema.fields:
+        fill, expression = fill_of(field)
+        if fill is Fill.GENERATED and expression is not None and fold(field.name) != fold(path[0]):
+            rules.append((generation_owner(field.name), expression))
+    for owner, expression in rules:
+        if _reads(snapshot, expression, path, table, owner):
+            yield f"{owner} ({expression})"
+
+
+def _reads(snapshot: Snapshot, expression: str, path: FieldPath, table: str, owner: str) -> bool:
+    try:
+        columns = read_stored_sql(expression, snapshot.schema, table=table, owner=owner).columns
+    except UntrustedExpressionError:
+        # What cannot be read may mean anything that it names.
+        return fold(path[0]) in {fold(word) for word in re.findall(r"\w+", expression)}
+    return any(_overlap(path, column) for column in columns)
+
+
+def _overlap(one: FieldPath, other: FieldPath) -> bool:
+    """Whether one of the columns is the other, or part of it."""
+    return all(fold(a) == fold(b) for a, b in zip(one, other, strict=False))

@@ -1,0 +1,275 @@
+"""What CONVERT TO DELTA works on: a folder, or a table of the catalog, and which of its files belong to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import msgspec
+from pyspark.sql.types import StructField, StructType
+
+from anabranch.commands.convert.convert_partitions import PartitionRules, folder_values, is_hidden
+from anabranch.commands.table_access import TableRef, table_at, table_of_entry
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.convert import (
+    CatalogPartitioningError,
+    ConvertPropertiesMismatchError,
+    ConvertSourceMissingError,
+    FileNotConvertibleError,
+    NotAParquetTableError,
+    NothingToConvertError,
+)
+from anabranch.protocol.data_paths import NULL_DIRECTORY
+from anabranch.protocol.properties import stored_properties, validated
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import fold
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.portable.spark_paths import spark_path
+from anabranch.spark.rows.file_listing import file_root
+from anabranch.spark.session.catalog import CatalogEntry
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables
+from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier, quote
+from anabranch.storage.log_store import StoredFile
+from anabranch.transaction.proposed_commit import Operation
+
+_ABSOLUTE = re.compile(r"^(/|[A-Za-z][A-Za-z0-9+.-]*:)")
+_CONVERT = "spark.databricks.delta.convert."
+_SINK_LOG = "_spark_metadata"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertSource:
+    """What is to be converted."""
+
+    handle: TableRef
+    label: str
+    """What messages call it."""
+    parquet: bool
+    """False where it is a Delta table by its name."""
+    partition_columns: tuple[StructField, ...] = ()
+    schema: StructType | None = None
+    """Of the data, as the catalog has it; None where the files tell it."""
+    properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    comment: str | None = None
+    catalog_name: str | None = None
+    catalog_partitions: bool = False
+    """The catalog says which folders belong to the table."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ListedFile:
+    """A file of the source and the partition it lies in, as the log has it."""
+
+    stored: StoredFile
+    partition_values: Mapping[str, str | None]
+
+
+def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_schema: StructType | None) -> ConvertSource:
+    """What the name parts mean: parquet.`/path`, or a table of the catalog.
+
+    Raises `NotAParquetTableError`, `ConvertSourceMissingError`, `CatalogPartitioningError` and
+    `UnsupportedOperationError`.
+    """
+    given = () if partition_schema is None else tuple(partition_schema.fields)
+    if _ABSOLUTE.match(parts[-1]) and len(parts) <= 2:
+        return _folder(session, parts, given)
+    name = NameIdentifier(parts)
+    if session.catalog.is_temporary_view(name):
+        raise NotAParquetTableError(table=str(name), found="a temporary view")
+    entry = session.catalog.find(name)
+    if entry is None:
+        raise ConvertSourceMissingError(table=str(name))
+    if entry.is_delta:
+        return ConvertSource(handle=table_of_entry(session, entry), label=str(name), parquet=False)
+    if session.is_connect:
+        folder = f"parquet.{quote(entry.location or '')}"
+        raise UnsupportedOperationError(
+            operation=f"CONVERT TO DELTA for {name}, a table of the catalog, on Spark Connect",
+            instead=f"Convert its folder, {folder}, and make a name for it by CREATE TABLE … USING delta LOCATION.",
+        )
+    known = None if entry.location is None or entry.view else ParquetTables(session.spark).find(entry.name)
+    if known is None:
+        raise NotAParquetTableError(table=str(name), found="a view" if entry.view else f"of format {entry.provider}")
+    return _catalog_table(session, entry, known, given)
+
+
+def _folder(session: DeltaSession, parts: tuple[str, ...], given: tuple[StructField, ...]) -> ConvertSource:
+    path = parts[-1]
+    if len(parts) == 1:
+        raise ConvertSourceMissingError(table=quote(path))
+    provider = parts[0].lower()
+    if provider == "iceberg":
+        operation = f"CONVERT TO DELTA for the Iceberg table iceberg.{quote(path)}"
+        raise UnsupportedOperationError(operation=operation, instead="Read it and write it with format delta.")
+    if provider not in {"parquet", PATH_SCHEMA}:
+        raise NotAParquetTableError(table=f"{parts[0]}.{quote(path)}", found=f"of format {parts[0]}")
+    handle = table_at(session, path)
+    label = f"{parts[0]}.{quote(path)}"
+    return ConvertSource(handle=handle, label=label, parquet=provider == "parquet", partition_columns=given)
+
+
+def _catalog_table(
+    session: DeltaSession, entry: CatalogEntry, known: ParquetTable, given: tuple[StructField, ...]
+) -> ConvertSource:
+    partitions = tuple(known.schema[name] for name in known.partition_columns)
+    if given and [_plain(field) for field in given] != [_plain(field) for field in partitions]:
+        raise CatalogPartitioningError(
+            table=str(entry.name),
+            given=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in given),
+            known=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in partitions),
+        )
+    by_catalog = session.flag(f"{_CONVERT}useCatalogSchema", default=True)
+    data = StructType([field for field in known.schema if field.name not in known.partition_columns])
+    return ConvertSource(
+        handle=table_of_entry(session, entry),
+        label=str(entry.name),
+        parquet=True,
+        partition_columns=partitions,
+        schema=data if by_catalog else None,
+        properties=known.properties,
+        comment=known.comment,
+        catalog_name=known.name,
+        catalog_partitions=bool(partitions) and session.flag(f"{_CONVERT}useCatalogPartitions", default=True),
+    )
+
+
+def _plain(field: StructField) -> tuple[str, str]:
+    return fold(field.name), field.dataType.simpleString()
+
+
+def is_delta_already(source: ConvertSource) -> bool:
+    """Whether the folder is a Delta table. Properties that the catalog's entry has beside are taken over then.
+
+    So it is where the conversion was interrupted before it could tell the catalog, and where the folder was converted
+    by another name. Raises `ConvertPropertiesMismatchError`.
+    """
+    snapshot = source.handle.table.snapshots.latest_or_none()
+    if snapshot is not None and source.catalog_name is not None:
+        _take_over_properties(source, snapshot)
+    return snapshot is not None
+
+
+def tell_catalog(source: ConvertSource) -> None:
+    """Let the name stand for a Delta table from now on."""
+    handle = source.handle
+    if handle.entry is not None:
+        schema = visible_schema(handle.latest().schema)
+        ParquetTables(handle.session.spark).make_delta(handle.entry.name, schema)
+
+
+def _take_over_properties(source: ConvertSource, snapshot: Snapshot) -> None:
+    handle, known = source.handle, snapshot.metadata.configuration
+    given = validated(stored_properties(source.properties))
+    differing = {key: value for key, value in given.items() if known.get(key) != value}
+    if not differing:
+        return
+    if handle.session.flag(f"{_CONVERT}metadataCheck.enabled", default=True):
+        raise ConvertPropertiesMismatchError(table=source.label, properties=tuple(sorted(differing)))
+    changed = msgspec.structs.replace(snapshot.metadata, configuration={**known, **differing})
+    parameters = {
+        "numFiles": 0,
+        "partitionedBy": [field.name for field in source.partition_columns],
+        "collectStats": False,
+        "catalogTable": source.catalog_name,
+        "sourceFormat": "parquet",
+    }
+    handle.begin_at(Operation(name="CONVERT", parameters=parameters), snapshot=snapshot).commit([changed])
+
+
+def files_of(source: ConvertSource) -> list[ListedFile]:
+    """The files of the source, by path, with their partition values.
+
+    Raises `NothingToConvertError`, `PartitionFoldersMismatchError` and `PartitionFolderValueError`.
+    """
+    handle = source.handle
+    _check_no_linked_folder(source)
+    stored = [file for file in handle.table.store.list_tree() if not is_hidden(file.path)]
+    stored = sorted(_committed_by_a_stream(source, stored), key=lambda file: file.path)
+    if source.catalog_partitions:
+        return _in_known_partitions(source, stored)
+    if not stored:
+        raise NothingToConvertError(directory=handle.path)
+    rules = _rules(source)
+    folders = {folder: folder_values(folder) for folder in dict.fromkeys(_folder_of(file) for file in stored)}
+    values: dict[str, dict[str, str | None]] = {}
+    for file in stored:
+        folder = _folder_of(file)
+        if folder not in values:
+            if not rules.fits(folders[folder]):
+                raise rules.mismatch(file.path, folders[folder], folders.values())
+            values[folder] = rules.values(file.path, folders[folder])
+    return [ListedFile(stored=file, partition_values=values[_folder_of(file)]) for file in stored]
+
+
+def _check_no_linked_folder(source: ConvertSource) -> None:
+    """Spark reads files behind a link to a folder; for a table they lie outside."""
+    root = source.handle.path
+    if not root.startswith("/"):
+        return
+    for folder, names, _ in os.walk(root):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if os.path.islink(os.path.join(folder, name)) and not is_hidden(f"{path}/file"):
+                problem = "is a link to a folder, and a table holds what is in its own"
+                raise FileNotConvertibleError(table=source.label, file=path, problem=problem)
+
+
+def _in_known_partitions(source: ConvertSource, stored: list[StoredFile]) -> list[ListedFile]:
+    """Files right in folders that the catalog knows as partitions: what a query of the table reads."""
+    handle = source.handle
+    assert handle.entry is not None
+    rules, root = _rules(source), file_root(handle.path).rstrip("/") + "/"
+    folders: dict[str, dict[str, str | None]] = {}
+    for location, spec in ParquetTables(handle.session.spark).partitions(handle.entry.name).items():
+        absolute = file_root(location)
+        if not absolute.startswith(root):
+            operation = f"CONVERT TO DELTA for {source.label}, of which a partition lies elsewhere ({location}),"
+            raise UnsupportedOperationError(operation=operation, instead="Copy it by CREATE TABLE … AS SELECT.")
+        given = {fold(name): None if text == NULL_DIRECTORY else text for name, text in spec.items()}
+        found = tuple((field.name, given.get(fold(field.name))) for field in source.partition_columns)
+        folder = absolute.removeprefix(root)
+        folders[folder] = rules.values(f"{folder}/", found)
+    files = [
+        ListedFile(stored=file, partition_values=folders[_folder_of(file)])
+        for file in stored
+        if _folder_of(file) in folders
+    ]
+    if not files:
+        raise NothingToConvertError(directory=handle.path, partitions=True)
+    return files
+
+
+def _rules(source: ConvertSource) -> PartitionRules:
+    session = source.handle.session
+    return PartitionRules(
+        table=source.label,
+        columns=source.partition_columns,
+        zone=session.setting("spark.sql.session.timeZone") or "UTC",
+        case_sensitive=session.flag("spark.sql.caseSensitive", default=False),
+        ignores_bad_values=session.flag(f"{_CONVERT}partitionValues.ignoreCastFailure", default=False),
+    )
+
+
+def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> list[StoredFile]:
+    """Of a folder that a streaming query wrote, the files that its batches committed, as Spark itself finds them."""
+    handle = source.handle
+    if not handle.session.flag(f"{_CONVERT}useMetadataLog", default=True):
+        return stored
+    if next(iter(handle.table.store.list_from(_SINK_LOG)), None) is None:
+        return stored
+    frame = handle.session.spark.read.schema("any INT").parquet(spark_path(handle.path))
+    root = handle.path.rstrip("/") + "/"
+    committed = {unquote(url).partition(root)[2] for url in frame.inputFiles()}
+    missing = committed - {file.path for file in stored}
+    if missing:
+        problem = f"is named in {_SINK_LOG} and is not there"
+        raise FileNotConvertibleError(table=source.label, file=min(missing), problem=problem)
+    return [file for file in stored if file.path in committed]
+
+
+def _folder_of(file: StoredFile) -> str:
+    return file.path.rpartition("/")[0]

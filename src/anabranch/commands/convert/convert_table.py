@@ -1,0 +1,159 @@
+"""CONVERT TO DELTA: a folder of Parquet files becomes a Delta table where it is, by one commit that names the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from anabranch.commands.convert.convert_files import (
+    FooterFiles,
+    ParquetFile,
+    SchemaKey,
+    file_schemas,
+    merged_schema,
+    read_by_spark,
+)
+from anabranch.commands.convert.convert_partitions import with_partition_columns
+from anabranch.commands.convert.convert_source import (
+    ConvertSource,
+    convert_source,
+    files_of,
+    is_delta_already,
+    tell_catalog,
+)
+from anabranch.commands.definition.create_table import check_defined_rules
+from anabranch.commands.definition.table_definition import ResolvedDefinition, TableDefinition, define_table
+from anabranch.commands.dml.statement import Prepared
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.convert import ConvertPropertyError, UnconvertibleNamesError
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.data_paths import encode_path
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.schema.names import invalid_names
+from anabranch.schema.serialization import parse_schema
+from anabranch.spark.rows.file_listing import file_root
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.write.footer_statistics import ForeignFooters
+from anabranch.transaction.proposed_commit import Operation
+
+_SETTINGS = "spark.databricks.delta."
+
+
+def convert_to_delta(
+    session: DeltaSession,
+    parts: tuple[str, ...],
+    *,
+    partition_schema: StructType | None = None,
+    collects_statistics: bool = True,
+) -> TableRef:
+    """Make a Delta table of the Parquet table that the name parts name; nothing happens where it is one already.
+
+    Raises the errors of `errors.convert` and of schemas and properties, `UnsupportedOperationError`, and
+    `ProtocolChangedException` where somebody else made a table in the folder meanwhile. Files stay as they are.
+    """
+    source = convert_source(session, parts, partition_schema)
+    if source.parquet:
+        if not is_delta_already(source):
+            with prepare_conversion(source, collects_statistics=collects_statistics) as prepared:
+                prepared.commit()
+        tell_catalog(source)
+    return source.handle
+
+
+def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> Prepared:
+    """All of a conversion but its commit."""
+    handle, session = source.handle, source.handle.session
+    with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
+    listed = files_of(source)
+    footers = FooterFiles(
+        handle.table.store,
+        table=source.label,
+        ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
+    )
+    files = footers.read([each.stored for each in listed])
+    root = file_root(handle.path).rstrip("/")
+    schemas = file_schemas(files, lambda file: read_by_spark(session.spark, f"{root}/{file.path}"), table=source.label)
+    data = source.schema if source.schema is not None else merged_schema(files, schemas, table=source.label)
+    defined = _definition(source, with_partition_columns(data, source.partition_columns))
+    values = {each.stored.path: each.partition_values for each in listed}
+    # What has no row needs no file.
+    files = [file for file in files if file.num_rows]
+    texts = _Statistics(defined, schemas).of(files, footers) if with_statistics else [None] * len(files)
+    adds = [_add(file, values[file.path], text) for file, text in zip(files, texts, strict=True)]
+    operation = Operation(
+        name="CONVERT",
+        parameters={
+            "numFiles": len(adds),
+            "partitionedBy": [field.name for field in source.partition_columns],
+            "collectStats": with_statistics,
+            "catalogTable": source.catalog_name,
+            "sourceFormat": "parquet",
+        },
+    )
+    transaction = handle.begin_at(operation, snapshot=None)
+    # Its rows are no append: what was in the folder decided which they are.
+    transaction.record_whole_table()
+    return Prepared(
+        transaction,
+        [defined.protocol, defined.metadata, *adds],
+        num_affected_rows=0,
+        metrics={"numConvertedFiles": len(adds)},
+    )
+
+
+def _definition(source: ConvertSource, schema: StructType) -> ResolvedDefinition:
+    """The new table. Raises `UnconvertibleNamesError` and `ConvertPropertyError`."""
+    handle = source.handle
+    unfit = invalid_names(schema)
+    if unfit:
+        raise UnconvertibleNamesError(table=source.label, columns=unfit)
+    defined = define_table(
+        TableDefinition(
+            schema=schema,
+            partition_columns=tuple(field.name for field in source.partition_columns),
+            properties=source.properties,
+            description=source.comment,
+        ),
+        label=source.label,
+        session_settings=handle.session.all_settings(),
+        now_ms=handle.session.clock.now_ms(),
+        source=handle.session.random,
+    )
+    properties = TableProperties(defined.metadata.configuration)
+    if properties.column_mapping_mode != "none":
+        mode = properties.column_mapping_mode
+        raise ConvertPropertyError(table=source.label, property="delta.columnMapping.mode", value=mode)
+    for name, condition in properties.constraints.items():
+        # Nobody has asked it of the rows that are there.
+        raise ConvertPropertyError(table=source.label, property=f"delta.constraints.{name}", value=condition)
+    check_defined_rules(handle, defined)
+    return defined
+
+
+class _Statistics:
+    """Reads statistics out of footers; what is the same for all files of one kind is worked out once."""
+
+    def __init__(self, defined: ResolvedDefinition, schemas: Mapping[SchemaKey, StructType]) -> None:
+        properties = TableProperties(defined.metadata.configuration)
+        schema = parse_schema(defined.metadata.schema_string)
+        types = indexed_columns(schema, properties, partition_columns=defined.metadata.partition_columns)
+        self._readers = {
+            key: ForeignFooters(schema, types=types, string_prefix_length=properties.string_prefix_length)
+            for key, schema in schemas.items()
+        }
+
+    def of(self, files: list[ParquetFile], footers: FooterFiles) -> list[str]:
+        return footers.each(files, lambda file, footer: self._readers[file.schema_key].statistics(footer).to_json())
+
+
+def _add(file: ParquetFile, values: Mapping[str, str | None], statistics: str | None) -> AddFile:
+    return AddFile(
+        path=encode_path(file.path),
+        partition_values=dict(values),
+        size=file.stored.size_bytes,
+        modification_time=file.stored.modified_ms,
+        data_change=True,
+        stats=statistics,
+    )

@@ -1,0 +1,102 @@
+"""The columns that OPTIMIZE orders rows by. See "Clustered Table" of PROTOCOL.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from pyspark.sql.types import StructType
+
+from anabranch.errors.alterations import InvalidClusteringError
+from anabranch.errors.commits import MalformedDomainError
+from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.protocol.actions import DomainMetadata, Metadata
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.statistics import has_bounds
+from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.schema.column_changes import spelled
+from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, physical_path
+from anabranch.schema.paths import FieldPath, child, find, quoted
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.table_identifiers import split_identifier
+from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN, faults_of_description
+
+CLUSTERING_COLUMNS_MAX = 4
+
+
+class _Clustering(msgspec.Struct, rename="camel"):
+    clustering_columns: list[list[str]] = []
+
+
+_DECODER = msgspec.json.Decoder(_Clustering)
+
+
+def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
+    """Logical paths of the columns that the table is clustered by. Raises `MalformedDomainError`."""
+    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    if domain is None or domain.removed:
+        return ()
+    try:
+        columns = _DECODER.decode(domain.configuration).clustering_columns
+    except msgspec.MsgspecError as error:
+        raise MalformedDomainError(table=snapshot.table_root, domain=CLUSTERING_DOMAIN, reason=str(error)) from error
+    found = [logical_path(snapshot.schema, tuple(path), snapshot.column_mapping_mode) for path in columns]
+    return tuple(path for path in found if path is not None)
+
+
+def clustering_left_behind(snapshot: Snapshot, metadata: Metadata) -> list[DomainMetadata]:
+    """What takes the clustering away where it does not fit the columns and partitions that the table is given."""
+    faults = faults_of_description(metadata, snapshot.domain_metadata, table=snapshot.table_root)
+    if next(faults, None) is None:
+        return []
+    return [msgspec.structs.replace(snapshot.domain_metadata[CLUSTERING_DOMAIN], removed=True)]
+
+
+def column_named(schema: StructType, name: str) -> FieldPath:
+    """The path that a name with dots means, parts in backticks or not; a column whose own name has dots goes before."""
+    if child(schema, name) is not None:
+        return (name,)
+    try:
+        return split_identifier(name)
+    except InvalidIdentifierError:
+        return tuple(name.split("."))
+
+
+def clustering_domain(
+    columns: Sequence[FieldPath],
+    schema: StructType,
+    properties: TableProperties,
+    partition_columns: Sequence[str],
+    *,
+    label: str,
+) -> DomainMetadata:
+    """The domain that names the clustering columns; they may be none. Raises `InvalidClusteringError`."""
+    names = tuple(quoted(path) for path in columns)
+    if partition_columns and columns:
+        raise _invalid(label, names, "it is partitioned, and a table is either partitioned or clustered")
+    if len(columns) > CLUSTERING_COLUMNS_MAX:
+        raise _invalid(label, names, f"a table is clustered by {CLUSTERING_COLUMNS_MAX} columns at most")
+    mode = ColumnMappingMode.parse(properties.column_mapping_mode)
+    indexed = indexed_columns(schema, properties, partition_columns=partition_columns)
+    physical: list[FieldPath] = []
+    for path in columns:
+        logical = spelled(schema, path, table=label)
+        field = find(schema, logical)
+        assert field is not None
+        found = physical_path(schema, logical, mode)
+        if found in physical:
+            raise _invalid(label, names, f"{quoted(path)} comes twice")
+        if isinstance(field.dataType, StructType) or not has_bounds(field.dataType):
+            raise _invalid(label, names, f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered")
+        if found not in indexed:
+            reason = f"the table keeps no statistics of {quoted(path)}; have delta.dataSkippingStatsColumns name it"
+            raise _invalid(label, names, reason)
+        physical.append(found)
+    configuration = {"clusteringColumns": physical, "domainName": CLUSTERING_DOMAIN}
+    return DomainMetadata(
+        domain=CLUSTERING_DOMAIN, configuration=msgspec.json.encode(configuration).decode(), removed=False
+    )
+
+
+def _invalid(table: str, columns: tuple[str, ...], reason: str) -> InvalidClusteringError:
+    return InvalidClusteringError(table=table, columns=columns, reason=reason)

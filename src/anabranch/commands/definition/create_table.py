@@ -1,0 +1,265 @@
+"""CREATE TABLE and REPLACE TABLE without rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+import numpy as np
+from pyspark.sql.types import DataType, StructField, StructType
+
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.rule_checks import check_rules
+from anabranch.commands.definition.table_definition import (
+    ResolvedDefinition,
+    TableDefinition,
+    define_table,
+    redefine_table,
+)
+from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
+from anabranch.commands.write.write_rows import register
+from anabranch.errors.commits import ProtocolChangedException
+from anabranch.errors.tables import (
+    CreateTableMismatchError,
+    LocationNotEmptyError,
+    NotADeltaTableError,
+    TableAlreadyExistsError,
+)
+from anabranch.protocol.actions import Action, DomainMetadata
+from anabranch.protocol.features import check_writable
+from anabranch.protocol.log_paths import LOG_DIRECTORY
+from anabranch.protocol.properties import TableProperties, validated
+from anabranch.schema.column_mapping import MAPPING_KEYS
+from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
+from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK, visible_schema
+from anabranch.schema.paths import FieldPath, fold, transform
+from anabranch.schema.serialization import parse_schema
+from anabranch.schema.type_widening import TYPE_CHANGES
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
+from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.rows.deletion_vector_actions import removal
+
+
+class CreationMode(enum.Enum):
+    """What to do about a table that exists. The value is the operation in the table's history."""
+
+    CREATE = "CREATE TABLE"
+    CREATE_IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
+    REPLACE = "REPLACE TABLE"
+    CREATE_OR_REPLACE = "CREATE OR REPLACE TABLE"
+
+    @property
+    def replaces(self) -> bool:
+        return self in {CreationMode.REPLACE, CreationMode.CREATE_OR_REPLACE}
+
+    @property
+    def operation(self) -> str:
+        return "CREATE TABLE" if self is CreationMode.CREATE_IF_NOT_EXISTS else self.value
+
+
+def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> TableRef:
+    """Create or replace the table; its name, if it has one, is in the catalog afterwards.
+
+    Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to replace), `LocationNotEmptyError`,
+    `CreateTableMismatchError`, and the errors of schemas and properties.
+    """
+    known = handle.entry is not None and handle.session.catalog.find(handle.entry.name) is not None
+    if known and not mode.replaces:
+        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
+            return handle
+        raise TableAlreadyExistsError(table=handle.label)
+    snapshot = handle.table.snapshots.latest_or_none()
+    if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
+        raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+    if snapshot is None:
+        _create(handle, definition, mode)
+    elif mode.replaces:
+        _replace(handle, definition, mode, snapshot)
+    elif handle.entry is not None:
+        _check_same(handle, definition, snapshot)
+    elif mode is CreationMode.CREATE:
+        raise TableAlreadyExistsError(table=handle.label)
+    if handle.entry is not None:
+        register(handle, handle.entry)
+    return handle
+
+
+def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> None:
+    check_location_free(handle)
+    defined = define_table(
+        definition,
+        label=handle.label,
+        session_settings=handle.session.all_settings(),
+        now_ms=handle.session.clock.now_ms(),
+        source=handle.session.random,
+    )
+    check_defined_rules(handle, defined)
+    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=None)
+    try:
+        transaction.commit([defined.protocol, defined.metadata, *defined.domains])
+    except ProtocolChangedException:
+        # Somebody created it at the same time; for IF NOT EXISTS that is as good.
+        if mode is not CreationMode.CREATE_IF_NOT_EXISTS or handle.table.snapshots.latest_or_none() is None:
+            raise
+
+
+def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> None:
+    check_writable(snapshot.protocol, table=handle.label)
+    now_ms = handle.session.clock.now_ms()
+    defined = redefine_table(
+        definition,
+        snapshot.metadata,
+        snapshot.protocol,
+        label=handle.label,
+        session_settings=handle.session.all_settings(),
+        now_ms=now_ms,
+        source=handle.session.random,
+    )
+    check_defined_rules(handle, defined)
+    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=snapshot)
+    transaction.record_whole_table()
+    protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
+    transaction.commit([*protocol, defined.metadata, *defined.domains, *leaving(snapshot, defined, now_ms=now_ms)])
+
+
+def leaving(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> list[Action]:
+    """What of the table that was goes when its new definition comes: all files, and clustering without successor."""
+    everything = np.ones(snapshot.files.count, dtype=bool)
+    removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(everything)]
+    new_domains = {domain.domain for domain in defined.domains}
+    dropped = [
+        DomainMetadata(domain=name, configuration=domain.configuration, removed=True)
+        for name, domain in snapshot.domain_metadata.items()
+        if name == "delta.clustering" and name not in new_domains
+    ]
+    return [*dropped, *removes]
+
+
+def check_defined_rules(handle: TableRef, defined: ResolvedDefinition) -> None:
+    """Raises a typed error where an expression of the definition is none that the table can run."""
+    check_rules(
+        handle.session.spark,
+        parse_schema(defined.metadata.schema_string, handle.label),
+        TableProperties(defined.metadata.configuration).constraints,
+        defined.protocol,
+        partition_columns=defined.metadata.partition_columns,
+        table=handle.label,
+    )
+
+
+def check_location_free(handle: TableRef) -> None:
+    """Refuse a folder with files that would become nobody's: not those of an unfinished creation."""
+    for file in handle.table.store.list_tree():
+        hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
+        if not hidden and not file.path.startswith(LOG_DIRECTORY) and handle.entry is not None:
+            raise LocationNotEmptyError(table=handle.label, example=file.path)
+
+
+def _check_same(handle: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:
+    """A declaration over an existing table says nothing, or what is true."""
+    declared = _columns(without_char_varchar(definition.schema))
+    existing = _columns(visible_schema(snapshot.schema))
+    if declared and declared != existing:
+        raise CreateTableMismatchError(
+            table=handle.label,
+            what="schema",
+            declared=definition.schema.simpleString(),
+            existing=visible_schema(snapshot.schema).simpleString(),
+        )
+    if declared and [fold(name) for name in definition.partition_columns] != [
+        fold(name) for name in snapshot.partition_columns
+    ]:
+        raise CreateTableMismatchError(
+            table=handle.label,
+            what="partitioning",
+            declared=", ".join(definition.partition_columns) or "none",
+            existing=", ".join(snapshot.partition_columns) or "none",
+        )
+    for name, value in validated(definition.all_properties(handle.label)).items():
+        if snapshot.metadata.configuration.get(name, value) != value:
+            raise CreateTableMismatchError(
+                table=handle.label,
+                what=f"property {name}",
+                declared=value,
+                existing=str(snapshot.metadata.configuration.get(name)),
+            )
+
+
+def _columns(schema: StructType) -> list[tuple[str, DataType, object]]:
+    """By name and type, as declared where that was CHAR or VARCHAR."""
+    return [(fold(field.name), field.dataType, field.metadata.get(DECLARED_TYPE)) for field in schema.fields]
+
+
+def creation(handle: TableRef, definition: TableDefinition, name: str) -> Operation:
+    """What the table's history says of its creation or replacement."""
+    return Operation(
+        name=name,
+        parameters={
+            "isManaged": handle.entry is not None and handle.entry.is_managed,
+            "description": definition.description,
+            "partitionBy": list(definition.partition_columns),
+            "clusterBy": list(definition.clustering_columns),
+            "properties": definition.all_properties(handle.label),
+        },
+    )
+
+
+# CREATE TABLE LIKE: another table's columns, partitioning and properties, without its rows.
+
+
+_OF_THE_SOURCE = MAPPING_KEYS | {TYPE_CHANGES, IDENTITY_HIGH_WATER_MARK}
+_PROPERTIES_OF_THE_SOURCE = frozenset(
+    (
+        "delta.columnMapping.maxColumnId",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.rowTrackingSuspended",
+        PROTECTED_BEFORE,
+    )
+)
+
+
+def definition_like(session: DeltaSession, source: TableIdentifier, properties: Mapping[str, str]) -> TableDefinition:
+    """The definition of a table like `source`, which may have another format; `properties` go before the source's."""
+    if is_delta_identifier(session, source):
+        like = definition_of(table_identified(session, source).latest())
+    else:
+        like = _of_other(session, source)
+    return dataclasses.replace(like, properties={**like.properties, **properties})
+
+
+def definition_of(snapshot: Snapshot) -> TableDefinition:
+    """The definition of another table like this one, without what its own files and history have left in it."""
+    kept = {
+        name: value
+        for name, value in snapshot.metadata.configuration.items()
+        if value is not None and name not in _PROPERTIES_OF_THE_SOURCE
+    }
+    return TableDefinition(
+        schema=transform(snapshot.schema, _without_marks),
+        partition_columns=snapshot.partition_columns,
+        clustering_columns=tuple(".".join(path) for path in clustering_columns(snapshot)),
+        properties=kept,
+        description=snapshot.metadata.description,
+    )
+
+
+def _of_other(session: DeltaSession, source: TableIdentifier) -> TableDefinition:
+    assert not isinstance(source, PathIdentifier)
+    columns = session.spark.catalog.listColumns(source.quoted)
+    return TableDefinition(
+        schema=StructType(session.spark.table(source.quoted).schema.fields),
+        partition_columns=tuple(column.name for column in columns if column.isPartition),
+    )
+
+
+def _without_marks(_path: FieldPath, field: StructField) -> StructField:
+    """The field without what files of the source are known by."""
+    metadata = {key: value for key, value in field.metadata.items() if key not in _OF_THE_SOURCE}
+    return StructField(field.name, field.dataType, field.nullable, metadata)

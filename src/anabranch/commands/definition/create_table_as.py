@@ -1,0 +1,150 @@
+"""CREATE TABLE AS SELECT and REPLACE TABLE AS SELECT: definition and rows in one commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.definition.create_table import (
+    CreationMode,
+    check_defined_rules,
+    check_location_free,
+    creation,
+    leaving,
+)
+from anabranch.commands.definition.table_definition import (
+    ResolvedDefinition,
+    TableDefinition,
+    define_table,
+    redefine_table,
+)
+from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write.write_rows import FIRST, register, write_rows
+from anabranch.commands.write.write_target import WriteTarget
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.features import check_writable
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.enforcement import WritePlan, plan_new_schema
+from anabranch.schema.write_rules import row_rules
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import already_written
+from anabranch.transaction.statement_retry import Attempt
+
+PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
+
+
+def create_table_as(
+    handle: TableRef,
+    definition: TableDefinition,
+    rows: Callable[[], DataFrame],
+    mode: CreationMode,
+    options: WriteOptions = PLAIN,
+) -> CommittedVersion | None:
+    """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
+
+    The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
+    Raises what `create_table` raises, and the errors of a write.
+    """
+    snapshot = handle.table.snapshots.latest_or_none()
+    known = handle.entry is not None and handle.session.catalog.find(handle.entry.name) is not None
+    if not mode.replaces and (known or snapshot is not None):
+        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
+            return None
+        raise TableAlreadyExistsError(table=handle.label)
+    if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
+        raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+    if _was_written(snapshot, options):
+        return None
+
+    def run(attempt: Attempt) -> CommittedVersion:
+        newest = snapshot if attempt.number == 1 else handle.latest()
+        return _write(handle, definition, rows(), mode, newest, options, attempt)
+
+    committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
+    if handle.entry is not None:
+        register(handle, handle.entry)
+    return committed
+
+
+def _was_written(snapshot: Snapshot | None, options: WriteOptions) -> bool:
+    if snapshot is None or options.application is None:
+        return False
+    app_id, version = options.application
+    return already_written(snapshot, app_id=app_id, version=version)
+
+
+def _write(
+    handle: TableRef,
+    definition: TableDefinition,
+    frame: DataFrame,
+    mode: CreationMode,
+    snapshot: Snapshot | None,
+    options: WriteOptions,
+    attempt: Attempt,
+) -> CommittedVersion:
+    plan = plan_new_schema(
+        frame.schema, table=handle.label, constraints={}, partition_columns=definition.partition_columns
+    )
+    complete = dataclasses.replace(definition, schema=plan.schema)
+    if snapshot is not None:
+        check_writable(snapshot.protocol, table=handle.label)
+        # The rows may come from this very table, of an older version; what landed since must count as a winner.
+        oldest = min(handle.session.engine.versions_read(frame, handle.path), default=snapshot.version)
+        snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
+    else:
+        check_location_free(handle)
+    defined = _defined(handle, complete, snapshot)
+    check_defined_rules(handle, defined)
+    operation = creation(handle, complete, f"{mode.operation} AS SELECT")
+    operation = dataclasses.replace(operation, user_metadata=options.user_metadata)
+    transaction = handle.begin_at(operation, snapshot=snapshot)
+    if snapshot is not None:
+        transaction.record_whole_table()
+    written = write_rows(handle, frame, _target(handle, plan, defined), options)
+    actions: list[Action] = [defined.metadata, *defined.domains, *written.adds]
+    if snapshot is None or defined.protocol != snapshot.protocol:
+        actions.insert(0, defined.protocol)
+    if snapshot is not None:
+        actions += leaving(snapshot, defined, now_ms=handle.session.clock.now_ms())
+    if options.application is not None:
+        app_id, version = options.application
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+    metrics = {
+        "numFiles": len(written.adds),
+        "numOutputRows": written.num_rows,
+        "numOutputBytes": written.size_bytes,
+    }
+    return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
+
+
+def _defined(handle: TableRef, definition: TableDefinition, snapshot: Snapshot | None) -> ResolvedDefinition:
+    session = handle.session
+    if snapshot is None:
+        return define_table(
+            definition,
+            label=handle.label,
+            session_settings=session.all_settings(),
+            now_ms=session.clock.now_ms(),
+            source=session.random,
+        )
+    return redefine_table(
+        definition,
+        snapshot.metadata,
+        snapshot.protocol,
+        label=handle.label,
+        session_settings=session.all_settings(),
+        now_ms=session.clock.now_ms(),
+        source=session.random,
+    )
+
+
+def _target(handle: TableRef, plan: WritePlan, defined: ResolvedDefinition) -> WriteTarget:
+    constraints = TableProperties(defined.metadata.configuration).constraints
+    checked = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=handle.label))
+    return WriteTarget(plan=checked, metadata=defined.metadata)

@@ -1,0 +1,236 @@
+"""SHOW TBLPROPERTIES, SHOW COLUMNS, SHOW PARTITIONS and DESCRIBE TABLE, with the columns of Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.read.read_table import read
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
+from anabranch.protocol.features import supported_features
+from anabranch.protocol.properties import CONSTRAINT_PREFIX
+from anabranch.schema.logical_types import DECLARED_TYPE, length_limits
+from anabranch.schema.merging import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT,
+    IDENTITY_START,
+    IDENTITY_STEP,
+    visible_schema,
+)
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, child, find, quoted
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.table_identifiers import quote
+
+_TEXT = StringType()
+PROPERTIES_SCHEMA = StructType([StructField("key", _TEXT, False), StructField("value", _TEXT, False)])
+COLUMNS_SCHEMA = StructType([StructField("col_name", _TEXT, False)])
+DESCRIPTION_SCHEMA = StructType(
+    [StructField("col_name", _TEXT, False), StructField("data_type", _TEXT, False), StructField("comment", _TEXT)]
+)
+COLUMN_SCHEMA = StructType([StructField("info_name", _TEXT, False), StructField("info_value", _TEXT, False)])
+
+Line = tuple[str, str, str | None]
+_BLANK: Line = ("", "", "")
+
+
+def show_properties(handle: TableRef, key: str | None = None) -> DataFrame:
+    """The table's properties, one a row; with `key` that one, or a row that says there is none."""
+    found = properties_of(handle.latest())
+    if key is not None:
+        found = {key: found.get(key, f"Table {handle.label} does not have property: {key}")}
+    return handle.session.spark.createDataFrame(sorted(found.items()), PROPERTIES_SCHEMA)
+
+
+def properties_of(snapshot: Snapshot) -> dict[str, str]:
+    """The properties, and the protocol as if it were some."""
+    stored = {name: value for name, value in snapshot.metadata.configuration.items() if value is not None}
+    protocol = snapshot.protocol
+    stored["delta.minReaderVersion"] = str(protocol.min_reader_version)
+    stored["delta.minWriterVersion"] = str(protocol.min_writer_version)
+    if protocol.writer_features is not None:
+        stored |= {f"delta.feature.{name}": "supported" for name in supported_features(protocol)}
+    return stored
+
+
+def show_columns(handle: TableRef) -> DataFrame:
+    """The names of the table's columns."""
+    rows = [(name,) for name in handle.latest().schema.fieldNames()]
+    return handle.session.spark.createDataFrame(rows, COLUMNS_SCHEMA)
+
+
+def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
+    """Each combination of values that the partition columns have; of those that have `values` alone.
+
+    Raises `InvalidPartitioningError` for a table without partitions, and for a column that is no partition column.
+    """
+    columns = handle.latest().partition_columns
+    if not columns:
+        raise InvalidPartitioningError(table=handle.label, columns=(), reason="it is not partitioned")
+    known = {name.lower(): name for name in columns}
+    frame = read(handle)
+    for name, value in (values or {}).items():
+        if name.lower() not in known:
+            reason = f"its partition columns are {', '.join(columns)}"
+            raise InvalidPartitioningError(table=handle.label, columns=(name,), reason=reason)
+        frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
+    return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
+
+
+def describe_table(handle: TableRef, *, extended: bool) -> DataFrame:
+    """The table's columns; with `extended`, what else there is to say of it."""
+    snapshot = handle.latest()
+    lines = [*_columns(snapshot), *_partitioning(snapshot)]
+    if extended:
+        lines += [_BLANK, ("# Detailed Table Information", "", ""), *_details(handle, snapshot)]
+    return handle.session.spark.createDataFrame(lines, DESCRIPTION_SCHEMA)
+
+
+def describe_column(handle: TableRef, path: FieldPath) -> DataFrame:
+    """Name, type and comment of one column. Raises `ColumnNotFoundError`."""
+    schema = visible_schema(handle.latest().schema)
+    field = find(schema, path)
+    if field is None:
+        available = tuple(schema.fieldNames())
+        raise ColumnNotFoundError(table=handle.label, column=quoted(path), available=available)
+    comment = field.metadata.get("comment")
+    rows = [("col_name", field.name), ("data_type", _type(field)), ("comment", "NULL" if comment is None else comment)]
+    return handle.session.spark.createDataFrame(rows, COLUMN_SCHEMA)
+
+
+def _columns(snapshot: Snapshot) -> Iterator[Line]:
+    for field in visible_schema(snapshot.schema).fields:
+        yield field.name, _type(field), field.metadata.get("comment")
+
+
+def _type(field: StructField) -> str:
+    declared = field.metadata.get(DECLARED_TYPE)
+    return declared if isinstance(declared, str) else field.dataType.simpleString()
+
+
+def _partitioning(snapshot: Snapshot) -> Iterator[Line]:
+    partitions = [(name,) for name in snapshot.partition_columns]
+    clusters = clustering_columns(snapshot)
+    for title, paths in (("# Partition Information", partitions), ("# Clustering Information", clusters)):
+        if paths:
+            yield title, "", ""
+            yield "# col_name", "data_type", "comment"
+        for path in paths:
+            field = child(snapshot.schema, path[0]) if len(path) == 1 else find(snapshot.schema, tuple(path))
+            assert field is not None
+            yield quoted(path) if len(path) > 1 else field.name, _type(field), field.metadata.get("comment")
+
+
+def _details(handle: TableRef, snapshot: Snapshot) -> Iterator[Line]:
+    yield "Name", str(handle.entry.name) if handle.entry else handle.label, ""
+    if handle.entry is not None:
+        yield "Type", "MANAGED" if handle.entry.is_managed else "EXTERNAL", ""
+    if snapshot.metadata.description:
+        yield "Comment", snapshot.metadata.description, ""
+    yield "Location", handle.path if ":" in handle.path else f"file:{handle.path}", ""
+    yield "Provider", "delta", ""
+    properties = ",".join(f"{key}={value}" for key, value in sorted(properties_of(snapshot).items()))
+    yield "Table Properties", f"[{properties}]", ""
+
+
+# SHOW CREATE TABLE: a statement that makes a table like this one.
+
+
+SCHEMA = StructType([StructField("createtab_stmt", StringType(), False)])
+_OF_THIS_TABLE = (
+    "delta.columnMapping.maxColumnId",
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+def show_create_table(handle: TableRef) -> DataFrame:
+    """One row with one statement."""
+    return handle.session.spark.createDataFrame([(create_statement(handle),)], SCHEMA)
+
+
+def create_statement(handle: TableRef) -> str:
+    """The table's definition as SQL that `spark.sql` takes."""
+    snapshot = handle.latest()
+    name = f"spark_catalog.{handle.entry.name.quoted}" if handle.entry else handle.label
+    elements = [*map(_column, snapshot.schema.fields), *_constraints(snapshot)]
+    return "\n".join([f"CREATE TABLE {name} (", ",\n".join(f"  {each}" for each in elements) + ")", *_clauses(handle)])
+
+
+def _clauses(handle: TableRef) -> Iterator[str]:
+    snapshot = handle.latest()
+    yield "USING delta"
+    if snapshot.partition_columns:
+        yield f"PARTITIONED BY ({', '.join(quoted([name]) for name in snapshot.partition_columns)})"
+    if clusters := clustering_columns(snapshot):
+        yield f"CLUSTER BY ({', '.join(quoted(path) for path in clusters)})"
+    if snapshot.metadata.description:
+        yield f"COMMENT {_string(snapshot.metadata.description)}"
+    if handle.entry is not None and not handle.entry.is_managed:
+        yield f"LOCATION {_string(handle.path)}"
+    shown = {
+        key: value
+        for key, value in properties_of(snapshot).items()
+        if key not in _OF_THIS_TABLE and not key.startswith(CONSTRAINT_PREFIX)
+    }
+    pairs = [f"  {_string(key)} = {_string(value)}" for key, value in sorted(shown.items())]
+    yield "TBLPROPERTIES (\n" + ",\n".join(pairs) + ")"
+
+
+def _constraints(snapshot: Snapshot) -> Iterator[str]:
+    for name, expression in sorted(snapshot.properties.constraints.items()):
+        yield f"CONSTRAINT {quoted([name])} CHECK ({expression})"
+
+
+def _column(field: StructField) -> str:
+    metadata = field.metadata
+    parts = [quoted([field.name]), sql_type(field.dataType, _limits(field), (field.name,))]
+    if not field.nullable:
+        parts.append("NOT NULL")
+    if GENERATION_EXPRESSION in metadata:
+        parts.append(f"GENERATED ALWAYS AS ({metadata[GENERATION_EXPRESSION]})")
+    if IDENTITY_START in metadata:
+        how = "BY DEFAULT" if metadata.get(IDENTITY_ALLOW_EXPLICIT) else "ALWAYS"
+        numbers = f"START WITH {metadata[IDENTITY_START]} INCREMENT BY {metadata.get(IDENTITY_STEP, 1)}"
+        parts.append(f"GENERATED {how} AS IDENTITY ({numbers})")
+    if CURRENT_DEFAULT in metadata:
+        parts.append(f"DEFAULT {metadata[CURRENT_DEFAULT]}")
+    if "comment" in metadata:
+        parts.append(f"COMMENT {_string(metadata['comment'])}")
+    return " ".join(parts)
+
+
+def sql_type(kind: DataType, limits: Mapping[FieldPath, str] = MappingProxyType({}), at: FieldPath = ()) -> str:
+    """The type as SQL, with the names of fields in quotes; `limits` are types of strings, by where they are."""
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(_field(field, limits, (*at, field.name)) for field in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{sql_type(kind.elementType, limits, (*at, ELEMENT))}>"
+    if isinstance(kind, MapType):
+        key = sql_type(kind.keyType, limits, (*at, KEY))
+        return f"MAP<{key}, {sql_type(kind.valueType, limits, (*at, VALUE))}>"
+    return limits.get(at, kind.simpleString().upper())
+
+
+def _field(field: StructField, limits: Mapping[FieldPath, str], at: FieldPath) -> str:
+    not_null = "" if field.nullable else " NOT NULL"
+    comment = f" COMMENT {_string(field.metadata['comment'])}" if "comment" in field.metadata else ""
+    return f"{quoted([field.name])}: {sql_type(field.dataType, limits, at)}{not_null}{comment}"
+
+
+def _limits(field: StructField) -> dict[FieldPath, str]:
+    """The types of strings that were declared with a length."""
+    return {limit.path: limit.declared.upper() for limit in length_limits(StructType([field]))}
+
+
+def _string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

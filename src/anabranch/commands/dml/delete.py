@@ -1,0 +1,105 @@
+"""DELETE: rows that satisfy a condition leave the table."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+
+from anabranch.commands.dml.change_data import with_deletes_recorded
+from anabranch.commands.dml.row_deletion import delete_rows
+from anabranch.commands.dml.row_selection import older_version_read, record, rows_asked_for, satisfying, select_rows
+from anabranch.commands.dml.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_may_change_rows,
+    check_tracks_no_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.table_access import TableRef
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import RowNames
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.read_set import RowsOfFile
+
+
+def delete(
+    handle: TableRef,
+    condition: Column | str | None = None,
+    *,
+    alias: RowNames = None,
+    conflict_retries: int | None = None,
+) -> Outcome:
+    """Remove the rows for which `condition` is true; all rows where there is none.
+
+    Raises Spark's `AnalysisException` for a condition that makes no sense, `AppendOnlyTableError`, the exceptions of
+    `errors.conflicts`, and those of `errors.commits`.
+    """
+    return execute(handle, lambda: prepare_delete(handle, condition, alias=alias), conflict_retries=conflict_retries)
+
+
+def prepare_delete(handle: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
+    """All of a DELETE but its commit."""
+    return _prepared(handle, condition, alias, handle.latest())
+
+
+def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames, snapshot: Snapshot) -> Prepared:
+    watch = Stopwatch(handle)
+    check_may_change_rows(handle, snapshot, "DELETE")
+    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+    operation = Operation(name="DELETE", parameters={"predicate": [] if asked is None else [asked.text]})
+    transaction = handle.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    asking = select_rows(target, asked)
+    if asked is not None and asked.has_subquery:
+        older = older_version_read(target, satisfying(target.read(asking.candidates), asked))
+        if older is not None:
+            return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
+    with watch.measured("scanTimeMs"):
+        rows = rows_asked_for(target, asking)
+    if not uses_vectors(snapshot) and any(each.positions is not None for each in rows):
+        check_tracks_no_rows(handle, snapshot, "DELETE")
+    record(transaction, target, asking, rows)
+    with watch.measured("rewriteTimeMs"):
+        changes = with_deletes_recorded(target, rows, delete_rows(target, rows, by_vectors=uses_vectors(snapshot)))
+    deleted = {} if changes.num_rows is None else {"numDeletedRows": changes.num_rows}
+    return Prepared(
+        transaction,
+        changes.actions(),
+        num_affected_rows=changes.num_rows or 0,
+        deleted_rows=changes.deleted_rows,
+        metrics={**changes.metrics(), **deleted, **watch.metrics("scanTimeMs", "rewriteTimeMs")},
+    )
+
+
+# TRUNCATE TABLE: all rows leave the table, none of them read.
+
+
+def truncate(handle: TableRef) -> Outcome:
+    """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`."""
+    return execute(handle, lambda: _prepare(handle))
+
+
+def _prepare(handle: TableRef) -> Prepared:
+    watch = Stopwatch(handle)
+    snapshot = handle.latest()
+    check_may_change_rows(handle, snapshot, "TRUNCATE TABLE")
+    transaction = handle.begin_at(Operation(name="TRUNCATE", parameters={}), snapshot=snapshot)
+    transaction.record_whole_table()
+    everything = [RowsOfFile(file=add, positions=None) for add in snapshot.files.to_actions(None)]
+    changes = delete_rows(TargetRows(handle, snapshot, transaction.vectors), everything, by_vectors=False)
+    metrics = {
+        "numRemovedFiles": len(changes.removes),
+        "numRemovedBytes": sum(remove.size or 0 for remove in changes.removes),
+        **({} if changes.num_rows is None else {"numDeletedRows": changes.num_rows}),
+        **watch.metrics(),
+    }
+    return Prepared(
+        transaction,
+        changes.actions(),
+        num_affected_rows=changes.num_rows or 0,
+        deleted_rows=changes.deleted_rows,
+        metrics=metrics,
+    )

@@ -1,0 +1,182 @@
+"""What becomes of files whose rows are deleted or replaced: hidden by vectors, or the files written anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from anabranch.commands.dml.target_table import TargetRows, with_row_counts
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
+from anabranch.schema.logical_types import without_void
+from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.read_set import FileKey, RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
+from anabranch.transaction.rows.row_ids import row_count
+
+REWRITTEN_FILE_BYTES = 128 << 20
+"""Rows that are written because others of their files change come in files of about this size."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowChanges:
+    """The file actions of a statement, and what they are made of."""
+
+    removes: tuple[RemoveFile, ...]
+    adds: tuple[AddFile, ...]
+    """Files that stay with fewer rows, and files with rows that were kept while theirs was written anew."""
+    deleted_rows: Mapping[FileKey, BitMap64 | None]
+    """As `Transaction.commit` takes it."""
+    num_rows: int | None
+    """Rows taken out; None where a file does not say how many it had."""
+    copied: WrittenFiles | None = None
+    change_files: tuple[AddCDCFile, ...] = ()
+    """For the change data feed: all rows that the statement changes, or none where the files above tell them."""
+
+    def actions(self, written: WrittenFiles | None = None) -> list[Action]:
+        """All of them, with the files of new rows."""
+        return [*self.removes, *self.adds, *(written.adds if written is not None else ()), *self.change_files]
+
+    def metrics(self, written: WrittenFiles | None = None) -> dict[str, int]:
+        """By Delta's names; `written` are the files of new rows."""
+        kept = {add.path: add for add in self.adds if add.deletion_vector is not None}
+        gone = [remove for remove in self.removes if remove.path not in kept]
+        new = [*(self.copied.adds if self.copied else ()), *(written.adds if written is not None else ())]
+        updated = sum(remove.deletion_vector is not None for remove in self.removes if remove.path in kept)
+        return {
+            "numRemovedFiles": len(gone),
+            "numAddedFiles": len(new),
+            "numRemovedBytes": sum(remove.size or 0 for remove in gone),
+            "numAddedBytes": sum(add.size for add in new),
+            "numCopiedRows": self.copied.num_rows if self.copied else 0,
+            "numDeletionVectorsAdded": len(kept),
+            "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in self.removes),
+            "numDeletionVectorsUpdated": updated,
+            "numAddedChangeFiles": len(self.change_files),
+        }
+
+
+def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> RowChanges:
+    """Take these rows out of the table, whole files where no row is left.
+
+    Without vectors, the other rows of the files are written to new ones; nothing is committed.
+    """
+    replacement = replace_rows(target, chosen, by_vectors=by_vectors)
+    if replacement.staying is None:
+        return replacement.changes
+    copied = write_new_rows(target, replacement.staying)
+    return dataclasses.replace(replacement.changes, adds=copied.adds, copied=copied)
+
+
+def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
+    """Write rows, which have the table's columns and more, as data files. Nothing is committed."""
+    snapshot, handle = target.snapshot, target.handle
+    schema = without_void(snapshot.schema)
+    with typed_violations():
+        return handle.session.engine.write(
+            WriteRequest(
+                table_root=handle.path,
+                frame=frame.select(*(frame[quote(name)] for name in schema.fieldNames())),
+                schema=schema,
+                partition_columns=snapshot.partition_columns,
+                column_mapping=snapshot.column_mapping_mode,
+                properties=snapshot.properties,
+                options=handle.storage,
+            )
+        )
+
+
+def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> Replacement:
+    """Take these rows out of the table, for others that are to be written; nothing is committed.
+
+    Without vectors, the other rows of the files are to be written beside those, into the same files: else every
+    statement would make two files of one.
+    """
+    chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
+    counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.handle))
+    now_ms = target.handle.session.clock.now_ms()
+    return Replacement(changes=_hidden(target, counted, now_ms)) if by_vectors else _rewritten(target, counted, now_ms)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replacement:
+    """Rows taken out, and rows of their files that stay and are not written yet."""
+
+    changes: RowChanges
+    """Its `copied` counts rows that stay, and has no files."""
+    staying: DataFrame | None = None
+
+    @property
+    def num_staying(self) -> int:
+        return 0 if self.staying is None or self.changes.copied is None else self.changes.copied.num_rows
+
+    def together(self, rows: DataFrame, *, tasks_min: int = 1) -> DataFrame:
+        """`rows`, whose columns those that stay have, too, with these, in as few tasks as make good files."""
+        if self.staying is None:
+            return rows
+        size_bytes = sum(remove.size or 0 for remove in self.changes.removes)
+        tasks = max(tasks_min, math.ceil(size_bytes / REWRITTEN_FILE_BYTES))
+        return rows.unionByName(self.staying.select(*map(quote, rows.columns))).coalesce(tasks)
+
+    def without_staying(self, written: WrittenFiles) -> WrittenFiles:
+        """The files that `together` went into, its own rows alone being counted."""
+        return dataclasses.replace(written, num_rows=written.num_rows - self.num_staying)
+
+
+def _hidden(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> RowChanges:
+    actions = hide_rows(counted, target.vectors, removed_at_ms=now_ms)
+    return RowChanges(
+        removes=tuple(action for action in actions if isinstance(action, RemoveFile)),
+        adds=tuple(action for action in actions if isinstance(action, AddFile)),
+        deleted_rows={rows.file.key: rows.positions for rows in counted},
+        num_rows=_num_rows(counted),
+    )
+
+
+def _rewritten(target: TargetRows, counted: Sequence[RowsOfFile], now_ms: int) -> Replacement:
+    """Files that go, and the rows of them that stay."""
+    partial = [rows for rows in counted if rows.positions is not None]
+    live = target.all_rows([rows.file for rows in partial])
+    assert live is not None, "rows were counted"
+    kept = [
+        RowsOfFile(file=rows.file, positions=live[rows.file.key] - rows.positions)
+        for rows in partial
+        if rows.positions is not None
+    ]
+    num_kept = sum(len(rows.positions or ()) for rows in kept)
+    changes = RowChanges(
+        removes=tuple(removal(rows.file, removed_at_ms=now_ms, data_change=True) for rows in counted),
+        adds=(),
+        deleted_rows={rows.file.key: None for rows in counted if rows.positions is None},
+        num_rows=_num_rows(counted),
+        copied=WrittenFiles(adds=(), num_rows=num_kept, size_bytes=0) if kept else None,
+    )
+    return Replacement(changes=changes, staying=target.read_rows(kept).frame if kept else None)
+
+
+def _whole_where_nothing_is_left(target: TargetRows, chosen: Sequence[RowsOfFile]) -> list[RowsOfFile]:
+    hidden = target.vectors.hidden([rows.file for rows in chosen])
+    return [
+        RowsOfFile(file=rows.file, positions=None)
+        if rows.positions is not None and len(rows.positions) + len(vector) == row_count(rows.file.stats)
+        else rows
+        for rows, vector in zip(chosen, hidden, strict=True)
+    ]
+
+
+def _num_rows(chosen: Sequence[RowsOfFile]) -> int | None:
+    total = 0
+    for rows in chosen:
+        if rows.positions is not None:
+            total += len(rows.positions)
+            continue
+        count = row_count(rows.file.stats)
+        if count is None:
+            return None
+        total += count - (rows.file.deletion_vector.cardinality if rows.file.deletion_vector else 0)
+    return total

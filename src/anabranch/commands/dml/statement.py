@@ -1,0 +1,200 @@
+"""A statement that changes rows: checked, prepared by Spark jobs, committed, and done again if the user wants that."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_options import application_of
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
+from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.features import active, check_writable
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import already_written
+from anabranch.transaction.read_set import FileKey
+from anabranch.transaction.statement_retry import Attempt, re_executed
+from anabranch.transaction.transaction import Transaction
+
+RETRIES_SETTING = "spark.anabranch.conflictRetries"
+"""How often a statement that lost to a true conflict is executed again; by default never."""
+
+_TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
+_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a statement did."""
+
+    committed: CommittedVersion | None
+    """None where there was nothing to change."""
+    num_affected_rows: int
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Of a statement that affects rows in several ways, rows by way: `updated`, `deleted`, `inserted`."""
+
+
+NOTHING = Outcome(committed=None, num_affected_rows=0)
+"""Of a statement that was done before."""
+
+
+class Prepared:
+    """A statement whose jobs have run and whose files are written: all but its commit.
+
+    Rows that Spark keeps for it are let go when it is closed; use it in a `with` block.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        actions: Sequence[Action],
+        *,
+        num_affected_rows: int,
+        deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+        metrics: Mapping[str, int | str] | None = None,
+        kept: Sequence[DataFrame] = (),
+    ) -> None:
+        self.transaction = transaction
+        self.actions = tuple(actions)
+        self.num_affected_rows = num_affected_rows
+        self.deleted_rows = dict(deleted_rows or {})
+        self.counts = dict(counts or {})
+        self.metrics = dict(metrics or {})
+        self._kept = tuple(kept)
+
+    def commit(
+        self,
+        attempt: Attempt = Attempt(),  # noqa: B008 - a frozen value
+        *,
+        application: tuple[str, int] | None = None,
+    ) -> Outcome:
+        """Land it, behind whoever came first; nothing is committed where nothing changes.
+
+        `application` is who does it, and which of his writes it is: done before, it is not done again. Raises as
+        `Transaction.commit` does.
+        """
+        committed = None
+        actions = list(self.actions)
+        if actions and application is not None:
+            app_id, version = application
+            if self.transaction.has_written(app_id=app_id, version=version):
+                return NOTHING
+            actions.append(SetTransaction(app_id=app_id, version=version))
+        if actions:
+            committed = self.transaction.commit(
+                actions,
+                deleted_rows=self.deleted_rows,
+                metrics={**self.metrics, **attempt.metrics()},
+                tags=attempt.tags(),
+            )
+        return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
+
+    def close(self) -> None:
+        """Let go of what Spark keeps."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def execute(handle: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None) -> Outcome:
+    """Prepare a statement and commit it; after a conflict, as often again as the user allows.
+
+    `conflict_retries` goes before the session's setting.
+    """
+    application = application_of({}, handle.session)
+
+    def run(attempt: Attempt) -> Outcome:
+        if application is not None and already_written(handle.latest(), app_id=application[0], version=application[1]):
+            return NOTHING
+        with typed_violations(), prepare() as prepared:
+            return prepared.commit(attempt, application=application)
+
+    try:
+        outcome = executed_again(handle, run, conflict_retries)
+    except ConcurrentTransactionException as lost:
+        if lost.reason is not ConflictReason.ALREADY_WRITTEN:
+            raise
+        return NOTHING
+    if application is not None:
+        _reset_application(handle)
+    return outcome
+
+
+def executed_again(handle: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
+    """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
+    session = handle.session
+    retries_max = retries_allowed(handle, conflict_retries)
+    return re_executed(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
+
+
+def retries_allowed(handle: TableRef, given: int | str | None) -> int:
+    """How often a statement may be executed again; what is given goes before the session's setting."""
+    named = RETRIES_SETTING if given is None else "conflictRetries"
+    value = handle.session.setting(RETRIES_SETTING, "0") if given is None else given
+    if isinstance(value, bool) or not str(value).strip().isdecimal():
+        problem = "it is a number of times, 0 or more"
+        raise InvalidArgumentError(argument=named, value=str(value), problem=problem)
+    return int(str(value))
+
+
+def _reset_application(handle: TableRef) -> None:
+    """The next statement is another write, where the user wants the number to count for one alone."""
+    if handle.session.flag(_AUTO_RESET, default=False):
+        handle.session.spark.conf.unset(_TRANSACTION_VERSION)
+
+
+def check_may_change_rows(handle: TableRef, snapshot: Snapshot, operation: str) -> None:
+    """Raises a typed error where rows of the table may not be deleted or changed, or not by anabranch."""
+    check_writable(snapshot.protocol, table=handle.label)
+    if snapshot.properties.append_only:
+        raise AppendOnlyTableError(table=handle.label, operation=operation)
+
+
+def check_tracks_no_rows(handle: TableRef, snapshot: Snapshot, operation: str) -> None:
+    """Raises `UnsupportedOperationError` where changed rows would have to keep their row ids."""
+    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
+        raise UnsupportedOperationError(operation=f"{operation} on {handle.label}, a table with row tracking")
+
+
+def uses_vectors(snapshot: Snapshot) -> bool:
+    """Whether rows are deleted by vectors, so that files stay as they are."""
+    return active(snapshot.protocol, "deletionVectors", properties=snapshot.properties)
+
+
+class Stopwatch:
+    """Milliseconds of the parts of a statement, for its metrics."""
+
+    def __init__(self, handle: TableRef) -> None:
+        self._clock = handle.session.clock
+        self._begin = self._clock.now_ms()
+        self.parts: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Add the time of the block to the part of that name."""
+        begin = self._clock.now_ms()
+        yield
+        self.parts[name] = self.parts.get(name, 0) + self._clock.now_ms() - begin
+
+    def metrics(self, *names: str) -> dict[str, int]:
+        """`executionTimeMs` of everything so far, and the named parts."""
+        total = self._clock.now_ms() - self._begin
+        return {"executionTimeMs": total, **{name: self.parts.get(name, 0) for name in names}}

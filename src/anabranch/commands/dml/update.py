@@ -1,0 +1,195 @@
+"""UPDATE: rows that satisfy a condition get new values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
+
+from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
+from anabranch.commands.dml.change_data import both_images, old_names, old_values, records_changes, tell
+from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
+from anabranch.commands.dml.row_selection import (
+    found_rows,
+    older_version_read,
+    record,
+    satisfying,
+    select_rows,
+    whole_files,
+)
+from anabranch.commands.dml.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_may_change_rows,
+    check_tracks_no_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_target import store_assignment
+from anabranch.errors.arguments import AssignmentError
+from anabranch.schema.computed_columns import identity_columns
+from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import quoted
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
+from anabranch.spark.conditions.repeatable_rows import kept
+from anabranch.spark.conditions.user_condition import ask_other_rows
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.conform import conform
+from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.read_set import RowsOfFile
+
+_POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
+
+
+def update(
+    handle: TableRef,
+    given: Mapping[str, Value],
+    condition: Column | str | None = None,
+    *,
+    alias: RowNames = None,
+    conflict_retries: int | None = None,
+) -> Outcome:
+    """Set columns of the rows for which `condition` is true; of all rows where there is none.
+
+    Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
+    that does not fit (`errors.constraints`), `AppendOnlyTableError`, the exceptions of `errors.conflicts`, and those
+    of `errors.commits`.
+    """
+    return execute(
+        handle, lambda: prepare_update(handle, given, condition, alias=alias), conflict_retries=conflict_retries
+    )
+
+
+def prepare_update(
+    handle: TableRef, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
+) -> Prepared:
+    """All of an UPDATE but its commit."""
+    return _prepared(handle, given, condition, alias, handle.latest())
+
+
+def _prepared(
+    handle: TableRef,
+    given: Mapping[str, Value],
+    condition: Column | str | None,
+    alias: RowNames,
+    snapshot: Snapshot,
+) -> Prepared:
+    watch = Stopwatch(handle)
+    check_may_change_rows(handle, snapshot, "UPDATE")
+    check_tracks_no_rows(handle, snapshot, "UPDATE")
+    values = with_defaults(given, snapshot.schema, table=handle.label, alias=alias)
+    setting = assignments(values, snapshot.schema, table=handle.label, alias=alias)
+    _check_sets_no_identity(setting, snapshot, table=handle.label)
+    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+    operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
+    transaction = handle.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    asking = select_rows(target, asked)
+    read = target.read(asking.candidates)
+    changed = _changed(target, satisfying(read, asked), setting)
+    if ask_other_rows(changed, [*setting.values.values(), *([] if asked is None else [asked.condition])]):
+        older = older_version_read(target, changed)
+        if older is not None:
+            return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
+        transaction.record_whole_table()
+    if not asking.candidates.any():
+        record(transaction, target, asking, ())
+        return Prepared(transaction, (), num_affected_rows=0)
+    # Computed once: what is written is what was marked, whatever the expressions are.
+    changed = kept(changed)
+    try:
+        with watch.measured("scanTimeMs"), typed_violations():
+            rows = (
+                found_rows(read, changed)
+                if asking.partly_matching.any()
+                else whole_files(target, asking.fully_matching)
+            )
+        record(transaction, target, asking, rows)
+        with watch.measured("rewriteTimeMs"):
+            changes, written = _replaced(target, changed, rows)
+    except BaseException:
+        changed.unpersist()
+        raise
+    num_updated = 0 if written is None else written.num_rows
+    return Prepared(
+        transaction,
+        changes.actions(written),
+        num_affected_rows=num_updated,
+        deleted_rows=changes.deleted_rows,
+        metrics={
+            "numUpdatedRows": num_updated,
+            **changes.metrics(written),
+            **watch.metrics("scanTimeMs", "rewriteTimeMs"),
+        },
+        kept=(changed,),
+    )
+
+
+def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:
+    for name in identity_columns(snapshot.schema, table):
+        if setting.sets(name):
+            problem = "it is an identity column, whose values the table makes; rows keep theirs"
+            raise AssignmentError(table=table, column=quoted([name]), problem=problem)
+
+
+def _replaced(
+    target: TargetRows, changed: DataFrame, rows: Sequence[RowsOfFile]
+) -> tuple[RowChanges, WrittenFiles | None]:
+    """The old rows gone and the new ones written, with what a change data feed shows of both."""
+    snapshot = target.snapshot
+    replacement = replace_rows(target, rows, by_vectors=uses_vectors(snapshot))
+    if not rows:
+        return replacement.changes, None
+    written = _written(target, changed, replacement)
+    if not records_changes(snapshot):
+        return replacement.changes, written
+    images = tell(target.handle, snapshot, both_images(changed, snapshot.schema))
+    return dataclasses.replace(replacement.changes, change_files=images), written
+
+
+def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
+    names = without_void(target.snapshot.schema).fieldNames()
+    frame = replacement.together(changed.select(*map(quote, names)))
+    return replacement.without_staying(write_new_rows(target, frame))
+
+
+def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
+    """The rows with their new values, as the table takes them, and their positions."""
+    snapshot, handle = target.snapshot, target.handle
+    # A generated column that is not set is computed anew.
+    given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
+    named = {field.name: setting.value(field, F.col(quote(field.name))) for field in given}
+    if not isinstance(target.alias, BoundAttributes):
+        check_of_one_row(
+            frame, {name: value for name, value in named.items() if setting.sets(name)}, table=handle.label
+        )
+    values = [value.alias(name) for name, value in named.items()]
+    tells = records_changes(snapshot)
+    keep = (*_POSITION, *(old_names(snapshot.schema) if tells else ()))
+    rows = frame.select(*values, *_POSITION, *(old_values(snapshot.schema) if tells else ()))
+    plan = plan_write(
+        StructType([field for field in rows.schema if field.name not in keep]),
+        snapshot.schema,
+        rules_for(
+            WriteApi.CHANGED_ROWS,
+            overwriting=False,
+            merge_schema=False,
+            overwrite_schema=False,
+            policy=store_assignment(handle.session),
+        ),
+        table=handle.label,
+        constraints=snapshot.properties.constraints,
+        partition_columns=snapshot.partition_columns,
+    )
+    return conform(rows, plan, table=handle.label, keep=keep)

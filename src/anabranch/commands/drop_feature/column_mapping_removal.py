@@ -1,0 +1,186 @@
+"""Column mapping turned off: data files written again under the names that users see, in one commit.
+
+See "Column Mapping". Ids and physical names leave the schema; partition values, statistics and clustering columns go by
+logical names from then on. Older versions of the table stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.table_definition import MAX_ID
+from anabranch.commands.optimize.rewrite_bins import rows_kept_tags, tracking_of
+from anabranch.commands.read.read_table import scan_request
+from anabranch.commands.table_access import TableRef
+from anabranch.data_skipping.scan_plan import live_row_count
+from anabranch.errors.alterations import ColumnNamesNeedMappingError
+from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.errors.maintenance import RowOrderError
+from anabranch.log.commit_files import Commit
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping, strip_mapping
+from anabranch.schema.computed_columns import RowTrackingColumns
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.names import invalid_names
+from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask, WriteRequest
+from anabranch.spark.rows.row_tracking import stable, with_tracking
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.rewrite_request import NO_LIMIT
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.read_set import FileKey
+from anabranch.transaction.rows.deletion_vector_actions import removal
+
+LOGGER = logging.getLogger("anabranch.features")
+MODE = "delta.columnMapping.mode"
+ROUNDS_MAX = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Rewritten:
+    """Some files of the table, and what their rows were written to."""
+
+    sources: frozenset[FileKey]
+    adds: tuple[AddFile, ...]
+    num_rows: int
+    schema_json: str
+    """As the table had it then."""
+    tracking: RowTrackingColumns | None
+
+
+def remove_column_mapping(handle: TableRef, *, unset: bool) -> CommittedVersion | None:
+    """Turn column mapping off; `unset` takes the property away instead of setting it to `none`.
+
+    None where the table has none. Rows that other writers add meanwhile are written again too, a few times; then the
+    conflict is raised. Rows keep the ids that row tracking gave them. Raises `ColumnNamesNeedMappingError`.
+    """
+    done: list[_Rewritten] = []
+    for number in range(1, ROUNDS_MAX + 1):
+        snapshot = handle.latest()
+        if not snapshot.column_mapping_mode.maps and not has_mapping(snapshot.schema):
+            return None
+        _check(handle, snapshot)
+        if snapshot.column_mapping_mode.maps:
+            done = _rewritten(handle, snapshot, done)
+        try:
+            return _committed(handle, snapshot, done, unset=unset)
+        except DeltaConcurrentModificationException as lost:
+            if number == ROUNDS_MAX:
+                raise
+            LOGGER.info("%s: turning column mapping off begins again: %s", handle.label, lost)
+    raise AssertionError("the loop returns or raises")
+
+
+def unmapped_metadata(metadata: Metadata, *, unset: bool) -> Metadata:
+    """`metadata` without mode, ids and physical names. Whatever else is said of columns stays."""
+    stripped = schema_string(strip_mapping(parse_schema(metadata.schema_string)))
+    kept: Mapping[str, str | None] = {
+        name: value for name, value in metadata.configuration.items() if name not in {MODE, MAX_ID}
+    }
+    mode = {} if unset else {MODE: ColumnMappingMode.NONE.value}
+    return msgspec.structs.replace(metadata, schema_string=stripped, configuration={**kept, **mode})
+
+
+def unmapped_clustering(snapshot: Snapshot) -> DomainMetadata | None:
+    """The clustering columns under their logical names; None where the table names none."""
+    domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
+    columns = clustering_columns(snapshot)
+    if domain is None or not columns:
+        return None
+    told = {**msgspec.json.decode(domain.configuration), "clusteringColumns": columns}
+    return msgspec.structs.replace(domain, configuration=msgspec.json.encode(told).decode())
+
+
+def _check(handle: TableRef, snapshot: Snapshot) -> None:
+    names = invalid_names(snapshot.schema)
+    if names:
+        raise ColumnNamesNeedMappingError(table=handle.label, columns=names)
+
+
+def _rewritten(handle: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
+    """All rows of `snapshot` in files of logical names; what was written `before` serves as far as it still can."""
+    keys = [add.key for add in snapshot.files.to_actions()]
+    live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(handle, snapshot))
+    kept = [each for each in before if each.sources <= live and (each.schema_json, each.tracking) == described]
+    covered = frozenset(key for each in kept for key in each.sources)
+    left = np.array([key not in covered for key in keys], dtype=np.bool_)
+    return [*kept, _written(handle, snapshot, left, live - covered)] if left.any() else kept
+
+
+def _written(handle: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
+    request, tracking = scan_request(handle, snapshot), tracking_of(handle, snapshot)
+    files = snapshot.files.table.filter(pa.array(chosen))
+    everything = np.ones(len(files), dtype=np.bool_)
+    scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
+    frame = stable(handle.session.engine.scan(scan), files, tracking)
+    schema = without_void(strip_mapping(snapshot.schema))
+    if tracking is not None:
+        schema = tracking.added_to(schema)
+    written = handle.session.engine.write(
+        WriteRequest(
+            table_root=handle.path,
+            frame=frame.select(*(frame[quote(name)] for name in schema.fieldNames())),
+            schema=schema,
+            partition_columns=snapshot.partition_columns,
+            column_mapping=ColumnMappingMode.NONE,
+            properties=TableProperties(unmapped_metadata(snapshot.metadata, unset=True).configuration),
+            max_records_per_file=NO_LIMIT,
+            options=handle.storage,
+        )
+    )
+    _check_nothing_is_lost(handle, snapshot, chosen, written.num_rows)
+    return _Rewritten(
+        sources=sources,
+        adds=written.adds,
+        num_rows=written.num_rows,
+        schema_json=snapshot.metadata.schema_string,
+        tracking=tracking,
+    )
+
+
+def _check_nothing_is_lost(handle: TableRef, snapshot: Snapshot, chosen: FileMask, num_rows: int) -> None:
+    """As many rows must have come as the log says there are, as far as it says."""
+    due = live_row_count(snapshot.skipping_columns, chosen)
+    if due is not None and due != num_rows:
+        raise RowOrderError(table=handle.label, problem=f"{num_rows} rows came where {due} were due")
+
+
+def _committed(handle: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], *, unset: bool) -> CommittedVersion:
+    now_ms = handle.session.clock.now_ms()
+    adds = [msgspec.structs.replace(add, data_change=False) for each in done for add in each.adds]
+    gone = snapshot.files.to_actions() if done else []
+    removes = [removal(add, removed_at_ms=now_ms, data_change=False) for add in gone]
+    clustering = unmapped_clustering(snapshot)
+    actions: list[Action] = [
+        unmapped_metadata(snapshot.metadata, unset=unset),
+        *([] if clustering is None else [clustering]),
+        *removes,
+        *adds,
+    ]
+    metrics = {
+        "numRewrittenFiles": len(removes),
+        "numOutputBytes": sum(add.size for add in adds),
+        "numRemovedBytes": sum(remove.size or 0 for remove in removes),
+        "numCopiedRows": sum(each.num_rows for each in done),
+        "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in removes),
+    }
+    transaction = handle.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
+    transaction.record_whole_table()
+    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(handle, snapshot), conflicts_with=_files)
+
+
+def _files(commit: Commit) -> str | None:
+    """Files that come or go: ours would be of other rows, or of names that the table has not any more."""
+    touched = [action.path for action in commit.actions if isinstance(action, AddFile | RemoveFile)]
+    return f"{len(touched)} files, such as {touched[0]}" if touched else None

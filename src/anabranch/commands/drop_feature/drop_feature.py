@@ -1,0 +1,252 @@
+"""A feature taken out of the protocol, once nothing uses it any more.
+
+Every step is a commit after which the table is valid, and looks at what there is before it does anything: what was
+stopped goes on when it is begun again. The commit that drops the feature is a conflict with every commit that used it
+meanwhile, so that it never stands behind one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import msgspec
+
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.drop_feature.feature_history import (
+    checkpoint_if_possible,
+    checkpoint_of_its_own,
+    has_checkpoint_after,
+    last_version_with,
+    raise_barrier,
+    removable_from,
+    truncate_history,
+)
+from anabranch.commands.drop_feature.feature_registry import REMOVALS, FeatureRemoval
+from anabranch.commands.drop_feature.feature_usage import newest_v2_checkpoint
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.alterations import FeatureDropError, FeatureInHistoryError, FeatureNotSupportedByTableError
+from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.log.commit_files import Commit
+from anabranch.log.listing import LogListing, list_log
+from anabranch.protocol.actions import Action
+from anabranch.protocol.features import (
+    FEATURES,
+    FEATURES_BY_LOWER_NAME,
+    FeatureKind,
+    check_writable,
+    supported_features,
+)
+from anabranch.protocol.properties import FEATURE_PREFIX
+from anabranch.protocol.protocol_evolution import protocol_of
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from anabranch.transaction.proposed_commit import Operation
+
+LOGGER = logging.getLogger("anabranch.features")
+ROUNDS_MAX = 5
+"""How often it begins again behind writers that use the feature, or change the table otherwise, before it gives up."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedDrop:
+    """A feature that nothing uses any more: all of dropping it but the commit that does."""
+
+    handle: TableRef
+    feature: str
+    snapshot: Snapshot
+    """From this version on nobody may use the feature."""
+    truncates_history: bool
+    protects_history: bool
+
+    @property
+    def in_use(self) -> str | None:
+        """What uses it in spite of the cleaning up: a writer came in between."""
+        return REMOVALS[self.feature].used_in_version(self.snapshot)
+
+    def commit(self) -> CommittedVersion:
+        """Drop it. Raises `DeltaConcurrentModificationException` behind a commit that uses it."""
+        actions = downgrade(self.snapshot, self.feature, protects_history=self.protects_history)
+        parameters = {"featureName": self.feature, "truncateHistory": self.truncates_history}
+        transaction = self.handle.begin_at(
+            Operation(name="DROP FEATURE", parameters=parameters), snapshot=self.snapshot
+        )
+        landed = transaction.commit(actions, conflicts_with=self._use_in)
+        if self.protects_history:
+            checkpoint_if_possible(self.handle, landed.snapshot)
+        return landed
+
+    def _use_in(self, commit: Commit) -> str | None:
+        uses = map(REMOVALS[self.feature].used_in_action, commit.actions)
+        return next((found for found in uses if found is not None), None)
+
+
+def drop_feature(handle: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
+    """Clean up what uses the feature, see to the history, and drop it. Raises as `alter_drop_feature` says."""
+    in_use: str | None = None
+    for number in range(1, ROUNDS_MAX + 1):
+        try:
+            prepared = prepare_drop(handle, feature, truncates_history=truncates_history)
+            in_use = prepared.in_use
+            if in_use is None:
+                return prepared.commit()
+            LOGGER.info("%s: %s is in use again: %s", handle.label, feature, in_use)
+        except DeltaConcurrentModificationException as lost:
+            if number == ROUNDS_MAX:
+                raise
+            LOGGER.info("%s: dropping %s begins again: %s", handle.label, feature, lost)
+    reason = f"other writers go on using it: {in_use}. Stop them, then run it again"
+    raise FeatureDropError(table=handle.label, feature=feature, reason=reason)
+
+
+def prepare_drop(handle: TableRef, feature: str, *, truncates_history: bool) -> PreparedDrop:
+    """All but the commit that drops it. Raises as `alter_drop_feature` says."""
+    name = _checked_name(handle, feature, truncates_history=truncates_history)
+    removal = REMOVALS[name]
+    removal.clean_up(handle)
+    protects = removal.used_in_history is not None and not truncates_history
+    if truncates_history:
+        snapshot = _without_history(handle, name, removal)
+    else:
+        snapshot = raise_barrier(handle) if protects else handle.latest()
+    return PreparedDrop(
+        handle=handle,
+        feature=name,
+        snapshot=snapshot,
+        truncates_history=truncates_history,
+        protects_history=protects,
+    )
+
+
+def downgrade(snapshot: Snapshot, name: str, *, protects_history: bool) -> list[Action]:
+    """The actions that take the feature out of `snapshot`, and what belongs to it alone."""
+    removal = REMOVALS[name]
+    features = supported_features(snapshot.protocol) - {name}
+    configuration = {
+        key: value for key, value in snapshot.metadata.configuration.items() if key not in removal.properties
+    }
+    if protects_history:
+        features |= {CHECKPOINT_PROTECTION}
+        configuration[PROTECTED_BEFORE] = str(snapshot.version + 1)
+    domains = [domain for domain in snapshot.domain_metadata.values() if domain.domain == removal.domain]
+    actions: list[Action] = [
+        protocol_of(features),
+        *(msgspec.structs.replace(domain, removed=True) for domain in domains),
+    ]
+    if configuration != snapshot.metadata.configuration:
+        actions.append(msgspec.structs.replace(snapshot.metadata, configuration=configuration))
+    return actions
+
+
+def _checked_name(handle: TableRef, feature: str, *, truncates_history: bool) -> str:
+    """The feature as the protocol spells it, if it may be dropped at all."""
+    snapshot = handle.latest()
+    check_writable(snapshot.protocol, table=handle.label)
+    have = supported_features(snapshot.protocol)
+    row = FEATURES_BY_LOWER_NAME.get(feature.lower())
+    name = row.name if row is not None else feature
+    if name not in have:
+        raise FeatureNotSupportedByTableError(table=handle.label, feature=feature, features=tuple(sorted(have)))
+    dependent = sorted(other for other in have if other in FEATURES and name in FEATURES[other].requires)
+    if dependent:
+        raise _refused(handle, name, f"{', '.join(dependent)} needs it; drop that first")
+    if name not in REMOVALS:
+        raise _refused(handle, name, "once a table supports it, it stays")
+    may_truncate = name == CHECKPOINT_PROTECTION or FEATURES[name].kind is FeatureKind.READER_WRITER
+    if truncates_history and not may_truncate:
+        raise _refused(handle, name, "it leaves nothing in old versions; leave TRUNCATE HISTORY out")
+    if name == CHECKPOINT_PROTECTION and not truncates_history:
+        before = snapshot.properties.checkpoint_protection_version
+        reason = (
+            f"it hides versions before {before}, which may use features dropped since, and can go only with these: "
+            f"ALTER TABLE {handle.label} DROP FEATURE {name} TRUNCATE HISTORY"
+        )
+        raise _refused(handle, name, reason)
+    return name
+
+
+def _without_history(handle: TableRef, name: str, removal: FeatureRemoval) -> Snapshot:
+    """The newest version, once no older one uses the feature. Raises `FeatureInHistoryError` until it may be so."""
+    snapshot = handle.latest()
+    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
+    last = _last_use(handle, snapshot, listing, name, removal)
+    if last is None:
+        return snapshot
+    if not has_checkpoint_after(listing, max(last, snapshot.properties.checkpoint_protection_version - 1)):
+        snapshot = checkpoint_of_its_own(handle)
+    truncate_history(handle, snapshot)
+    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
+    last = _last_use(handle, snapshot, listing, name, removal)
+    if last is None:
+        return snapshot
+    raise FeatureInHistoryError(
+        table=handle.label,
+        feature=name,
+        last_version=last,
+        possible_from=removable_from(
+            listing,
+            last,
+            protected_before=snapshot.properties.checkpoint_protection_version,
+            retention_ms=snapshot.properties.drop_feature_retention_ms,
+        ),
+        retention=_retention(snapshot),
+        droppable_now=name != CHECKPOINT_PROTECTION,
+    )
+
+
+def _last_use(
+    handle: TableRef, snapshot: Snapshot, listing: LogListing, name: str, removal: FeatureRemoval
+) -> int | None:
+    """The newest version in the log that an engine without the feature must not see."""
+    if name == CHECKPOINT_PROTECTION:
+        return _newest_before(listing, snapshot.properties.checkpoint_protection_version)
+    if removal.used_in_history is None:
+        return None
+    last = last_version_with(handle, listing, in_version=removal.used_in_version, in_action=removal.used_in_history)
+    in_checkpoints = newest_v2_checkpoint(listing) if name == "v2Checkpoint" else None
+    return max((version for version in (last, in_checkpoints) if version is not None), default=None)
+
+
+def _newest_before(listing: LogListing, version: int) -> int | None:
+    """The newest version of the log before `version`."""
+    versions = [commit.version for commit in listing.commits] + [one.version for one in listing.checkpoints]
+    return max((each for each in versions if each < version), default=None)
+
+
+def _retention(snapshot: Snapshot) -> str:
+    text = snapshot.metadata.configuration.get("delta.dropFeatureTruncateHistory.retentionDuration")
+    return (text or "24 hours").removeprefix("interval ")
+
+
+def _refused(handle: TableRef, feature: str, reason: str) -> FeatureDropError:
+    return FeatureDropError(table=handle.label, feature=feature, reason=reason)
+
+
+# ALTER TABLE … DROP FEATURE, and the calls that raise the protocol of a table.
+
+
+def alter_drop_feature(handle: TableRef, feature: str, *, truncate_history: bool = False) -> CommittedVersion:
+    """Take a table feature out of the protocol, with all that the newest version of the table has of it.
+
+    Where old versions use it in a way that would be misread, they stay behind checkpoints that are protected from then
+    on by the feature `checkpointProtection`; or, with `truncate_history`, they must be old enough to be removed.
+
+    Raises `FeatureNotSupportedByTableError`; `FeatureDropError`, which says what has to be done first;
+    `FeatureInHistoryError`, which says until when to wait; `ColumnNamesNeedMappingError`; and the exceptions of
+    `errors.conflicts` where others change the table again and again meanwhile.
+    """
+    return drop_feature(handle, feature, truncates_history=truncate_history)
+
+
+def alter_add_feature(handle: TableRef, feature: str) -> CommittedVersion | None:
+    """Let the table support a feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
+    return alter_set_properties(handle, {f"{FEATURE_PREFIX}{feature}": "supported"})
+
+
+def alter_upgrade_protocol(handle: TableRef, reader_version: int, writer_version: int) -> CommittedVersion | None:
+    """Let the table support what these versions imply. Versions never get lower: what is there already stays as it is,
+    and so does a table that has it all. Raises `InvalidPropertyError` for versions that do not exist.
+    """
+    versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
+    return alter_set_properties(handle, versions)

@@ -1,0 +1,153 @@
+"""Commits that bring the newest version of a table to where nothing uses a feature, and nobody begins to.
+
+Each goes by Delta's name of the operation. After any of them the table is valid and shows the same rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.commands.alter.alter_properties import alter_set_properties, alter_unset_properties
+from anabranch.commands.drop_feature.column_mapping_removal import remove_column_mapping
+from anabranch.commands.drop_feature.feature_rewrite import FilesOfOldTypes, files_with_vectors, rewrite_files
+from anabranch.commands.drop_feature.feature_usage import type_changes_in_action, vectors_in_version
+from anabranch.commands.optimize.rewrite_job import FILES_PER_COMMIT_MAX
+from anabranch.commands.table_access import TableRef
+from anabranch.deletion_vectors.vector_reading import distinct_files, path_in_table
+from anabranch.errors.alterations import FeatureDropError
+from anabranch.errors.log import DeletionVectorDescriptorError
+from anabranch.errors.protocol import UnsafePathError
+from anabranch.log.commit_files import Commit
+from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
+from anabranch.protocol.data_paths import encode_path
+from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.schema.type_widening import all_type_changes, without_type_changes
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.proposed_commit import Operation
+
+# Files of vectors that older versions need, named by tombstones before the table forgets what vectors are.
+#
+# A VACUUM that knows no deletion vectors deletes whatever no action names as a path. Tombstones it spares as long as
+# `delta.deletedFileRetentionDuration` says, and with them the versions that can be read back that far.
+
+
+def name_vector_files(handle: TableRef) -> None:
+    """One commit of tombstones, if some are missing."""
+    snapshot, now_ms = handle.latest(), handle.session.clock.now_ms()
+    tombstones = snapshot.tombstones(after_ms=snapshot.tombstone_retention_start_ms(now_ms=now_ms))
+    named = frozenset(tombstones.filter(pc.is_null(tombstones["deletion_vector"]))["path"].to_pylist())
+    paths = sorted(_vector_files(tombstones, handle.path) - named)
+    if not paths:
+        return
+    removes = [RemoveFile(path=path, deletion_timestamp=now_ms, data_change=False) for path in paths]
+    handle.begin_at(Operation(name="Deletion Vector Tombstones"), snapshot=snapshot).commit(removes)
+
+
+def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
+    """As the log spells paths. Files outside the table are nobody's to delete."""
+    found = set[str]()
+    for descriptor in distinct_files(tombstones["deletion_vector"]):
+        with suppress(DeletionVectorDescriptorError, UnsafePathError):
+            path = path_in_table(descriptor, table_root=table_root)
+            if path is not None:
+                found.add(encode_path(path))
+    return frozenset(found)
+
+
+LOGGER = logging.getLogger("anabranch.features")
+_SUSPENDED: Final[Mapping[str, str]] = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
+
+
+def refuse_constraints(handle: TableRef) -> None:
+    """Dropping a feature changes nothing that a table means, so constraints are the user's to drop."""
+    names = sorted(handle.latest().properties.constraints)
+    if names:
+        reason = f"the table has the constraints {', '.join(names)}; drop them first"
+        raise FeatureDropError(table=handle.label, feature="checkConstraints", reason=reason)
+
+
+def purge_vectors(handle: TableRef) -> None:
+    """No new vectors, then files without those there are, then the files of the old ones named for VACUUM."""
+    if vectors_in_version(handle.latest()) is not None:
+        alter_unset_properties(handle, ["delta.enableDeletionVectors"], if_exists=True)
+        rewrite_files(handle, files_with_vectors, feature="deletionVectors")
+    name_vector_files(handle)
+
+
+def unmap_columns(handle: TableRef) -> None:
+    """See `column_mapping_removal`."""
+    remove_column_mapping(handle, unset=True)
+
+
+def forget_type_changes(handle: TableRef) -> None:
+    """No new changes, then files of today's types alone, then no record of older ones."""
+    snapshot, old_types = handle.latest(), FilesOfOldTypes(handle)
+    has_changed = type_changes_in_action(snapshot.metadata) is not None
+    alter_unset_properties(handle, ["delta.enableTypeWidening"], if_exists=True)
+    if not has_changed:
+        return
+    rewrite_files(handle, old_types, feature="typeWidening")
+    snapshot = handle.latest()
+    if old_types(snapshot).any():
+        # Somebody added such files meanwhile. The changes stay on record, so that all of this begins anew.
+        return
+    schema = parse_schema(snapshot.metadata.schema_string, handle.label)
+    changed = msgspec.structs.replace(snapshot.metadata, schema_string=schema_string(without_type_changes(schema)))
+    columns = [{"name": ".".join(path), "type": change.new.simpleString()} for path, change in all_type_changes(schema)]
+    transaction = handle.begin_at(Operation(name="DROP FEATURE", parameters={"columns": columns}), snapshot=snapshot)
+    transaction.commit([changed], conflicts_with=_added_files)
+
+
+def take_row_ids_away(handle: TableRef) -> None:
+    """No ids for new files, then none on those there are."""
+    snapshot = handle.latest()
+    configuration = {**snapshot.metadata.configuration, **_SUSPENDED}
+    if configuration != snapshot.metadata.configuration:
+        suspended = msgspec.structs.replace(snapshot.metadata, configuration=configuration)
+        operation = Operation(name="SET TBLPROPERTIES", parameters={"properties": dict(_SUSPENDED)})
+        snapshot = handle.begin_at(operation, snapshot=snapshot).commit([suspended]).snapshot
+    adds = _with_row_ids(snapshot)
+    for batch, start in enumerate(range(0, len(adds), FILES_PER_COMMIT_MAX)):
+        files = [
+            msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
+            for add in adds[start : start + FILES_PER_COMMIT_MAX]
+        ]
+        operation = Operation(name="ROW TRACKING UNBACKFILL", parameters={"batchId": batch})
+        # On the very version the files were found in: a file that somebody removes is not to come back.
+        handle.begin_at(operation, snapshot=snapshot).commit(files)
+
+
+def classic_checkpoints(handle: TableRef) -> None:
+    """No new V2 checkpoints. Those there are stay, behind newer ones that every reader knows."""
+    if handle.latest().properties.checkpoint_policy == "v2":
+        alter_set_properties(handle, {"delta.checkpointPolicy": "classic"})
+
+
+def remove_domains(handle: TableRef) -> None:
+    """What features that need domains have left; the features themselves are gone by then."""
+    snapshot = handle.latest()
+    gone = [msgspec.structs.replace(domain, removed=True) for domain in snapshot.domain_metadata.values()]
+    if gone:
+        operation = Operation(name="DOMAIN METADATA CLEANUP", parameters={"domainMetadataRemovedCount": len(gone)})
+        handle.begin_at(operation, snapshot=snapshot).commit(gone)
+
+
+def _with_row_ids(snapshot: Snapshot) -> list[AddFile]:
+    files = snapshot.files.columns("base_row_id", "default_row_commit_version")
+    known = pc.or_(pc.is_valid(files["base_row_id"]), pc.is_valid(files["default_row_commit_version"]))
+    return snapshot.files.to_actions(pa.array(known.to_numpy(), pa.bool_()))
+
+
+def _added_files(commit: Commit) -> str | None:
+    """Files that nobody has looked into, or another schema."""
+    added = next((action.path for action in commit.actions if isinstance(action, AddFile)), None)
+    if added is not None:
+        return f"the new file {added}"
+    return "other metadata" if any(isinstance(action, Metadata) for action in commit.actions) else None

@@ -1,0 +1,80 @@
+"""Data files written again, so that none of them needs a feature any more: vectors purged, old types gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from anabranch.commands.optimize.footer_columns import has_other_types, read_schemas
+from anabranch.commands.optimize.optimize_command import files_to_plan
+from anabranch.commands.optimize.optimize_plan import Plan, pack
+from anabranch.commands.optimize.optimize_settings import OptimizeSettings
+from anabranch.commands.optimize.rewrite_bins import compacted
+from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
+from anabranch.commands.table_access import TableRef
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask
+from anabranch.transaction.proposed_commit import Operation
+
+LOGGER = logging.getLogger("anabranch.features")
+
+ChooseFiles = Callable[[Snapshot], FileMask]
+
+
+def rewrite_files(handle: TableRef, choose: ChooseFiles, *, feature: str) -> None:
+    """Write the rows of these files into others, by commits that change no row, as REORG does.
+
+    Other writers never make it fail; of what they take away, or add, some may be left.
+    """
+    snapshot = handle.latest()
+    if not choose(snapshot).any():
+        return
+    settings = OptimizeSettings.of(handle.session, snapshot.properties)
+
+    def plan(newest: Snapshot) -> Plan:
+        files = files_to_plan(handle, newest, None)
+        bins = pack(
+            np.flatnonzero(choose(newest)),
+            sizes=files.sizes,
+            partitions=files.partitions,
+            bin_bytes_max=settings.max_file_bytes,
+            keep_single=True,
+        )
+        return Plan(files=files, bins=tuple(bins))
+
+    operation = Operation(name="REORG", parameters={"predicate": [], "applyPurge": True})
+    done = run_rewrite_job(
+        handle,
+        RewriteJob(
+            operation=operation,
+            plan=plan,
+            rewrite=lambda newest, made, each: compacted(handle, newest, made, each, target=settings.max_file_bytes),
+            settings=settings,
+        ),
+    )
+    LOGGER.info("%s: %d files written again to drop %s", handle.label, len(done.removes), feature)
+
+
+def files_with_vectors(snapshot: Snapshot) -> FileMask:
+    """Those that have a deletion vector, be it one that hides no row."""
+    vectors = snapshot.files.columns("deletion_vector")["deletion_vector"]
+    return np.asarray(vectors.is_valid().to_numpy(), dtype=np.bool_)
+
+
+class FilesOfOldTypes:
+    """Tells files whose columns have other types than today's; each file is opened once."""
+
+    def __init__(self, handle: TableRef) -> None:
+        self._handle = handle
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def __call__(self, snapshot: Snapshot) -> FileMask:
+        """Those of `snapshot`."""
+        paths = snapshot.files.columns("path")["path"].to_pylist()
+        schema = snapshot.metadata.schema_string
+        unknown = [path for path in dict.fromkeys(paths) if (schema, path) not in self._known]
+        for path, stored in zip(unknown, read_schemas(self._handle, unknown), strict=True):
+            self._known[schema, path] = has_other_types(stored, snapshot.schema, snapshot.column_mapping_mode)
+        return np.array([self._known[schema, path] for path in paths], dtype=np.bool_)

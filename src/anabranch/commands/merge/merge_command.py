@@ -1,0 +1,282 @@
+"""MERGE: rows of a source change, delete and join rows of a table."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.change_feed.change_files import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
+from anabranch.commands.dml.change_data import files_show_changes, records_changes, tell
+from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.row_deletion import Replacement, delete_rows, replace_rows
+from anabranch.commands.dml.statement import (
+    Outcome,
+    Prepared,
+    Stopwatch,
+    check_may_change_rows,
+    check_tracks_no_rows,
+    execute,
+    uses_vectors,
+)
+from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION, MergeJoin
+from anabranch.commands.merge.merge_plan import MergeMarks, MergePlan, ambiguity, mark, no_marks, plan_merge, record
+from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, freeze, measure
+from anabranch.commands.merge.merge_write import merge_metrics, write_merged
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_rows import register
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
+from anabranch.protocol.features import check_writable
+from anabranch.schema.computed_columns import identity_columns
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask, WrittenFiles
+from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
+
+KEPT_ROWS_MAX = 500_000
+"""Rows of a source up to which the rows that it changes are kept between two jobs."""
+_PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
+
+
+def merge(handle: TableRef, statement: MergeStatement, *, conflict_retries: int | None = None) -> Outcome:
+    """Change, delete and insert rows of the table as the statement says; `counts` of the outcome has how many.
+
+    Raises the errors of `errors.merge`, `AssignmentError`, those of columns and values that do not fit
+    (`errors.schema`, `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of
+    `errors.conflicts`, and those of `errors.commits`.
+    """
+    return merge_as_told(handle, lambda: statement, conflict_retries=conflict_retries)
+
+
+def merge_as_told(
+    handle: TableRef, tell: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
+) -> Outcome:
+    """As `merge`; each execution asks for the statement anew, so that its source may read newer versions."""
+    outcome = execute(handle, lambda: prepare_merge(handle, tell()), conflict_retries=conflict_retries)
+    if handle.entry is not None and _changed_schema(outcome.committed):
+        register(handle, handle.entry)
+    return outcome
+
+
+def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
+    """All of a MERGE but its commit."""
+    snapshot = handle.latest()
+    statement.check(table=handle.label)
+    read = handle.session.engine.versions_read(statement.source, handle.path)
+    if read and min(read) < snapshot.version:
+        # The statement depends on what the source saw; commits since then must count as winners.
+        snapshot = handle.table.snapshots.at_version(min(read))
+    return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
+
+
+class _Execution:
+    """One execution of a MERGE on one version of the table."""
+
+    def __init__(self, handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
+        self.handle = handle
+        self.snapshot = snapshot
+        self.statement = statement
+        self.watch = Stopwatch(handle)
+        self.kept: list[DataFrame] = []
+
+    @property
+    def keeps_old_values(self) -> bool:
+        """Whether a change data feed may have to tell changed rows as they were."""
+        return records_changes(self.snapshot) and not self.statement.only_inserts
+
+    def prepared(self, *, source_reads_table: bool) -> Prepared:
+        """The statement, its files written. What was kept is let go of if that fails."""
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self._let_go)
+            frozen = freeze(self.statement.source)
+            self.kept += frozen.kept
+            found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
+            on_failure.pop_all()
+            return found
+
+    def _prepared(self, source: DataFrame, *, source_reads_table: bool) -> Prepared:
+        _check_allowed(self.handle, self.snapshot, self.statement)
+        plan = plan_merge(self.handle, self.snapshot, self.statement, source)
+        versions = plan.versions_read(self.handle)
+        if min(versions, default=self.snapshot.version) < self.snapshot.version:
+            self.snapshot = self.handle.table.snapshots.at_version(min(versions))
+            return self._prepared(source, source_reads_table=True)
+        operation = Operation(name="MERGE", parameters=plan.parameters())
+        transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
+        target = TargetRows(self.handle, self.snapshot, transaction.vectors, alias=self.statement.alias)
+        transaction.describe_rows = target.described
+        if source_reads_table or plan.planner.asking:
+            transaction.record_whole_table()
+        with self.watch.measured("materializeSourceTimeMs"), typed_violations():
+            facts = measure(source, plan.on.keys, partition_columns=self.snapshot.partition_columns)
+        join = plan.join(facts.num_rows, self.handle.session.all_settings())
+        candidates = target.candidates(plan.changed_predicate(facts))
+        with self.watch.measured("scanTimeMs"):
+            frame, marks = self._marked(plan, target, join, candidates, at_once=_is_small_change(plan, facts))
+        record(transaction, target, plan, facts, join, marks, candidates)
+        with self.watch.measured("rewriteTimeMs"):
+            changed = self._changed(plan, target, join, frame, marks, candidates)
+            replacement = self._replacement(plan, target, facts, marks)
+            changes = replacement.changes
+            tells = records_changes(self.snapshot) and (marks.num_updated > 0 or not files_show_changes(changes))
+            written, actions, told = self._written(plan, facts, join, frame, changed, marks, replacement, tells=tells)
+            if tells and changed is not None:
+                told += self._tell_changed(plan, changed)
+            changes = dataclasses.replace(changes, change_files=told)
+        counts = {
+            "updated": marks.num_updated,
+            "deleted": marks.num_deleted,
+            "inserted": (written.num_rows if written is not None else 0) - marks.num_updated,
+        }
+        metrics = merge_metrics(changes.metrics(written), {**marks.counts, **counts}, num_source_rows=facts.num_rows)
+        return Prepared(
+            transaction,
+            [*actions, *changes.actions(written)],
+            num_affected_rows=sum(counts.values()),
+            deleted_rows=changes.deleted_rows,
+            counts=counts,
+            metrics={**metrics, **self.watch.metrics(*_PARTS)},
+            kept=self.kept,
+        )
+
+    def _marked(
+        self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask, *, at_once: bool
+    ) -> tuple[DataFrame | None, MergeMarks]:
+        """The rows that matter, and which they are; `at_once` with what they become."""
+        if not candidates.any():
+            return None, no_marks()
+        read = target.read(candidates)
+        named = plan.on.target_columns
+        everything = self.snapshot.schema.fieldNames()
+        columns = everything if named is None else list(named)
+        keeps = everything if self.keeps_old_values else columns if self.statement.not_matched else []
+        if self.statement.only_inserts:
+            frame = join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
+        elif at_once:
+            frame = join.decided(read.frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+        else:
+            frame = join.decided(read.frame, {}, keeps=keeps)
+        if (at_once and plan.updates) or self.statement.not_matched or (at_once and self.keeps_old_values):
+            # Computed once: what is written is what was marked, whatever the expressions are.
+            self.kept.append(frame.persist())
+        with typed_violations():
+            marks = mark(frame, read, self.statement)
+            if marks.is_ambiguous:
+                raise ambiguity(frame, marks, target, columns if named is not None else ())
+        return frame, marks
+
+    def _changed(
+        self,
+        plan: MergePlan,
+        target: TargetRows,
+        join: MergeJoin,
+        frame: DataFrame | None,
+        marks: MergeMarks,
+        candidates: FileMask,
+    ) -> DataFrame | None:
+        """The rows to which a clause applies, with what updates make of them."""
+        if frame is None or not marks.changed:
+            return None
+        if marks.num_updated and not set(plan.outputs.columns) <= set(frame.columns):
+            # They are many, so they were not kept: the same join finds the same rows again.
+            files = np.zeros_like(candidates)
+            files[np.flatnonzero(candidates)[sorted(marks.changed)]] = True
+            keeps = self.snapshot.schema.fieldNames() if self.keeps_old_values else ()
+            frame = join.decided(target.read(files).frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
+        return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
+
+    def _replacement(self, plan: MergePlan, target: TargetRows, facts: SourceFacts, marks: MergeMarks) -> Replacement:
+        """The rows that go, and those of their files that stay, to be written beside new values."""
+        by_vectors, rows = uses_vectors(self.snapshot), marks.changed_rows()
+        writes = marks.num_updated > 0 or (bool(plan.inserts) and facts.num_rows > 0)
+        # Rows that stay have the columns of now. By the files of new rows alone it is told how far numbers have got.
+        is_alike = plan.target.schema == self.snapshot.schema and not identity_columns(self.snapshot.schema)
+        if writes and is_alike:
+            return replace_rows(target, rows, by_vectors=by_vectors)
+        return Replacement(changes=delete_rows(target, rows, by_vectors=by_vectors))
+
+    def _tell_changed(self, plan: MergePlan, changed: DataFrame) -> tuple[AddCDCFile, ...]:
+        """Write the rows as they were, for the change data feed."""
+        if self.statement.deletes_all_matched:
+            # A row that several rows of the source match is deleted once.
+            changed = changed.dropDuplicates(list(POSITION))
+        is_update = F.col(ACTION_COLUMN).isin(sorted(plan.updates))
+        change = F.when(is_update, UPDATE_PREIMAGE).otherwise(DELETE)
+        return tell(self.handle, self.snapshot, changed.withColumn(CHANGE_TYPE, change))
+
+    def _written(
+        self,
+        plan: MergePlan,
+        facts: SourceFacts,
+        join: MergeJoin,
+        frame: DataFrame | None,
+        changed: DataFrame | None,
+        marks: MergeMarks,
+        replacement: Replacement,
+        *,
+        tells: bool,
+    ) -> tuple[WrittenFiles | None, list[Action], tuple[AddCDCFile, ...]]:
+        """The files of changed and new rows, what changes of the table itself, and what tells of these rows."""
+        frames = {}
+        if changed is not None and marks.num_updated:
+            frames[UPDATE_POSTIMAGE] = changed.where(F.col(ACTION_COLUMN).isin(sorted(plan.updates)))
+        has_new_rows = bool(plan.inserts) and facts.num_rows > 0
+        if has_new_rows:
+            matched = None
+            if frame is not None and marks.matched:
+                matched = frame.where(F.col(ACTION_COLUMN) < len(self.statement.matched))
+            frames[INSERT] = join.inserted(matched, plan.inserts, plan.outputs.names)
+        if not frames:
+            return None, list(plan.target.actions), ()
+        merged = write_merged(
+            self.handle,
+            plan.target,
+            plan.planner,
+            frames,
+            plan.outputs,
+            rows_max=marks.num_updated + (facts.num_rows if has_new_rows else 0),
+            has_new_rows=has_new_rows,
+            tells=tells,
+            replacement=replacement,
+        )
+        actions = self._table_actions(plan, merged.written.adds, merged.plan.generates_identity)
+        return merged.written, actions, merged.change_files
+
+    def _table_actions(self, plan: MergePlan, adds: Iterable[AddFile], generated: frozenset[str]) -> list[Action]:
+        """What changes of the table itself: its schema, and how far its identity columns have counted."""
+        metadata = with_moved_marks(plan.target.metadata, adds, generated, table=self.handle.label)
+        others: list[Action] = [action for action in plan.target.actions if not isinstance(action, Metadata)]
+        return others if metadata == self.snapshot.metadata else [*others, metadata]
+
+    def _let_go(self) -> None:
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def _is_small_change(plan: MergePlan, facts: SourceFacts) -> bool:
+    """Whether the changed rows are few enough to be kept, so that the table is read once for them.
+
+    Where the clock runs on between two reads, they must be.
+    """
+    by_source = range(len(plan.matched), len(plan.statement.changing))
+    few = facts.num_rows <= KEPT_ROWS_MAX and not any(number in plan.updates for number in by_source)
+    return few or not plan.repeatable
+
+
+def _check_allowed(handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
+    """New rows alone are an append, which every table takes that can be written."""
+    if statement.only_inserts:
+        check_writable(snapshot.protocol, table=handle.label)
+        return
+    check_may_change_rows(handle, snapshot, "MERGE")
+    check_tracks_no_rows(handle, snapshot, "MERGE")
+
+
+def _changed_schema(committed: CommittedVersion | None) -> bool:
+    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)

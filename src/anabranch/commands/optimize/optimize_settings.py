@@ -1,0 +1,80 @@
+"""The settings of OPTIMIZE and REORG: Delta's names, read once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.protocol.properties import TableProperties
+from anabranch.spark.session.delta_session import DeltaSession
+
+PREFIX: Final = "spark.databricks.delta.optimize."
+CHECK_STATISTICS_SETTING: Final = f"{PREFIX}zorder.checkStatsCollection.enabled"
+RANGES_SETTING: Final = "spark.databricks.io.skipping.mdc.rangeId.max"
+FILE_BYTES_DEFAULT: Final = 1 << 30
+_CUBES: Final = "clustering.mergeStrategy.minCubeSize."
+_STABLE_CUBE_BYTES_DEFAULT: Final = 100 * FILE_BYTES_DEFAULT
+_CUBE_BYTES_DEFAULT: Final = _STABLE_CUBE_BYTES_DEFAULT * 3 // 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeSettings:
+    """What decides which files are rewritten, and how large files become."""
+
+    min_file_bytes: int
+    """Smaller files are rewritten."""
+    max_file_bytes: int
+    """Files are written up to this size."""
+    hidden_ratio_max: float
+    """Files that hide a larger share of their rows are rewritten, whatever their size."""
+    threads_max: int
+    batch_bytes_max: int | None
+    """How much one commit may rewrite; None for no limit."""
+    check_statistics: bool
+    ranges_max: int
+    """Into how many ranges ZORDER BY and clustering divide the values of a column."""
+    stable_cube_bytes: int
+    """Files that were clustered together, and are this large together, are left as they are."""
+    cube_bytes_max: int
+    """Files are clustered together up to this size."""
+
+    @classmethod
+    def of(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
+        """The table's wish for the size of files goes before the session's. Raises `InvalidOptionError`."""
+        wanted = properties.target_file_size_bytes
+        smallest = _whole(session, "minFileSize", FILE_BYTES_DEFAULT)
+        stable = _whole(session, f"{_CUBES}threshold", _STABLE_CUBE_BYTES_DEFAULT)
+        return cls(
+            min_file_bytes=smallest if wanted is None else min(smallest, wanted),
+            max_file_bytes=wanted if wanted is not None else _whole(session, "maxFileSize", FILE_BYTES_DEFAULT),
+            hidden_ratio_max=_share(session, "maxDeletedRowsRatio", 0.05),
+            threads_max=max(1, _whole(session, "maxThreads", 15)),
+            batch_bytes_max=_whole(session, "batchSize", 0) or None,
+            check_statistics=session.flag(CHECK_STATISTICS_SETTING, default=True),
+            ranges_max=max(2, _number(session, RANGES_SETTING, 1000)),
+            stable_cube_bytes=stable,
+            cube_bytes_max=max(stable, _whole(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),
+        )
+
+
+def _whole(session: DeltaSession, name: str, default: int) -> int:
+    return _number(session, PREFIX + name, default)
+
+
+def _number(session: DeltaSession, key: str, default: int) -> int:
+    text = (session.setting(key) or str(default)).strip()
+    if not text.isdecimal():
+        raise InvalidOptionError(option=key, value=text, problem="it is a whole number, 0 or more")
+    return int(text)
+
+
+def _share(session: DeltaSession, name: str, default: float) -> float:
+    text = (session.setting(PREFIX + name) or str(default)).strip()
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise InvalidOptionError(option=PREFIX + name, value=text, problem="it is a number from 0 to 1")
+    return share

@@ -1,0 +1,45 @@
+"""GENERATE: files beside a table for engines that do not know Delta."""
+
+from __future__ import annotations
+
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.other_formats import (
+    ManifestsExcludeVectorsError,
+    ManifestsNeedPlainColumnsError,
+    UnknownGenerateModeError,
+)
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.transaction.commit.after_commit import check_listable, write_manifests
+
+SYMLINK_MANIFEST = "symlink_format_manifest"
+
+
+def check_mode(mode: str) -> None:
+    """Raises `UnknownGenerateModeError`."""
+    if mode.lower() != SYMLINK_MANIFEST:
+        raise UnknownGenerateModeError(mode=mode, known=(SYMLINK_MANIFEST,))
+
+
+def generate(handle: TableRef, mode: str) -> None:
+    """Write manifests of the newest version, and remove those of partitions that it does not have any more.
+
+    Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
+    """
+    check_mode(mode)
+    snapshot = handle.latest()
+    check_listable(snapshot, table=handle.label)
+    write_manifests(handle.table.store, snapshot)
+
+
+# Which tables may keep manifests up to date: those whose files show all that there is to know.
+
+
+def check_manifests(properties: TableProperties, mode: ColumnMappingMode, *, table: str) -> None:
+    """Raises `ManifestsExcludeVectorsError` and `ManifestsNeedPlainColumnsError`."""
+    if not properties.symlink_manifests_enabled:
+        return
+    if properties.deletion_vectors_enabled:
+        raise ManifestsExcludeVectorsError(table=table)
+    if mode.maps:
+        raise ManifestsNeedPlainColumnsError(table=table)

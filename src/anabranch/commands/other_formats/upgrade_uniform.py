@@ -1,0 +1,103 @@
+"""REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n)): a table that exists becomes one for Iceberg, too.
+
+Properties first, so that whatever is written from then on is right; then the files that are not; then the metadata.
+Each is a commit of its own, and a run that was stopped is carried on by the next.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.alter.alter_transaction import Alteration
+from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
+from anabranch.commands.optimize.optimize_command import files_to_plan, metrics_of
+from anabranch.commands.optimize.optimize_metrics import result_frame
+from anabranch.commands.optimize.optimize_plan import Plan, purge_plan
+from anabranch.commands.optimize.optimize_settings import OptimizeSettings
+from anabranch.commands.optimize.rewrite_bins import compacted
+from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
+from anabranch.commands.other_formats.files_for_iceberg import IncompatibleFiles, files_wanted, incompatible_files
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.other_formats import IcebergCompatRewriteError, IcebergCompatVersionError
+from anabranch.protocol.iceberg_compat import (
+    COMPAT_VERSIONS,
+    FORMATS,
+    ICEBERG,
+    MAPPING_MODE,
+    VECTORS,
+    compat_property,
+    compat_versions,
+    universal_formats,
+)
+from anabranch.protocol.properties import TableProperties
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.uniform.iceberg_library import check_installed
+
+OPERATION = "REORG TABLE UPGRADE UNIFORM"
+
+
+def upgrade_uniform(handle: TableRef, *, version: int) -> RewriteResult | None:
+    """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be written again.
+
+    Raises the errors of `errors.uniform` and `errors.optimize`, `NotADeltaTableError`.
+    """
+    if version not in COMPAT_VERSIONS:
+        raise IcebergCompatVersionError(table=handle.label, compat_version=version)
+    _enable(handle, version)
+    done = None
+    if _outdated(handle, handle.latest(), version).count:
+        done = run_rewrite_job(handle, _rewriting(handle, version))
+        left = _outdated(handle, handle.latest(), version).count
+        if left:
+            raise IcebergCompatRewriteError(table=handle.label, compat_version=version, num_files=left)
+    if ICEBERG not in universal_formats(handle.latest().properties):
+        alter_set_properties(handle, {FORMATS: ICEBERG})
+    return done
+
+
+def upgrade_uniform_frame(handle: TableRef, *, version: int) -> DataFrame:
+    """As `upgrade_uniform`. The result is that of OPTIMIZE; it has no row where no file had to be written again."""
+    done = upgrade_uniform(handle, version=version)
+    frame = result_frame(handle, metrics_of(handle.latest(), done or RewriteResult()))
+    return frame.limit(0) if done is None else frame
+
+
+def _enable(handle: TableRef, version: int) -> None:
+    """Set the properties that the version needs, and unset those of another."""
+    alteration = Alteration(handle)
+    snapshot = alteration.snapshot
+    current = current_properties(snapshot.metadata)
+    wanted = {
+        **{compat_property(each): "false" for each in compat_versions(snapshot.properties)},
+        compat_property(version): "true",
+        VECTORS: "false",
+        **({} if snapshot.column_mapping_mode.maps else {MAPPING_MODE: "name"}),
+    }
+    defined = alteration.define(configuration={**current, **wanted})
+    check_installed(TableProperties({**current, **wanted, FORMATS: ICEBERG}), table=handle.label)
+    if version not in compat_versions(snapshot.properties):
+        alteration.commit(OPERATION, {"properties": wanted}, defined)
+
+
+def _outdated(handle: TableRef, snapshot: Snapshot, version: int) -> IncompatibleFiles:
+    defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
+    return incompatible_files(handle, snapshot, files_wanted(defined, version=version, label=handle.label))
+
+
+def _rewriting(handle: TableRef, version: int) -> RewriteJob:
+    settings = OptimizeSettings.of(handle.session, handle.latest().properties)
+
+    def plan(newest: Snapshot) -> Plan:
+        files = files_to_plan(handle, newest, None)
+        outdated = _outdated(handle, newest, version).mask
+        return purge_plan(files, settings, outdated=outdated, apart=bool(clustering_columns(newest)))
+
+    return RewriteJob(
+        operation=Operation(name="REORG", parameters={"predicate": [], "applyPurge": True}),
+        plan=plan,
+        rewrite=lambda newest, planned, each: compacted(handle, newest, planned, each, target=settings.max_file_bytes),
+        settings=settings,
+    )

@@ -1,0 +1,215 @@
+"""Reading the change data feed: which rows came, went and changed, version by version."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from pyspark.sql import DataFrame
+
+from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, feed_files, resolve_range
+from anabranch.change_feed.feed_rows import FeedSource, feed_rows
+from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
+from anabranch.commands.table_access import TableRef
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.dml import (
+    ChangesBoundTwiceError,
+    ChangesNotRecordedError,
+    ChangesSchemaError,
+    ChangesStartMissingError,
+)
+from anabranch.errors.log import VersionNotFoundError
+from anabranch.log.commit_files import Commit, read_commits
+from anabranch.log.listing import list_log
+from anabranch.log.time_travel import TimestampSearch, monotonic_times
+from anabranch.protocol.actions import Metadata
+from anabranch.protocol.properties import TableProperties
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.session_settings import parse_flag
+from anabranch.storage.external_files import allowed_places
+
+# Times as users write them.
+
+
+def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option: str = "timestampAsOf") -> int:
+    """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
+    if isinstance(timestamp, datetime):
+        zone = ZoneInfo(session.setting("spark.sql.session.timeZone", "UTC") or "UTC")
+        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=zone)
+        return int(aware.timestamp() * 1000)
+    query = "SELECT unix_millis(try_cast(:written AS TIMESTAMP)) AS at"
+    row = session.spark.sql(query, args={"written": timestamp}).first()
+    if row is None or row[0] is None:
+        problem = "Spark cannot read it as a timestamp; write it as 2024-01-31 or 2024-01-31 09:30:00"
+        raise InvalidOptionError(option=option, value=timestamp, problem=problem)
+    return int(row[0])
+
+
+_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+_UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
+_READ_OPTIONS = {"readchangefeed": "readChangeFeed", "readchangedata": "readChangeData"}
+_TIME_TRAVEL = {"versionasof": "versionAsOf", "timestampasof": "timestampAsOf"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesBound:
+    """One end of a range as a user gives it."""
+
+    version: int | None = None
+    timestamp: str | datetime | None = None
+    """As Spark casts it to a timestamp, in the session's time zone."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesAsked:
+    """Which versions' changes are wanted, both ends included; up to the newest where no end is given."""
+
+    start: ChangesBound
+    end: ChangesBound | None = None
+
+
+def asks_for_changes(options: Mapping[str, str]) -> bool:
+    """Whether a reader was told to read what changed. Raises `InvalidOptionError`."""
+    given = {key.lower(): value for key, value in options.items()}
+    return any(parse_flag(name, given[key]) for key, name in _READ_OPTIONS.items() if key in given)
+
+
+def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | None:
+    """What the options of a read ask of the feed; None where they ask for the table itself.
+
+    Raises `InvalidOptionError`, `ChangesStartMissingError`, `ChangesBoundTwiceError`.
+    """
+    if not asks_for_changes(options):
+        return None
+    given = {key.lower(): value for key, value in options.items()}
+    for key, name in _TIME_TRAVEL.items():
+        if key in given:
+            problem = "a change feed reads a range of versions; give startingVersion and endingVersion instead"
+            raise InvalidOptionError(option=name, value=given[key], problem=problem)
+    start, end = _bound(given, "starting"), _bound(given, "ending")
+    if start is None:
+        raise ChangesStartMissingError(table=table)
+    return ChangesAsked(start=start, end=end)
+
+
+def read_changes(handle: TableRef, asked: ChangesAsked) -> DataFrame:
+    """The changes of these versions, each row with its change, version and time.
+
+    Raises the errors of `errors.change_feed`, `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
+    `TimestampEarlierThanFirstCommitError`, `InvalidOptionError`, `NotADeltaTableError`.
+    """
+    latest = handle.latest()
+    versions = _versions(handle, latest, asked)
+    if versions is None:
+        return feed_rows(handle.session.engine, feed_source(handle, latest), FeedFiles())
+    store = handle.table.store
+    first = handle.table.snapshots.at_version(versions.start)
+    commits = read_commits(store, after=versions.start - 1, upto=versions.end)
+    if [commit.version for commit in commits] != list(range(versions.start, versions.end + 1)):
+        earliest = handle.table.snapshots.earliest_version()
+        raise VersionNotFoundError(table=handle.label, version=versions.start, earliest=earliest, latest=latest.version)
+    _check_recorded(handle, versions, first, commits)
+    last = latest if versions.end == latest.version else handle.table.snapshots.at_version(versions.end)
+    # Under column mapping a later schema may call columns otherwise: then the end of the range says what they are.
+    mapped = any(snapshot.column_mapping_mode.maps for snapshot in (first, last, latest))
+    read = last if mapped else latest
+    if not handle.session.flag(_UNSAFE, default=False):
+        _check_readable(handle, versions, first, commits, read)
+    files = feed_files(_with_times(handle, commits), table=handle.label, partitioned=bool(read.partition_columns))
+    return feed_rows(handle.session.engine, feed_source(handle, read), files)
+
+
+def _versions(handle: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
+    search = TimestampSearch.of(
+        handle.table.store,
+        latest_version=latest.version,
+        latest_timestamp_ms=latest.timestamp_ms,
+        properties=latest.properties,
+    )
+    return resolve_range(
+        _resolved(handle, asked.start, "startingTimestamp"),
+        None if asked.end is None else _resolved(handle, asked.end, "endingTimestamp"),
+        search,
+        allows_out_of_range=handle.session.flag(_OUT_OF_RANGE, default=False),
+    )
+
+
+def _resolved(handle: TableRef, bound: ChangesBound, option: str) -> FeedBound:
+    if bound.timestamp is None:
+        return FeedBound(version=bound.version)
+    return FeedBound(timestamp_ms=to_milliseconds(handle.session, bound.timestamp, option=option))
+
+
+def feed_source(handle: TableRef, snapshot: Snapshot) -> FeedSource:
+    """Where the rows of changes are read, under the columns of `snapshot`."""
+    store = handle.table.store
+    return FeedSource(
+        snapshot=snapshot,
+        table_root=handle.path,
+        table=handle.label,
+        load_vector=lambda descriptor: load_vector(store, descriptor),
+        allowed_prefixes=allowed_places(store),
+        options=handle.storage,
+    )
+
+
+def _check_recorded(handle: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit]) -> None:
+    """Raises `ChangesNotRecordedError` where the feed was off."""
+    described = [(versions.start, first.metadata)]
+    described += [(commit.version, action) for commit in commits for action in _metadata(commit)]
+    for version, metadata in described:
+        if not TableProperties(metadata.configuration).change_data_feed_enabled:
+            raise ChangesNotRecordedError(table=handle.label, version=version, start=versions.start, end=versions.end)
+
+
+def _check_readable(
+    handle: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit], read: Snapshot
+) -> None:
+    """Raises `ChangesSchemaError` where rows were written under columns that the result has not."""
+    described = [(versions.start, first.metadata)]
+    described += [(commit.version, each) for commit in commits[1:] for each in _metadata(commit)]
+    wanted = TableColumns.of(read.metadata, table=handle.label)
+    for version, metadata in described:
+        difference = unreadable_difference(TableColumns.of(metadata, table=handle.label), wanted)
+        if difference is not None:
+            raise ChangesSchemaError(
+                table=handle.label,
+                start=versions.start,
+                end=versions.end,
+                read_version=read.version,
+                version=version,
+                difference=difference,
+            )
+
+
+def _metadata(commit: Commit) -> list[Metadata]:
+    return [action for action in commit.actions if isinstance(action, Metadata)]
+
+
+def _with_times(handle: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Commit, int]]:
+    """The commits with their times, as the history tells them."""
+    listing = list_log(handle.table.store, first=0, upto=commits[-1].version)
+    times = {time.version: time.timestamp_ms for time in monotonic_times(listing.commits)}
+    for commit in commits:
+        own = None if commit.info is None else commit.info.in_commit_timestamp
+        yield commit, times.get(commit.version, commit.modified_ms) if own is None else own
+
+
+def _bound(given: Mapping[str, str], which: str) -> ChangesBound | None:
+    version, timestamp = given.get(f"{which}version"), given.get(f"{which}timestamp")
+    if version is not None and timestamp is not None:
+        raise ChangesBoundTwiceError(bound=which)
+    if version is not None:
+        return ChangesBound(version=_version(version, option=f"{which}Version"))
+    return None if timestamp is None else ChangesBound(timestamp=timestamp)
+
+
+def _version(text: str, *, option: str) -> int:
+    number = text.strip()
+    if not number.isdecimal() or len(number) > 19:
+        raise InvalidOptionError(option=option, value=text, problem="a version is a whole number, 0 or more")
+    return int(number)

@@ -1,0 +1,249 @@
+"""Reading a table: which version, which files, as which rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
+
+from anabranch.commands.read.read_changes import changes_asked, read_changes, to_milliseconds
+from anabranch.commands.table_access import TableRef, is_delta_name, table_at, table_identified
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.predicates.expressions import Predicate
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.names import check_own_names
+from anabranch.schema.paths import same_type
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask, ScanRequest
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.storage.external_files import allowed_places
+
+_VERSION_SUFFIX = re.compile(r"^(.*)@[vV](\d+)$", re.DOTALL)
+_TIMESTAMP_SUFFIX = re.compile(r"^(.*)@(\d{17})$", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TimeTravel:
+    """Which version to read; the newest where neither is said."""
+
+    version: int | None = None
+    timestamp: str | datetime | None = None
+    """As Spark casts it to a timestamp, in the session's time zone."""
+
+    @property
+    def is_newest(self) -> bool:
+        return self.version is None and self.timestamp is None
+
+
+NEWEST = TimeTravel()
+
+
+def read_path(
+    session: DeltaSession, path: str, options: Mapping[str, str], *, declared: StructType | str | None = None
+) -> DataFrame:
+    """The table at `path`, which may end in `@v3`, in a timestamp, or in `/column=value` folders.
+
+    Where the options ask for the changes of the table at `path`, these.
+    """
+    handle = table_at(session, path, options)
+    changes = changes_asked(options, table=handle.label)
+    if changes is not None and declared is not None:
+        problem = "changes have the columns of their table, and those that tell of the change; leave the schema out"
+        raise InvalidOptionError(option="schema", value=str(declared), problem=problem)
+    if changes is not None:
+        return read_changes(handle, changes)
+    travel = time_travel_of(_lower(options))
+    partitions: dict[str, str] = {}
+    if handle.table.snapshots.latest_or_none() is None:
+        plain, suffix = split_time_travel(path)
+        root, partitions = split_partitions(plain)
+        if not suffix.is_newest and not travel.is_newest:
+            problem = "the version is given twice, in path and option"
+            raise TimeTravelTwiceError(option="path", value=path, problem=problem)
+        travel = suffix if travel.is_newest else travel
+        handle = table_at(session, root, options)
+    frame = read(handle, travel, declared=declared)
+    for column, value in partitions.items():
+        frame = frame.where(equals_partition(frame, handle, column, value))
+    return frame
+
+
+def read_name(session: DeltaSession, name: str, options: Mapping[str, str]) -> DataFrame:
+    """The table that `name` stands for in the catalog, or by path in delta.`/path`."""
+    identifier = parse_identifier(name)
+    changes = changes_asked(options, table=str(identifier))
+    if changes is not None:
+        return read_changes(table_identified(session, identifier), changes)
+    travel = time_travel_of(_lower(options))
+    if isinstance(identifier, NameIdentifier) and travel.is_newest:
+        identifier, travel = strip_name_suffix(session, identifier)
+    return read_identified(session, identifier, travel, options=options)
+
+
+def reads_delta_name(session: DeltaSession, name: str) -> bool:
+    """Whether `name`, with or without `@v3`, names a Delta table."""
+    if is_delta_name(session, name):
+        return True
+    plain, travel = split_time_travel(name)
+    return not travel.is_newest and is_delta_name(session, plain)
+
+
+def read_identified(
+    session: DeltaSession, identifier: TableIdentifier, travel: TimeTravel, *, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The table meant, at the version meant."""
+    if isinstance(identifier, PathIdentifier):
+        handle = table_at(session, identifier.path, options)
+        if handle.table.snapshots.latest_or_none() is None:
+            plain, suffix = split_time_travel(identifier.path)
+            if not suffix.is_newest and travel.is_newest:
+                return read(table_at(session, plain, options), suffix)
+        return read(handle, travel)
+    return read(table_identified(session, identifier), travel)
+
+
+def strip_name_suffix(session: DeltaSession, identifier: NameIdentifier) -> tuple[NameIdentifier, TimeTravel]:
+    """`t@v3` as `t` and version 3, where the catalog has no table of the full name."""
+    plain, travel = split_time_travel(identifier.parts[-1])
+    if travel.is_newest or session.catalog.find(identifier) is not None:
+        return identifier, NEWEST
+    return NameIdentifier((*identifier.parts[:-1], plain)), travel
+
+
+def read(handle: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
+    """The rows of one version of a table."""
+    snapshot = snapshot_of(handle, travel)
+    if declared is not None:
+        check_declared(handle, snapshot, declared)
+    return handle.session.engine.scan(scan_request(handle, snapshot, time_travel=not travel.is_newest))
+
+
+def snapshot_of(handle: TableRef, travel: TimeTravel) -> Snapshot:
+    """The version meant. Raises `NotADeltaTableError`, and typed errors for versions there are not."""
+    newest = handle.latest()
+    if travel.version is not None:
+        return handle.table.snapshots.at_version(travel.version)
+    if travel.timestamp is not None:
+        timestamp_ms = to_milliseconds(handle.session, travel.timestamp)
+        return handle.table.snapshots.at_version(handle.table.snapshots.version_at_timestamp(timestamp_ms))
+    return newest
+
+
+def scan_request(
+    handle: TableRef, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
+) -> ScanRequest:
+    """What an engine needs to read all live files of `snapshot`.
+
+    Raises `ReservedColumnsError` and `ReadWithoutColumnsError`.
+    """
+    if not snapshot.schema.fields:
+        raise ReadWithoutColumnsError(table=handle.label)
+    check_own_names(snapshot.schema, table=handle.label)
+    store = handle.table.store
+
+    def load(descriptor: DeletionVectorDescriptor) -> Any:
+        return load_vector(store, descriptor)
+
+    def prune(predicate: Predicate) -> FileMask:
+        return can_be_true(predicate, snapshot.skipping_columns)
+
+    return ScanRequest(
+        table_root=handle.path,
+        version=None if time_travel else snapshot.version,
+        schema=snapshot.schema,
+        partition_columns=snapshot.partition_columns,
+        column_mapping=snapshot.column_mapping_mode,
+        files=snapshot.files.table,
+        load_vector=load,
+        prune=prune,
+        with_positions=with_positions,
+        allowed_prefixes=allowed_places(store),
+        options=handle.storage,
+    )
+
+
+def split_time_travel(path: str) -> tuple[str, TimeTravel]:
+    """A path or name without `@v3` or `@20240131093000000`, and what that said."""
+    if match := _VERSION_SUFFIX.match(path):
+        return match[1], TimeTravel(version=int(match[2]))
+    if match := _TIMESTAMP_SUFFIX.match(path):
+        digits = match[2]
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
+        return match[1], TimeTravel(timestamp=text)
+    return path, NEWEST
+
+
+def time_travel_of(given: Mapping[str, str]) -> TimeTravel:
+    """What a reader's options say, their names in small letters. Raises `InvalidOptionError`."""
+    version, timestamp = given.get("versionasof"), given.get("timestampasof")
+    if version is not None and timestamp is not None:
+        problem = "give either versionAsOf or timestampAsOf"
+        raise InvalidOptionError(option="versionAsOf", value=version, problem=problem)
+    return TimeTravel(version=None if version is None else parse_version(version), timestamp=timestamp)
+
+
+def parse_version(text: str) -> int:
+    """A version as written in an option or after VERSION AS OF."""
+    if not re.fullmatch(r"\d{1,19}", text.strip()):
+        raise InvalidOptionError(option="versionAsOf", value=text, problem="a version is a whole number, 0 or more")
+    return int(text)
+
+
+def check_declared(handle: TableRef, snapshot: Snapshot, declared: StructType | str) -> None:
+    """Raises `InvalidOptionError` for a schema other than the table's."""
+    wanted = declared if isinstance(declared, StructType) else _parsed(declared)
+    actual = visible_schema(snapshot.schema)
+    if wanted.fieldNames() != actual.fieldNames() or not same_type(visible_schema(wanted), actual):
+        own = f"{handle.label} has its own schema, {actual.simpleString()}"
+        problem = f"{own}; leave the schema out and select the columns you want"
+        raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
+
+
+def _parsed(ddl: str) -> StructType:
+    kind = StructType.fromDDL(ddl)
+    assert isinstance(kind, StructType)
+    return kind
+
+
+def split_partitions(path: str) -> tuple[str, dict[str, str]]:
+    """`/t/date=2024-01-01/part=2` as `/t` and the values; a path without such folders as it is."""
+    found: dict[str, str] = {}
+    rest = path.rstrip("/")
+    while "=" in rest.rsplit("/", 1)[-1]:
+        rest, folder = rest.rsplit("/", 1)
+        column, value = folder.split("=", 1)
+        found[column] = value
+    return rest, dict(reversed(found.items()))
+
+
+def equals_partition(frame: DataFrame, handle: TableRef, column: str, value: str) -> Column:
+    """Whether a row is of the partition that a folder's name says. Raises `InvalidOptionError`."""
+    snapshot = handle.latest()
+    name = partition_column(handle, column, value)
+    return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
+
+
+def partition_column(handle: TableRef, column: str, value: str) -> str:
+    """The partition column that a folder `column=value` is of. Raises `InvalidOptionError`."""
+    snapshot = handle.latest()
+    names = {name.lower(): name for name in snapshot.partition_columns}
+    if column.lower() not in names:
+        partitions = ", ".join(snapshot.partition_columns) or "none"
+        problem = f"{column} is not a partition column of {handle.label} (it has: {partitions})"
+        raise InvalidOptionError(option="path", value=f"{column}={value}", problem=problem)
+    return names[column.lower()]
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {key.lower(): value for key, value in options.items()}

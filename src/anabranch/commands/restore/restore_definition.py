@@ -1,0 +1,123 @@
+"""What an older version says of its table, made fit to stand behind all that happened since.
+
+Schema, partitioning, properties and clustering go back. What counts upwards, or notes once what happened, does not:
+ids, high-water marks, the protocol. Nothing that was handed out since may be handed out again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+from pyspark.sql.types import StructType
+
+from anabranch.commands.definition.table_definition import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN
+from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.features import supported_features
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.protocol_evolution import upgrade_protocol
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.computed_columns import identity_columns, with_high_water_mark
+from anabranch.schema.serialization import parse_schema, schema_string
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
+from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+
+_NO_CLUSTERING = '{"clusteringColumns":[],"domainName":"delta.clustering"}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredDefinition:
+    """The table as it will be described."""
+
+    metadata: Metadata
+    protocol: Protocol
+    domains: tuple[DomainMetadata, ...]
+
+    def changes(self, now: Snapshot) -> list[Action]:
+        """The actions that make it so; none where nothing differs."""
+        changed: list[Action] = []
+        if self.protocol != now.protocol:
+            changed.append(self.protocol)
+        if self.metadata != now.metadata:
+            changed.append(self.metadata)
+        return [*changed, *(domain for domain in self.domains if now.domain_metadata.get(domain.domain) != domain)]
+
+
+def restored_definition(now: Snapshot, then: Snapshot, *, may_downgrade: bool) -> RestoredDefinition:
+    """What `then` says of its table, to be said right after `now`.
+
+    The protocol keeps every feature that either version has, since older versions may use it, unless
+    `may_downgrade`.
+    """
+    protocol = then.protocol if may_downgrade else upgrade_protocol(now.protocol, supported_features(then.protocol))
+    metadata = msgspec.structs.replace(
+        then.metadata,
+        configuration=restored_properties(now, then),
+        schema_string=schema_with_marks(then.metadata, now.metadata, table=now.table_root),
+    )
+    return RestoredDefinition(metadata=metadata, protocol=protocol, domains=_clustering(now, then, protocol))
+
+
+def restored_properties(now: Snapshot, then: Snapshot) -> dict[str, str | None]:
+    """The properties of `then`, with those of `now` that must not go back."""
+    before, after = now.metadata.configuration, then.metadata.configuration
+    found = dict(after)
+    if then.column_mapping_mode.maps:
+        found[MAX_ID] = str(max(int(each.get(MAX_ID) or 0) for each in (before, after)))
+    # The columns that hold row ids keep the names that the table gave them.
+    kept = {name: before[name] for name in (ROW_ID_COLUMN, ROW_VERSION_COLUMN) if before.get(name) is not None}
+    kept |= _notes(before, PROTECTED_BEFORE)
+    found.pop(PROTECTED_BEFORE, None)
+    if now.properties.in_commit_timestamps_enabled and then.properties.in_commit_timestamps_enabled:
+        # Since when commits have a time of their own, as the whole history up to now has it.
+        for name in (ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP):
+            found.pop(name, None)
+        kept |= _notes(before, ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)
+    return found | kept
+
+
+def schema_with_marks(wanted: Metadata, reached: Metadata, *, table: str) -> str:
+    """The schema of `wanted`, its identity columns as far as those of `reached` have got, be that further."""
+    schema = parse_schema(wanted.schema_string, table)
+    identities = identity_columns(schema, table)
+    if not identities:
+        return wanted.schema_string
+    mode = _mode(wanted)
+    marks = _marks(parse_schema(reached.schema_string, table), _mode(reached), table)
+    moved: dict[str, int | None] = {}
+    for name, identity in identities.items():
+        mark = marks.get(physical_name(schema[name], mode))
+        if mark is not None:
+            moved[name] = identity.moved(mark)
+    changed = with_high_water_mark(schema, moved)
+    return wanted.schema_string if changed == schema else schema_string(changed)
+
+
+def _marks(schema: StructType, mode: ColumnMappingMode, table: str) -> dict[str, int]:
+    """By physical name, which a column keeps when it is renamed."""
+    return {
+        physical_name(schema[name], mode): identity.high_water_mark
+        for name, identity in identity_columns(schema, table).items()
+        if identity.high_water_mark is not None
+    }
+
+
+def _mode(metadata: Metadata) -> ColumnMappingMode:
+    return ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
+
+
+def _notes(configuration: dict[str, str | None], *names: str) -> dict[str, str | None]:
+    return {name: configuration[name] for name in names if name in configuration}
+
+
+def _clustering(now: Snapshot, then: Snapshot, protocol: Protocol) -> tuple[DomainMetadata, ...]:
+    """Clustering goes back. Other domains stay: what they say may be about all of the history, as row ids are."""
+    if "domainMetadata" not in supported_features(protocol):
+        return ()
+    wanted = then.domain_metadata.get(CLUSTERING_DOMAIN)
+    if wanted is not None:
+        return (wanted,)
+    if CLUSTERING_DOMAIN not in now.domain_metadata:
+        return ()
+    return (DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=_NO_CLUSTERING, removed=False),)

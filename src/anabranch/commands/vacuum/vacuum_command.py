@@ -1,0 +1,309 @@
+"""VACUUM: files that no version within the retention needs are deleted."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
+
+from anabranch.clock import Clock, random_uuid
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.vacuum.needed_files import NeededFiles
+from anabranch.commands.vacuum.vacuum_listing import (
+    Hiding,
+    Inventory,
+    files_of_folder,
+    files_of_inventory,
+    inventory_of,
+    newest_of_each,
+)
+from anabranch.commands.vacuum.vacuum_lite import CommitWindow, files_of_log, removed_within, write_hint
+from anabranch.commands.vacuum.vacuum_plan import Cleared, VacuumPlan, clear, plan_vacuum
+from anabranch.commands.vacuum.vacuum_settings import VacuumSettings, retention_ms
+from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.errors.environment import StorageError
+from anabranch.errors.maintenance import VacuumModeError
+from anabranch.protocol.features import check_writable
+from anabranch.protocol.log_paths import LOG_DIRECTORY
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.rows.file_listing import file_root
+from anabranch.storage.storage_paths import TEMPORARY_PREFIX
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.table import Table
+from anabranch.transaction.transaction import Transaction
+
+# One VACUUM, from the newest version to the last empty directory. Why it is safe: docs/design/vacuum.md.
+
+
+LOGGER = logging.getLogger("anabranch.vacuum")
+ATTEMPTS_MAX = 5
+"""How often a note in the history is tried behind commits that change the table's description."""
+
+
+class VacuumTarget(Protocol):
+    """The table, as `TableRef` has it."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+
+    @property
+    def table(self) -> Table:
+        """Where it is."""
+
+    def latest(self) -> Snapshot:
+        """The newest version."""
+
+    def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
+        """A transaction on a version."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VacuumJob:
+    """What is asked for, of which table, and by which clock."""
+
+    target: VacuumTarget
+    settings: VacuumSettings
+    clock: Clock
+    random: random.Random
+    lite: bool | None = None
+    """None: the settings decide."""
+    retention_hours: float | None = None
+    """None: the table decides, by `delta.deletedFileRetentionDuration`."""
+    inventory: Callable[[], Inventory] | None = None
+    """A listing that somebody else has made."""
+    dry_run: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Vacuumed:
+    """What was deleted, or would be."""
+
+    plan: VacuumPlan
+    cleared: Cleared | None
+    """None for a dry run."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """One VACUUM, decided and not begun."""
+
+    job: VacuumJob
+    snapshot: Snapshot
+    given_ms: int | None
+    """The retention that was asked for."""
+    cutoff_ms: int
+
+    @property
+    def target(self) -> VacuumTarget:
+        return self.job.target
+
+    @property
+    def is_lite(self) -> bool:
+        return self.job.settings.lite if self.job.lite is None else self.job.lite
+
+
+def run_vacuum(job: VacuumJob) -> Vacuumed:
+    """Delete what neither the newest version needs nor any tombstone that is younger than the retention.
+
+    Raises the errors of `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a
+    failure the table is whole, and VACUUM can be run again.
+    """
+    work = _decided(job)
+    listed = _listed(work)
+    plan = plan_vacuum(listed, _needed(work, work.snapshot), cutoff_ms=work.cutoff_ms)
+    _tell(work, plan)
+    if job.dry_run:
+        return Vacuumed(plan=plan, cleared=None)
+    begun = _note_start(work, plan)
+    if begun is None or begun.reconciled:
+        # Others have committed since; RESTORE may have brought back what was to go.
+        plan = plan_vacuum(listed, _needed(work, work.target.latest()), cutoff_ms=work.cutoff_ms)
+    cleared = _cleared(work, plan)
+    if job.inventory is None:
+        write_hint(work.target.table.store, _reached(work))
+    return Vacuumed(plan=plan, cleared=cleared)
+
+
+def _decided(job: VacuumJob) -> _Work:
+    label = job.target.label
+    if job.lite and job.inventory is not None:
+        raise VacuumModeError(table=label, clauses="LITE and USING INVENTORY")
+    snapshot = job.target.latest()
+    # A feature of writers that we do not know may have files of its own in the folder.
+    check_writable(snapshot.protocol, table=label)
+    least_ms = snapshot.properties.deleted_file_retention_ms
+    given_ms = retention_ms(job.retention_hours, table=label, least_ms=least_ms, checks=job.settings.checks_retention)
+    now_ms = job.clock.now_ms()
+    if not job.dry_run:
+        now_ms = min(now_ms, _storage_time_ms(job))
+    cutoff_ms = now_ms - (least_ms if given_ms is None else given_ms)
+    return _Work(job=job, snapshot=snapshot, given_ms=given_ms, cutoff_ms=cutoff_ms)
+
+
+def _listed(work: _Work) -> pa.Table:
+    hiding, store = Hiding.of(work.snapshot), work.target.table.store
+    if work.job.inventory is not None:
+        return files_of_inventory(work.job.inventory(), hiding)
+    if work.is_lite:
+        window = CommitWindow.of(store, work.snapshot, cutoff_ms=work.cutoff_ms)
+        return newest_of_each(hiding.shown(files_of_log(store, window, table=work.target.label)))
+    return files_of_folder(store, hiding)
+
+
+def _needed(work: _Work, snapshot: Snapshot) -> NeededFiles:
+    if work.given_ms is None or work.given_ms <= snapshot.properties.deleted_file_retention_ms:
+        return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms)
+    store = work.target.table.store
+    window = CommitWindow.of(store, snapshot, cutoff_ms=work.cutoff_ms)
+    return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms, besides=removed_within(store, window))
+
+
+def _reached(work: _Work) -> int | None:
+    """Up to which version a later LITE need not look. An old commit that cannot be read is no reason to fail now."""
+    try:
+        return CommitWindow.of(work.target.table.store, work.snapshot, cutoff_ms=work.cutoff_ms).expired_upto
+    except DeltaError:
+        LOGGER.warning("%s: the next VACUUM LITE begins with the oldest commit", work.target.label, exc_info=True)
+        return None
+
+
+def _cleared(work: _Work, plan: VacuumPlan) -> Cleared:
+    cleared = None
+    try:
+        cleared = clear(
+            work.target.table.store,
+            plan,
+            clock=work.job.clock,
+            threads=work.job.settings.threads,
+            table=work.target.label,
+        )
+    finally:
+        _note_end(work, plan, cleared)
+    LOGGER.info(
+        "%s: VACUUM deleted %d files and directories, and %d directories that became empty",
+        work.target.label,
+        cleared.num_files,
+        cleared.num_emptied_directories,
+    )
+    return cleared
+
+
+def _note_start(work: _Work, plan: VacuumPlan) -> CommittedVersion | None:
+    """The commit that says what is about to go; None where the history is not to tell."""
+    if not work.job.settings.logs:
+        return None
+    parameters: dict[str, Any] = {
+        "retentionCheckEnabled": work.job.settings.checks_retention,
+        "defaultRetentionMillis": work.snapshot.properties.deleted_file_retention_ms,
+        "specifiedRetentionMillis": work.given_ms,
+    }
+    metrics = {
+        "numFilesToDelete": len(plan.files) + len(plan.empty_directories),
+        "sizeOfDataToDelete": plan.size_bytes,
+    }
+    return _note(work, Operation(name="VACUUM START", parameters=parameters), metrics, snapshot=work.snapshot)
+
+
+def _note_end(work: _Work, plan: VacuumPlan, cleared: Cleared | None) -> None:
+    """What was deleted is gone, whether the history can tell or not."""
+    if not work.job.settings.logs:
+        return
+    status, metrics = "FAILED", dict[str, int]()
+    if cleared is not None:
+        status = "COMPLETED"
+        metrics = {"numDeletedFiles": cleared.num_files, "numVacuumedDirectories": plan.num_directories}
+    try:
+        _note(work, Operation(name="VACUUM END", parameters={"status": status}), metrics, snapshot=work.target.latest())
+    except DeltaError:
+        LOGGER.warning("%s: the history does not tell that VACUUM ended: %s", work.target.label, status, exc_info=True)
+
+
+def _note(work: _Work, operation: Operation, metrics: dict[str, int], *, snapshot: Snapshot) -> CommittedVersion:
+    """A commit that changes nothing. Raises as a commit does."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        with suppress(DeltaConcurrentModificationException):
+            return work.target.begin_at(operation, snapshot=snapshot).commit([], metrics=metrics)
+        snapshot = work.target.latest()
+    return work.target.begin_at(operation, snapshot=snapshot).commit([], metrics=metrics)
+
+
+def _storage_time_ms(job: VacuumJob) -> int:
+    """The time by the clock that also stamps the files. Ours may be ahead of it, and young files would look old."""
+    store = job.target.table.store
+    path = f"{LOG_DIRECTORY}/{TEMPORARY_PREFIX}{random_uuid(job.random)}.clock"
+    store.put(path, b"")
+    try:
+        found = store.head(path)
+    finally:
+        # Of no harm where it stays: no listing shows it, and local stores sweep it up one day.
+        with suppress(StorageError):
+            store.delete(path)
+    return job.clock.now_ms() if found is None else found.modified_ms
+
+
+def _tell(work: _Work, plan: VacuumPlan) -> None:
+    LOGGER.info(
+        "%s: VACUUM %s found %d files (%d bytes) and %d empty directories to delete%s",
+        work.target.label,
+        "LITE" if work.is_lite else "FULL",
+        len(plan.files),
+        plan.size_bytes,
+        len(plan.empty_directories),
+        ", and deletes none of them" if work.job.dry_run else "",
+    )
+
+
+RESULT = StructType([StructField("path", StringType())])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VacuumRequest:
+    """What a user asks for."""
+
+    lite: bool | None = None
+    """None: the session decides."""
+    retention_hours: float | None = None
+    """None: the table decides, by `delta.deletedFileRetentionDuration`."""
+    inventory: DataFrame | None = None
+    """A listing that somebody else has made."""
+    dry_run: bool = False
+
+
+def vacuum(handle: TableRef, request: VacuumRequest) -> Vacuumed:
+    """Delete what nobody needs. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
+    inventory = request.inventory
+    return run_vacuum(
+        VacuumJob(
+            target=handle,
+            settings=VacuumSettings.of(handle.session),
+            clock=handle.session.clock,
+            random=handle.session.random,
+            lite=request.lite,
+            retention_hours=request.retention_hours,
+            inventory=None if inventory is None else lambda: inventory_of(handle, inventory),
+            dry_run=request.dry_run,
+        )
+    )
+
+
+def vacuum_frame(handle: TableRef, request: VacuumRequest) -> DataFrame:
+    """As `vacuum`. The result is Delta's: a dry run has a row `path` for each file, else there is one of the table."""
+    done, root = vacuum(handle, request), file_root(handle.path)
+    paths = [f"{root.rstrip('/')}/{path}" for path in done.plan.paths] if request.dry_run else [root]
+    # Connect takes no table without rows unless it is told of which columns.
+    return handle.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
+
+
+def nothing(handle: TableRef) -> DataFrame:
+    """No rows and no columns, as `DeltaTable.vacuum` gives back."""
+    return handle.session.spark.createDataFrame([], StructType([]))

@@ -1,0 +1,142 @@
+"""What an overwrite takes away: all rows, those of some partitions, or those that satisfy a condition."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+
+import numpy as np
+from pyspark.sql.types import StructField
+
+from anabranch.commands.dml.change_data import with_deletes_recorded
+from anabranch.commands.dml.row_deletion import RowChanges, delete_rows
+from anabranch.commands.dml.row_selection import record, rows_asked_for, select_rows
+from anabranch.commands.dml.statement import uses_vectors
+from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_options import WriteOptions
+from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.predicates.expressions import (
+    EQ,
+    TRUE,
+    Column,
+    Comparison,
+    IsNull,
+    Literal,
+    Predicate,
+    conjunction,
+    disjunction,
+)
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.features import active
+from anabranch.protocol.partition_values import parse as parse_partition_value
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FileMask
+from anabranch.transaction.read_set import FileKey, RowsOfFile
+from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transaction.transaction import Transaction
+
+NOTHING_REPLACED = RowChanges(removes=(), adds=(), deleted_rows={}, num_rows=None)
+PARTITIONS_NAMED_MAX = 200
+"""More partitions than these are not told apart when other commits are checked against ours."""
+
+
+def replaced_rows(
+    handle: TableRef,
+    snapshot: Snapshot,
+    transaction: Transaction,
+    options: WriteOptions,
+    written: Sequence[AddFile],
+) -> RowChanges:
+    """What the overwrite takes away; recorded as read, since it depends on what was there."""
+    if options.replace_where is not None or options.replaced is not None:
+        return _replaced_where(handle, snapshot, transaction, options)
+    now_ms = handle.session.clock.now_ms()
+    if options.dynamic_partition_overwrite and snapshot.partition_columns:
+        mask = _same_partitions(snapshot, written)
+        transaction.record_scan(in_partitions(snapshot, written), files=mask)
+        return _whole_files(snapshot, mask, now_ms)
+    transaction.record_whole_table()
+    return _whole_files(snapshot, np.ones(snapshot.files.count, dtype=bool), now_ms)
+
+
+def _replaced_where(
+    handle: TableRef, snapshot: Snapshot, transaction: Transaction, options: WriteOptions
+) -> RowChanges:
+    """The rows that satisfy the condition, found and taken out as DELETE does."""
+    condition, alias = options.replace_where, options.target_alias
+    if options.replaced is not None:
+        condition, alias = options.replaced.condition, options.replaced.alias
+    assert condition is not None
+    asked = understand(handle, snapshot, condition, alias=alias)
+    if asked.has_subquery and options.replaced is None:
+        raise UnsupportedOperationError(
+            operation=f"replaceWhere with a subquery ({asked.text}), on {handle.label},",
+            instead="Write its result into the condition, or use MERGE.",
+        )
+    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction.describe_rows = target.described
+    asking = select_rows(target, asked)
+    rows = rows_asked_for(target, asking)
+    if options.data_change:
+        record(transaction, target, asking, rows)
+        changes = delete_rows(target, rows, by_vectors=_may_hide(handle, snapshot, rows))
+        return with_deletes_recorded(target, rows, changes)
+    # The user's word that no row changes is about these files, written anew: others must leave them alone.
+    transaction.record_scan(asked.predicate, files=asking.candidates)
+    return dataclasses.replace(delete_rows(target, rows, by_vectors=False), deleted_rows={})
+
+
+def _may_hide(handle: TableRef, snapshot: Snapshot, rows: Sequence[RowsOfFile]) -> bool:
+    """Whether vectors say which rows went."""
+    if uses_vectors(snapshot):
+        return True
+    copies = any(each.positions is not None for each in rows)
+    if copies and active(snapshot.protocol, "rowTracking", properties=snapshot.properties):
+        operation = f"replaceWhere on {handle.label}, a table with row tracking and no deletion vectors,"
+        raise UnsupportedOperationError(operation=operation, instead="Set 'delta.enableDeletionVectors' = 'true'.")
+    return False
+
+
+def _same_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> FileMask:
+    """The files that lie in a partition that one of the written files lies in."""
+    columns = snapshot.physical_partition_columns
+    wanted = {tuple(add.partition_values.get(name) for name in columns) for add in written}
+    mask = np.zeros(snapshot.files.count, dtype=bool)
+    for position, values in enumerate(snapshot.files.columns("partition_values")["partition_values"].to_pylist()):
+        found = dict(values)
+        mask[position] = tuple(found.get(name) or None for name in columns) in wanted
+    return mask
+
+
+def in_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> Predicate:
+    """Rows of the partitions that the written files lie in, in physical names; all rows where they are too many."""
+    fields = [snapshot.physical_schema[name] for name in snapshot.physical_partition_columns]
+    keys = {tuple(add.partition_values.get(field.name) for field in fields) for add in written}
+    if len(keys) > PARTITIONS_NAMED_MAX:
+        return TRUE
+    return disjunction(
+        conjunction(_has_value(field, text) for field, text in zip(fields, key, strict=True))
+        for key in sorted(keys, key=str)
+    )
+
+
+def _has_value(field: StructField, text: str | None) -> Predicate:
+    column = Column((field.name,))
+    if text is None or text == "":
+        return IsNull(column)
+    value = parse_partition_value(text, field.dataType)
+    if isinstance(value, datetime.datetime):
+        zone = datetime.UTC if value.tzinfo else None
+        value = (value - datetime.datetime(1970, 1, 1, tzinfo=zone)) // datetime.timedelta(microseconds=1)
+    elif isinstance(value, datetime.date):
+        value = (value - datetime.date(1970, 1, 1)).days
+    return Comparison(EQ, column, Literal(value, field.dataType))
+
+
+def _whole_files(snapshot: Snapshot, mask: FileMask, now_ms: int) -> RowChanges:
+    removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in snapshot.files.to_actions(mask)]
+    # So the rows are found again where an OPTIMIZE has moved them meanwhile.
+    every_row: dict[FileKey, None] = {remove.key: None for remove in removes}
+    return RowChanges(removes=tuple(removes), adds=(), deleted_rows=every_row, num_rows=None)

@@ -1,0 +1,299 @@
+"""The options of a write, read once and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame
+
+from anabranch.errors.arguments import (
+    IdempotentWriteOptionsError,
+    InvalidOptionError,
+    OverwriteSchemaDynamicError,
+    ReplaceWhereDynamicError,
+)
+from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
+from anabranch.protocol.value_text import LONG_MAX
+from anabranch.spark.conditions.column_names import RowNames
+from anabranch.spark.session.session_settings import parse_flag
+
+# The write options replaceOn and replaceUsing: what they say, and what they do not go with.
+
+
+ON, USING = "replaceOn", "replaceUsing"
+
+
+def check_replacement(given: Mapping[str, str], *, overwrites: bool) -> None:
+    """Whether the other options go with one of the two; `given` are all of them, their names in small letters.
+
+    Raises `IncompatibleOptionsError` and its kin, and `InvalidOptionError`.
+    """
+    named = ON if ON.lower() in given else USING
+    if ON.lower() in given and USING.lower() in given:
+        raise IncompatibleOptionsError(option=ON, other=USING)
+    if "replacewhere" in given:
+        raise FilterOverwriteError(option=named, other="replaceWhere")
+    if "partitionoverwritemode" in given:
+        raise PartitionOverwriteError(option=named, other="partitionOverwriteMode")
+    if overwrites and given.get("overwriteschema", "").strip().lower() == "true":
+        problem = "rows that stay would have another schema than those that come"
+        raise IncompatibleOptionsError(option=named, other="overwriteSchema", problem=problem)
+    if given.get("datachange", "").strip().lower() == "false":
+        problem = "rows that are replaced change"
+        raise IncompatibleOptionsError(option=named, other="dataChange=false", problem=problem)
+    if named == USING:
+        columns_listed(given[USING.lower()])
+
+
+def columns_listed(text: str) -> tuple[str, ...]:
+    """The columns that replaceUsing names, each once; backticks around a name are no part of it.
+
+    Raises `InvalidOptionError`.
+    """
+    names = [_plain_name(part.strip()) for part in text.split(",")]
+    if not all(names):
+        problem = "it is a list of columns with commas between them, and a name is missing"
+        raise InvalidOptionError(option=USING, value=text, problem=problem)
+    return tuple(dict.fromkeys(names))
+
+
+def _plain_name(name: str) -> str:
+    quoted = len(name) > 1 and name[0] == name[-1] == "`"
+    return name[1:-1].replace("``", "`") if quoted else name
+
+
+_SETTINGS = "spark.databricks.delta."
+_IDENTITY = ("txnappid", "txnversion")
+_PARQUET = ("compression", "parquet.")
+
+
+class SaveMode(enum.Enum):
+    """What happens to a table that exists."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR_IF_EXISTS = "errorifexists"
+    IGNORE = "ignore"
+
+    @classmethod
+    def parse(cls, text: str) -> SaveMode:
+        name = text.lower()
+        if name in {"error", "default"}:
+            return cls.ERROR_IF_EXISTS
+        try:
+            return cls(name)
+        except ValueError:
+            problem = "known modes are append, overwrite, error, errorifexists and ignore"
+            raise InvalidOptionError(option="mode", value=text, problem=problem) from None
+
+    @property
+    def delta_name(self) -> str:
+        """As `operationParameters.mode` spells it."""
+        return _DELTA_NAMES[self]
+
+
+_DELTA_NAMES = {
+    SaveMode.APPEND: "Append",
+    SaveMode.OVERWRITE: "Overwrite",
+    SaveMode.ERROR_IF_EXISTS: "ErrorIfExists",
+    SaveMode.IGNORE: "Ignore",
+}
+
+
+class Settings(Protocol):
+    """The session's settings."""
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """The value of `key`, or `default`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MatchCondition:
+    """A condition on rows of the table and those written, as Spark has read it."""
+
+    column: Column
+    """With names that are still to be resolved."""
+    exists: Callable[[DataFrame, str | None], Column]
+    """Whether one of these rows, by that alias, satisfies it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedRows:
+    """The rows of the table that a write replaces, by a condition that may ask for the rows written."""
+
+    condition: Column | str
+    alias: str | None
+    """What the condition calls the table."""
+    told: Mapping[str, str]
+    """For the log: what the user said, by the name that Delta has for it."""
+    versions_read: frozenset[int]
+    """The versions of the table that the rows written were made from, which are frozen and do not tell any more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How to write, whatever way the user said it."""
+
+    mode: SaveMode
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    path: str | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | Column | None = None
+    """The condition on rows that the overwrite takes away."""
+    check_replace_where: bool = True
+    """Refuse rows that do not satisfy `replace_where`."""
+    replace_on: str | None = None
+    """A condition on rows of the table and those written, which says what an overwrite takes away."""
+    replace_on_read: MatchCondition | None = None
+    """The same, where Spark's parser has read it."""
+    replace_using: str | None = None
+    """Names of columns, with commas between them: equality in all of them says it."""
+    target_alias: RowNames = None
+    """What conditions call the table and its columns."""
+    replaced: ReplacedRows | None = None
+    dynamic_partition_overwrite: bool = False
+    application: tuple[str, int] | None = None
+    """Application id and version that make the write idempotent."""
+    reads_target: bool = False
+    """The rows depend on all rows of the table, which their frame does not tell: so it is with a batch of a stream."""
+    user_metadata: str | None = None
+    conflict_retries: str | None = None
+    """How often the write may be executed again after a conflict, as it was given."""
+    max_records_per_file: int | None = None
+    data_change: bool = True
+    table_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Options that start with `delta.`; they become properties of a new table."""
+    file_system: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Options that start with `fs.`, for this table's storage."""
+    parquet: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(
+        cls,
+        options: Mapping[str, str],
+        *,
+        mode: str,
+        partition_by: tuple[str, ...],
+        cluster_by: tuple[str, ...],
+        settings: Settings,
+    ) -> WriteOptions:
+        """From what a DataFrame writer was told. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
+        given = {key.lower(): value for key, value in options.items()}
+        parsed = cls(
+            mode=SaveMode.parse(mode),
+            partition_by=tuple(map(_unquoted, partition_by)),
+            cluster_by=tuple(map(_unquoted, cluster_by)),
+            path=given.get("path"),
+            merge_schema=_flag(given, "mergeSchema", settings.setting(f"{_SETTINGS}schema.autoMerge.enabled")),
+            overwrite_schema=_flag(given, "overwriteSchema"),
+            replace_where=given.get("replacewhere"),
+            replace_on=given.get("replaceon"),
+            replace_using=given.get("replaceusing"),
+            target_alias=given.get("targetalias"),
+            check_replace_where=parse_flag(
+                "replaceWhere.constraintCheck.enabled",
+                settings.setting(f"{_SETTINGS}replaceWhere.constraintCheck.enabled", "true") or "true",
+            ),
+            dynamic_partition_overwrite=_dynamic(given, settings),
+            application=application_of(given, settings),
+            user_metadata=given.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
+            max_records_per_file=_max_records(given, settings),
+            conflict_retries=given.get("conflictretries"),
+            data_change=_flag(given, "dataChange", "true"),
+            table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
+            file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
+            parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
+        )
+        parsed._check(given)
+        if parsed.replaces_matches:
+            check_replacement(given, overwrites=parsed.mode is SaveMode.OVERWRITE)
+        return parsed
+
+    @property
+    def replaces_matches(self) -> bool:
+        """Whether rows of the table that match rows written go."""
+        return self.replace_on is not None or self.replace_using is not None
+
+    @property
+    def replace_using_columns(self) -> tuple[str, ...]:
+        """The columns that `replace_using` names, each once. Raises `InvalidOptionError`."""
+        return columns_listed(self.replace_using or "")
+
+    def _check(self, given: Mapping[str, str]) -> None:
+        if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
+            problem = "replaceWhere goes with mode overwrite"
+            raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
+        explicit_dynamic = given.get("partitionoverwritemode", "").lower() == "dynamic"
+        if self.replace_where is not None and explicit_dynamic:
+            problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
+            raise ReplaceWhereDynamicError(option="replaceWhere", value=str(self.replace_where), problem=problem)
+        if self.replace_where is not None and self.overwrite_schema:
+            problem = (
+                "the schema can only be overwritten together with all rows; leave replaceWhere or overwriteSchema out"
+            )
+            raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
+        if explicit_dynamic and self.overwrite_schema:
+            problem = "the schema can only be overwritten together with all rows, not by partition"
+            raise OverwriteSchemaDynamicError(option="overwriteSchema", value="true", problem=problem)
+        if not self.data_change and self.mode is not SaveMode.OVERWRITE:
+            problem = "only an overwrite can leave the table's rows as they are"
+            raise InvalidOptionError(option="dataChange", value="false", problem=problem)
+
+
+def _unquoted(name: str) -> str:
+    """The column that `partitionBy` means: Spark reads its arguments as SQL does, so odd names stand in backticks."""
+    quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
+    return name[1:-1].replace("``", "`") if quoted else name
+
+
+def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
+    value = given.get("partitionoverwritemode")
+    if value is None:
+        value = settings.setting("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+    if value.lower() not in {"static", "dynamic"}:
+        raise InvalidOptionError(option="partitionOverwriteMode", value=value, problem="it is static or dynamic")
+    return value.lower() == "dynamic" and "replacewhere" not in given and not _flag(given, "overwriteSchema")
+
+
+def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+    """The application, and which of its writes this is; options go before the session's settings.
+
+    Raises `InvalidOptionError`.
+    """
+    app_id, version = (given.get(key) for key in _IDENTITY)
+    if app_id is None and version is None:
+        app_id = settings.setting(f"{_SETTINGS}write.txnAppId")
+        version = settings.setting(f"{_SETTINGS}write.txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
+        raise IdempotentWriteOptionsError(option="txnAppId", value=str(app_id), problem=problem)
+    try:
+        number = int(version)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= LONG_MAX or not app_id:
+        problem = f"it must be a whole number, from 0 to {LONG_MAX}"
+        raise IdempotentWriteOptionsError(option="txnVersion", value=version, problem=problem)
+    return app_id, number
+
+
+def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:
+    value = given.get("maxrecordsperfile", settings.setting("spark.sql.files.maxRecordsPerFile", "0") or "0")
+    try:
+        number = int(value)
+    except ValueError:
+        problem = "it must be a whole number; 0 or less means no limit"
+        raise InvalidOptionError(option="maxRecordsPerFile", value=value, problem=problem) from None
+    return number if number > 0 else None
+
+
+def _flag(given: Mapping[str, str], name: str, default: str | None = None) -> bool:
+    return parse_flag(name, given.get(name.lower(), default or "false"))

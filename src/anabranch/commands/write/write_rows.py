@@ -1,0 +1,347 @@
+"""Writing a DataFrame: `save`, `saveAsTable`, `insertInto`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.commands.dml.change_data import with_inserts_recorded
+from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.row_deletion import RowChanges
+from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.read.read_table import split_time_travel
+from anabranch.commands.table_access import TableRef, table_at, table_named, table_to_create
+from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
+from anabranch.commands.write.replace_on import chosen_rows
+from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.commits import (
+    AppendOnlyTableError,
+    ConcurrentTransactionException,
+    ConflictReason,
+    ProtocolChangedException,
+)
+from anabranch.errors.constraints import ReplaceWhereMismatchError
+from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
+from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, SetTransaction
+from anabranch.protocol.features import check_writable
+from anabranch.schema.enforcement import WriteApi
+from anabranch.schema.merging import visible_schema
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import named
+from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.conditions.user_condition import stand_in, text_of
+from anabranch.spark.engine import NEWEST_VERSION, WriteRequest, WrittenFiles
+from anabranch.spark.session.catalog import CatalogEntry
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, quote
+from anabranch.spark.write.conform import conform
+from anabranch.spark.write.row_checks import refuse_when, typed_violations
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.statement_retry import Attempt
+from anabranch.transaction.transaction import Transaction
+
+# The files that a write adds, and what its commit says of them.
+
+
+def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options: WriteOptions) -> WrittenFiles:
+    """Run the frame and write its rows as the target's files. Nothing is committed."""
+    rows = conform(frame, target.plan, table=handle.label)
+    if options.replace_where is not None and options.check_replace_where:
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
+    with typed_violations():
+        return handle.session.engine.write(
+            WriteRequest(
+                table_root=handle.path,
+                frame=rows,
+                schema=target.file_schema(handle.label),
+                partition_columns=target.partition_columns,
+                column_mapping=target.column_mapping,
+                properties=target.properties,
+                max_records_per_file=options.max_records_per_file,
+                options=(*handle.storage, *options.parquet),
+            )
+        )
+
+
+def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]:
+    """What a write says of the rows that came and of those that it took away, by Delta's names."""
+    files = [*written.adds, *(replaced.copied.adds if replaced.copied is not None else ())]
+    told = replaced.metrics()
+    found = {
+        "numFiles": len(files),
+        "numOutputRows": written.num_rows + told["numCopiedRows"],
+        "numOutputBytes": sum(add.size for add in files),
+    }
+    names = ["numRemovedFiles", "numRemovedBytes"] if replaced.removes else []
+    if replaced.num_rows is not None:
+        told["numDeletedRows"] = replaced.num_rows
+        names = ["numRemovedFiles", "numRemovedBytes", "numDeletedRows", "numCopiedRows", "numAddedChangeFiles"]
+    names += [name for name in told if name.startswith("numDeletionVectors") and told[name]]
+    return found | {name: told[name] for name in names}
+
+
+def _checked(rows: DataFrame, condition: str | Column, *, table: str) -> DataFrame:
+    """The rows, of which each must satisfy the condition."""
+    first, *others = rows.columns
+    asked = F.expr(condition) if isinstance(condition, str) else condition
+    violated = ~F.coalesce(asked, F.lit(False))
+    facts = {"table": table, "predicate": text_of(condition)}
+    sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)))
+    column = F.col(quote(first))
+    checked = refuse_when(violated, column, ReplaceWhereMismatchError, facts, shown={"row": sample}).alias(first)
+    return rows.select(checked, *(F.col(quote(name)) for name in others))
+
+
+FIRST = Attempt()
+Rows = DataFrame | Callable[[], DataFrame]
+"""The rows to write, or what makes them: asked anew for each execution, it may read newer versions of its sources."""
+_OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
+CREATION_RACES_MAX = 3
+"""Times a first append starts over because somebody else created the table."""
+
+
+def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table in the folder `path`; None where the options say to do nothing."""
+    plain, travel = split_time_travel(path)
+    if not travel.is_newest:
+        raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
+    return write_frame(table_at(session, path, options.file_system), frame, options, WriteApi.SAVE)
+
+
+def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table of that name, which the catalog knows afterwards."""
+    identifier = parse_identifier(name)
+    if isinstance(identifier, PathIdentifier):
+        return save(session, frame, identifier.path, options)
+    handle = table_to_create(session, identifier, location=options.path)
+    assert handle.entry is not None
+    known = session.catalog.find(handle.entry.name) is not None
+    if known and options.mode is SaveMode.ERROR_IF_EXISTS:
+        raise TableAlreadyExistsError(table=handle.label)
+    if known and options.mode is SaveMode.IGNORE:
+        return None
+    return write_named(handle, frame, options)
+
+
+def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
+    """Write to the table, columns matched as `saveAsTable` does, and make the catalog know its name and columns."""
+    entry = handle.entry
+    known = entry is None or handle.session.catalog.find(entry.name) is not None
+    committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
+    if entry is not None and (not known or _changed_schema(committed)):
+        register(handle, entry)
+    return committed
+
+
+def insert_into(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
+    """Write to an existing table, columns matched by position. Raises `NotADeltaTableError`."""
+    if options.partition_by:
+        problem = "insertInto takes the table's own partitioning; leave partitionBy out"
+        raise InvalidOptionError(option="partitionBy", value=", ".join(options.partition_by), problem=problem)
+    mode = SaveMode.OVERWRITE if options.mode is SaveMode.OVERWRITE else SaveMode.APPEND
+    handle = table_named(session, name)
+    committed = write_frame(handle, frame, dataclasses.replace(options, mode=mode), WriteApi.INSERT_INTO)
+    register_if_changed(handle, committed)
+    return committed
+
+
+def register_if_changed(handle: TableRef, committed: CommittedVersion | None) -> None:
+    """Make the catalog know the columns that a write has brought, if it did."""
+    if handle.entry is not None and _changed_schema(committed):
+        register(handle, handle.entry)
+
+
+def register(handle: TableRef, entry: CatalogEntry) -> None:
+    """Make the catalog know the table as it is now."""
+    snapshot = handle.latest()
+    handle.session.catalog.register(
+        entry, schema=visible_schema(snapshot.schema), partition_columns=snapshot.partition_columns
+    )
+
+
+def _changed_schema(committed: CommittedVersion | None) -> bool:
+    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)
+
+
+def write_frame(handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+    """Write rows and commit them as one version; None where the options say to do nothing.
+
+    A first append that loses the race to create the table becomes an append to the winner's table.
+    """
+    for _ in range(CREATION_RACES_MAX):
+        snapshot = handle.table.snapshots.latest_or_none()
+        if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
+            exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
+            raise exists(table=handle.label)
+        if snapshot is not None and options.mode is SaveMode.IGNORE:
+            return None
+        try:
+            return _write(handle, frame, options, api, snapshot)
+        except ProtocolChangedException as lost:
+            if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
+                raise
+        except ConcurrentTransactionException as lost:
+            # Nobody else runs a stream's batches but another run of the same checkpoint, which must come to light.
+            if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
+                raise
+            return None
+    return _write(handle, frame, options, api, handle.latest())
+
+
+def _write(
+    handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> CommittedVersion | None:
+    """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
+
+    def run(attempt: Attempt) -> CommittedVersion | None:
+        newest = snapshot if attempt.number == 1 else handle.latest()
+        made = frame if isinstance(frame, DataFrame) else frame()
+        with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
+            return _write_once(handle, rows, chosen, api, newest, attempt)
+
+    if snapshot is None:
+        return run(FIRST)
+    return executed_again(handle, run, options.conflict_retries)
+
+
+def _write_once(
+    handle: TableRef,
+    frame: DataFrame,
+    options: WriteOptions,
+    api: WriteApi,
+    snapshot: Snapshot | None,
+    attempt: Attempt,
+) -> CommittedVersion | None:
+    reads_itself = frozenset[int]()
+    if snapshot is not None:
+        reads_itself = _versions_read(handle, frame, snapshot, options)
+        oldest = min(reads_itself, default=NEWEST_VERSION)
+        if oldest not in {NEWEST_VERSION, snapshot.version}:
+            # The rows depend on what the frame saw; commits since then must count as winners, and no others.
+            snapshot = handle.table.snapshots.at_version(oldest)
+    transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
+    if options.application is not None:
+        app_id, version = options.application
+        if transaction.has_written(app_id=app_id, version=version):
+            return None
+    target = _target(handle, frame, options, api, snapshot)
+    if options.reads_target or options.replaced is not None:
+        transaction.record_whole_table()
+    if reads_itself and snapshot is not None:
+        transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
+        at_snapshot = reads_itself == {snapshot.version}
+        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
+    written = write_rows(handle, frame, target, options)
+    replaced = NOTHING_REPLACED
+    if snapshot is not None and options.mode is SaveMode.OVERWRITE:
+        replaced = replaced_rows(handle, snapshot, transaction, options, written.adds)
+        replaced = with_inserts_recorded(handle, target, written, replaced)
+    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=handle.label)
+    actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
+    if not options.data_change:
+        actions = [_rearranging(action) for action in actions]
+    if options.application is not None:
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+    metrics = write_metrics(written, replaced)
+    if api is WriteApi.STREAM:
+        metrics = _stream_metrics(metrics)
+    return transaction.commit(
+        actions,
+        deleted_rows=replaced.deleted_rows,
+        metrics={**metrics, **attempt.metrics()},
+        tags=attempt.tags(),
+    )
+
+
+def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
+    """The versions of the table that the rows, or what they replace, depend on."""
+    found = handle.session.engine.versions_read(frame, handle.path)
+    if options.replaced is None:
+        return found
+    asked = stand_in(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    return found | options.replaced.versions_read | handle.session.engine.versions_read(asked, handle.path)
+
+
+def _record_own_reads(
+    handle: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+) -> None:
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
+
+    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
+    """
+    reads = handle.session.engine.own_reads(frame, handle.path, snapshot.schema)
+    if reads is None:
+        transaction.record_whole_table()
+        return
+    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
+    for read in reads:
+        predicate = names.of(read.predicate)
+        files = can_be_true(predicate, snapshot.skipping_columns)
+        again = None
+        if at_snapshot and read.condition is not None:
+            again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
+        transaction.record_scan(predicate, files=files, again=again)
+
+
+def _target(
+    handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+) -> WriteTarget:
+    if snapshot is None:
+        return new_target(handle, frame.schema, options)
+    check_writable(snapshot.protocol, table=handle.label)
+    if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
+        raise AppendOnlyTableError(table=handle.label, operation="Overwriting")
+    return existing_target(handle, frame.schema, options, api, snapshot)
+
+
+def _stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
+    """What Delta tells of a batch of a stream, by the names that it uses there."""
+    removed = {"numRemovedFiles": metrics.get("numRemovedFiles", 0)}
+    return {"numAddedFiles": metrics["numFiles"], **removed} | {
+        name: metrics[name] for name in ("numOutputRows", "numOutputBytes")
+    }
+
+
+def _operation(options: WriteOptions, api: WriteApi, snapshot: Snapshot | None) -> Operation:
+    parameters: dict[str, object] = {}
+    if api is WriteApi.STREAM:
+        assert options.application is not None
+        query_id, batch_id = options.application
+        parameters = {"outputMode": _OUTPUT_MODES[options.mode], "queryId": query_id, "epochId": str(batch_id)}
+        return Operation(name="STREAMING UPDATE", parameters=parameters, user_metadata=options.user_metadata)
+    name = "WRITE"
+    chooses = options.replace_where is not None or options.replaced is not None
+    if api is WriteApi.SAVE_AS_TABLE and (snapshot is None or options.mode is SaveMode.OVERWRITE) and not chooses:
+        replaces = options.mode is SaveMode.OVERWRITE
+        name = "CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT"
+        parameters["isManaged"] = options.path is None
+        parameters["properties"] = dict(options.table_properties)
+    else:
+        parameters["mode"] = options.mode.delta_name
+    parameters["partitionBy"] = list(options.partition_by)
+    if options.replace_where is not None:
+        parameters["predicate"] = text_of(options.replace_where)
+    if options.replaced is not None:
+        parameters.update(options.replaced.told)
+    for key, value in (
+        ("isDynamicPartitionOverwrite", options.dynamic_partition_overwrite and options.mode is SaveMode.OVERWRITE),
+        ("canOverwriteSchema", options.overwrite_schema),
+        ("canMergeSchema", options.merge_schema),
+    ):
+        if value:
+            parameters[key] = True
+    return Operation(name=name, parameters=parameters, user_metadata=options.user_metadata)
+
+
+def _rearranging(action: Action) -> Action:
+    """The action as one that changes no row: the user's word with `dataChange=false`."""
+    return msgspec.structs.replace(action, data_change=False) if isinstance(action, AddFile | RemoveFile) else action

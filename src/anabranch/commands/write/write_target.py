@@ -1,0 +1,134 @@
+"""What a table must be for a DataFrame to be written to it: as it is, grown, or with a new schema."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pyspark.sql.types import StructType
+
+from anabranch.commands.definition.clustering import clustering_left_behind
+from anabranch.commands.definition.table_definition import TableDefinition, define_table, with_schema
+from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.protocol.actions import Action, Metadata
+from anabranch.protocol.iceberg_compat import compat_versions
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.casts import Casting
+from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.serialization import parse_schema
+from anabranch.schema.type_widening import Widening
+from anabranch.schema.write_rules import row_rules
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.session.delta_session import DeltaSession
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The table as the commit will leave it, and the actions that make it so."""
+
+    plan: WritePlan
+    metadata: Metadata
+    actions: tuple[Action, ...] = ()
+    """Protocol, metadata and domains that change; none for a table that stays as it is."""
+
+    @property
+    def properties(self) -> TableProperties:
+        return TableProperties(self.metadata.configuration)
+
+    @property
+    def column_mapping(self) -> ColumnMappingMode:
+        return ColumnMappingMode.parse(self.properties.column_mapping_mode)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.metadata.partition_columns)
+
+    def actions_with(self, metadata: Metadata) -> tuple[Action, ...]:
+        """`actions`, with other metadata in the place of the target's own."""
+        if metadata is self.metadata:
+            return self.actions
+        return (*(action for action in self.actions if not isinstance(action, Metadata)), metadata)
+
+    def file_schema(self, table: str) -> StructType:
+        """The columns that rows are written with: all but those of void type, which files never hold."""
+        return without_void(parse_schema(self.metadata.schema_string, table))
+
+
+def new_target(handle: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
+    """A table made for this data."""
+    plan = plan_new_schema(data, table=handle.label, constraints={}, partition_columns=options.partition_by)
+    defined = define_table(
+        TableDefinition(
+            schema=plan.schema,
+            partition_columns=options.partition_by,
+            clustering_columns=options.cluster_by,
+            properties=options.table_properties,
+        ),
+        label=handle.label,
+        session_settings=handle.session.all_settings(),
+        now_ms=handle.session.clock.now_ms(),
+        source=handle.session.random,
+    )
+    constraints = TableProperties(defined.metadata.configuration).constraints
+    plan = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=handle.label))
+    return WriteTarget(
+        plan=plan, metadata=defined.metadata, actions=(defined.protocol, defined.metadata, *defined.domains)
+    )
+
+
+def existing_target(
+    handle: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
+) -> WriteTarget:
+    """The table as it is, or as the options let it become. Raises `SchemaMismatchError` and its kin."""
+    overwriting = options.mode is SaveMode.OVERWRITE
+    rules = rules_for(
+        api,
+        overwriting=overwriting,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema,
+        policy=store_assignment(handle.session),
+        widening=automatic_widening(handle.session, snapshot),
+        iceberg=bool(compat_versions(snapshot.properties)),
+        records_type_changes=snapshot.properties.type_widening_enabled,
+    )
+    plan = plan_write(
+        data,
+        snapshot.schema,
+        rules,
+        table=handle.label,
+        constraints=snapshot.properties.constraints,
+        partition_columns=snapshot.partition_columns,
+        given_partitioning=options.partition_by,
+    )
+    if not plan.schema_changed:
+        return WriteTarget(plan=plan, metadata=snapshot.metadata)
+    replaces = overwriting and options.overwrite_schema
+    defined = with_schema(
+        snapshot.metadata,
+        snapshot.protocol,
+        plan.schema,
+        partition_columns=options.partition_by if replaces else None,
+        label=handle.label,
+        source=handle.session.random,
+    )
+    protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
+    unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
+    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata, *unclustered))
+
+
+def store_assignment(session: DeltaSession) -> Casting:
+    """What the session lets values become that have another type than their column."""
+    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
+
+
+def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
+    """How far a write that may change the schema widens columns on its own."""
+    if not snapshot.properties.type_widening_enabled:
+        return Widening.NONE
+    setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
+    try:
+        return Widening((setting or "").lower())
+    except ValueError:
+        return Widening.SAME_FAMILY

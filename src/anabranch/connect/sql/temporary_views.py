@@ -1,0 +1,74 @@
+"""Temporary views over Delta tables: the query is kept, and asked anew each time that the view is read."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.spark.session.catalog import StoredView
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.session_settings import own_sql
+from anabranch.spark.session.table_identifiers import NameIdentifier, TableIdentifier, quote
+
+_MARK = "__anabranch_view"
+GLOBAL_SCHEMA_SETTING = "spark.sql.globalTempDatabase"
+
+
+_kept: dict[str, StoredView] = {}
+"""By the mark of the view that Spark has."""
+_lock = threading.Lock()
+
+
+def make_temporary_view(
+    session: DeltaSession, name: str, rows: DataFrame, view: StoredView, *, is_global: bool, replaces: bool
+) -> None:
+    """Let `name` stand for the query from now on; `rows` are what it gives now.
+
+    Spark gets a view too, of these rows, so that it can list, describe and drop it. A mark in it says
+    whose it is: once somebody has put another one in its place, that counts.
+    """
+    mark = uuid.uuid4().hex
+    identifier = NameIdentifier((global_schema(session), name) if is_global else (name,))
+    before = _mark_of(session, identifier) if replaces and session.catalog.is_temporary_view(identifier) else None
+    marks = [{_MARK: mark}] + [{}] * len(view.schema.fields)
+    marked = rows.toDF(*view.schema.fieldNames()).select(
+        *[
+            F.col(quote(field.name)).alias(field.name, metadata={**field.metadata, **own})
+            for field, own in zip(view.schema.fields, marks, strict=False)
+        ]
+    )
+    if is_global:
+        make = marked.createOrReplaceGlobalTempView if replaces else marked.createGlobalTempView
+    else:
+        make = marked.createOrReplaceTempView if replaces else marked.createTempView
+    make(name)
+    with _lock:
+        _kept[mark] = view
+        _kept.pop(before or "", None)
+
+
+def temporary_view(session: DeltaSession, identifier: TableIdentifier) -> StoredView | None:
+    """The view over Delta tables that the session has under that name."""
+    if not _kept or not isinstance(identifier, NameIdentifier) or len(identifier.parts) > 2:
+        return None
+    if not session.catalog.is_temporary_view(identifier):
+        return None
+    return _kept.get(_mark_of(session, identifier) or "")
+
+
+def global_schema(session: DeltaSession) -> str:
+    """The schema of global temporary views."""
+    return (session.setting(GLOBAL_SCHEMA_SETTING, "global_temp") or "global_temp").lower()
+
+
+def _mark_of(session: DeltaSession, identifier: NameIdentifier) -> str | None:
+    try:
+        fields = own_sql(session.spark, f"TABLE {identifier.quoted}").schema.fields
+    except AnalysisException:
+        return None
+    found = fields[0].metadata.get(_MARK) if fields else None
+    return None if found is None else str(found)

@@ -1,0 +1,262 @@
+"""Statistics of many files as Arrow columns: the JSON strings of `add.stats` in few passes, or `stats_parsed`.
+
+Implements the reading side of "Per-file Statistics" of PROTOCOL.md. Statistics only ever spare work: what is missing or
+does not parse comes back as null, "nothing is known", and never as an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from anabranch.predicates.expressions import ColumnPath
+
+BATCH_BYTES_MAX = 64 << 20
+BATCH_ROWS_MAX = 1 << 16
+"""One odd string makes its batch take the slow way, so batches stay small."""
+
+_NO_STATISTICS = "{}"
+_LOWER, _UPPER, _NULLS = "minValues", "maxValues", "nullCount"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LeafStatistics:
+    """What the files say of one column, as they say it. All of one length; null where a file says nothing."""
+
+    lower: pa.ChunkedArray | pa.Array
+    upper: pa.ChunkedArray | pa.Array
+    null_count: pa.ChunkedArray | pa.Array
+    num_records: pa.ChunkedArray | pa.Array
+
+
+def read_statistics(stats: pa.ChunkedArray, leaves: dict[ColumnPath, pa.DataType]) -> dict[ColumnPath, LeafStatistics]:
+    """The statistics of the named columns, bounds in the given JSON type: int64, float64, string or bool."""
+    schema = _schema(leaves)
+    tables = [_read_batch(batch, schema, leaves) for batch in _batches(stats)]
+    return extract(pa.concat_tables(tables) if tables else schema.empty_table(), list(leaves))
+
+
+def read_num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`numRecords` of each file."""
+    schema = pa.schema([("numRecords", pa.int64())])
+    tables = [_read_batch(batch, schema, {}) for batch in _batches(stats)]
+    return pa.concat_tables(tables)["numRecords"] if tables else pa.chunked_array([], pa.int64())
+
+
+def extract(table: pa.Table, paths: Sequence[ColumnPath]) -> dict[ColumnPath, LeafStatistics]:
+    """The same from a table that has the fields of statistics as columns, such as an unnested `stats_parsed`."""
+    return {
+        path: LeafStatistics(
+            lower=_field(table, (_LOWER, *path)),
+            upper=_field(table, (_UPPER, *path)),
+            null_count=_field(table, (_NULLS, *path)),
+            num_records=_field(table, ("numRecords",)),
+        )
+        for path in paths
+    }
+
+
+def _field(table: pa.Table, path: ColumnPath) -> pa.ChunkedArray:
+    if path[0] not in table.schema.names:
+        return pa.chunked_array([pa.nulls(len(table))])
+    column = table[path[0]]
+    for part in path[1:]:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            return pa.chunked_array([pa.nulls(len(table))])
+        column = pc.struct_field(column, part)
+    return column
+
+
+def _schema(leaves: dict[ColumnPath, pa.DataType]) -> pa.Schema:
+    bounds = _nested(leaves)
+    nulls = _nested(dict.fromkeys(leaves, pa.int64()))
+    return pa.schema([("numRecords", pa.int64()), (_LOWER, bounds), (_UPPER, bounds), (_NULLS, nulls)])
+
+
+def _nested(leaves: dict[ColumnPath, pa.DataType]) -> pa.StructType:
+    """A struct type that has exactly these leaves."""
+    children: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for path, kind in leaves.items():
+        children.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct([(name, below[()] if () in below else _nested(below)) for name, below in children.items()])
+
+
+def _batches(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """The strings in runs of bounded size, null and empty ones as statistics that say nothing."""
+    for chunk in stats.chunks:
+        plain = pc.cast(chunk, pa.large_string())
+        sizes = pc.fill_null(pc.binary_length(plain), 0)
+        rows = BATCH_ROWS_MAX
+        if len(plain):
+            average = max(1, (pc.sum(sizes).as_py() or 0) // len(plain))
+            rows = max(1, min(rows, BATCH_BYTES_MAX // average))
+        for start in range(0, len(plain), rows):
+            batch = pc.fill_null(plain.slice(start, rows), _NO_STATISTICS)
+            yield pc.cast(pc.if_else(pc.equal(batch, ""), _NO_STATISTICS, batch), pa.string())
+
+
+def _read_batch(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.DataType]) -> pa.Table:
+    try:
+        table = _read_lines(batch, schema)
+    except pa.ArrowInvalid:
+        # A number written as text, such as "NaN", or one string that is no JSON.
+        return _read_one_by_one(batch, schema, leaves)
+    # More or fewer values than files: some string held two, or none.
+    return table if len(table) == len(batch) else _read_one_by_one(batch, schema, leaves)
+
+
+def _read_lines(batch: pa.Array, schema: pa.Schema) -> pa.Table:
+    if pc.any(pc.match_substring_regex(batch, "[\\r\\n]")).as_py():
+        # Line breaks stand between JSON tokens only; inside a string they are escaped.
+        batch = pc.replace_substring_regex(batch, "[\\r\\n]", " ")
+    lines = pa.ListArray.from_arrays(pa.array([0, len(batch)], pa.int32()), batch)
+    text = pc.binary_join(lines, "\n")[0].as_buffer()
+    longest = pc.max(pc.binary_length(batch)).as_py()
+    return pyarrow.json.read_json(
+        pa.BufferReader(text),
+        read_options=pyarrow.json.ReadOptions(block_size=max(4 << 20, 2 * longest)),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _read_one_by_one(batch: pa.Array, schema: pa.Schema, leaves: dict[ColumnPath, pa.DataType]) -> pa.Table:
+    """The slow way, in which only what is odd is lost."""
+    decode = msgspec.json.Decoder().decode
+    rows = []
+    for text in batch.to_pylist():
+        try:
+            value = decode(text)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            value = None
+        rows.append(_tidy(value if isinstance(value, dict) else {}, leaves))
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _tidy(value: dict[str, Any], leaves: dict[ColumnPath, pa.DataType]) -> dict[str, Any]:
+    row: dict[str, Any] = {"numRecords": _whole(value.get("numRecords"))}
+    for path, kind in leaves.items():
+        convert = _CONVERSIONS[kind]
+        for part, of in ((_LOWER, convert), (_UPPER, convert), (_NULLS, _whole)):
+            _put(row, (part, *path), of(_get(value, (part, *path))))
+    return row
+
+
+def _get(value: Any, path: ColumnPath) -> Any:
+    for part in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _put(row: dict[str, Any], path: ColumnPath, value: Any) -> None:
+    for part in path[:-1]:
+        row = row.setdefault(part, {})
+    row[path[-1]] = value
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        return None
+    return value
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+_CONVERSIONS: dict[pa.DataType, Callable[[Any], Any]] = {
+    pa.int64(): _whole,
+    pa.float64(): _number,
+    pa.string(): _text,
+    pa.bool_(): _truth,
+}
+
+
+# Dates and times as statistics write them, for many files at once. What does not parse becomes null.
+
+
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
+_ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)$"
+
+
+def days_of(column: pa.Array) -> pa.Array:
+    """Days since 1970-01-01 as int64, from dates or their text."""
+    if _is_text(column.type):
+        # A column that was a timestamp is never a date today, but the text of one would parse as its day.
+        column = _parsed(_where(column, _DATE), pa.date32())
+    if pa.types.is_date32(column.type):
+        return pc.cast(pc.cast(column, pa.int32()), pa.int64())
+    return pa.nulls(len(column), pa.int64())
+
+
+def micros_of(column: pa.Array, *, zoned: bool) -> pa.Array:
+    """Microseconds as int64, from timestamps or their text: since the epoch, or on the wall if not `zoned`.
+
+    Text of a `zoned` timestamp must name its offset; without one the instant is anyone's guess.
+    """
+    if _is_text(column.type):
+        if zoned:
+            column = _parsed(_where(column, _TIME + _ZONE), pa.timestamp("us", "UTC"))
+        else:
+            # A date that was widened to a timestamp without zone left its day in older statistics.
+            on_wall = pc.replace_substring_regex(column, "Z$", "")
+            column = _parsed(_where(on_wall, f"({_DATE})|({_TIME}$)"), pa.timestamp("us"))
+    if pa.types.is_date32(column.type) and not zoned:
+        column = pc.cast(column, pa.timestamp("us"))
+    if pa.types.is_timestamp(column.type):
+        try:
+            return pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz), safe=False), pa.int64())
+        except pa.ArrowInvalid:
+            return pa.nulls(len(column), pa.int64())
+    return pa.nulls(len(column), pa.int64())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _where(column: pa.Array, pattern: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(column, pattern), column, None)
+
+
+def _parsed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(column, kind)
+    except pa.ArrowInvalid:
+        # One day that no calendar has must not cost the others their bounds.
+        return _parsed_one_by_one(column, lambda text: pc.cast(pa.scalar(text), kind), kind)
+
+
+def _parsed_one_by_one(column: pa.Array, parse: Callable[[str], pa.Scalar], kind: pa.DataType) -> pa.Array:
+    parsed: dict[str, pa.Scalar | None] = {}
+    for text in pc.unique(column).drop_null().to_pylist():
+        try:
+            parsed[text] = parse(text).as_py()
+        except pa.ArrowInvalid:
+            parsed[text] = None
+    return pa.array([None if text is None else parsed[text] for text in column.to_pylist()], kind)

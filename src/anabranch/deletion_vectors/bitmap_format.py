@@ -1,0 +1,265 @@
+"""A deletion vector as bytes: a magic number and a 64-bit roaring bitmap.
+
+Implements "Deletion Vector Format" of PROTOCOL.md. Positions are row indexes in a data file, from zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+# The blocks of a 64-bit roaring bitmap in its portable form, checked one by one.
+#
+# Implements the extension for 64-bit implementations of the RoaringFormatSpec, to which "Deletion Vector Format" of
+# PROTOCOL.md refers. The roaring library trusts what it is given: values out of order or blocks that overlap come back
+# as
+# a set that answers wrongly. So bytes from a table pass here first.
+
+
+CONTAINERS_MAX = 1 << 18
+"""Blocks of 65,536 rows that one vector may touch; 17 billion rows. More is an attack on time."""
+
+BLOCK_ROWS = 1 << 16
+_BUCKET_KEY_MAX = (1 << 31) - 1
+_COOKIE_WITHOUT_RUNS = 12346
+_COOKIE_WITH_RUNS = 12347
+_ARRAY_VALUES_MAX = 4096
+_BITSET_BYTES = BLOCK_ROWS // 8
+_OFFSETS_FROM_CONTAINERS = 4
+"""With runs, the table of offsets is left out below this many containers."""
+
+
+class MalformedBitmapError(Exception):
+    """The bytes break the format; the message is a clause that says how. Never leaves this package."""
+
+
+class ContainerKind(enum.Enum):
+    """How the rows of a block are listed."""
+
+    ARRAY = "array"
+    """Positions in the block, ascending, uint16."""
+    BITSET = "bitset"
+    """8,192 bytes, lowest bit first, uint8."""
+    RUNS = "runs"
+    """Pairs of first position and count - 1, ascending and apart, uint16."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Container:
+    """The rows of one block of 65,536 that are in the bitmap; at least one."""
+
+    block: int
+    """Position of its first row, divided by 65,536."""
+    kind: ContainerKind
+    content: npt.NDArray[np.uint16] | npt.NDArray[np.uint8]
+
+
+def containers(data: bytes) -> Iterator[Container]:
+    """The blocks by ascending position. Raises `MalformedBitmapError` unless `data` is one bitmap, to its last byte."""
+    cursor = _Cursor(data)
+    (buckets,) = cursor.unpack("<Q")
+    if buckets > CONTAINERS_MAX:
+        raise MalformedBitmapError(f"it claims {buckets} buckets, more than {CONTAINERS_MAX}")
+    budget, last_key = CONTAINERS_MAX, -1
+    for _ in range(buckets):
+        (key,) = cursor.unpack("<I")
+        if key > _BUCKET_KEY_MAX:
+            raise MalformedBitmapError(f"the bucket key {key} has its sign bit set")
+        if key <= last_key:
+            raise MalformedBitmapError(f"the bucket key {key} does not follow {last_key}")
+        last_key = key
+        for container in _bucket(cursor, key, budget):
+            budget -= 1
+            yield container
+    if cursor.left:
+        raise MalformedBitmapError(f"{cursor.left} bytes follow the bitmap")
+
+
+class _Cursor:
+    """Reads forward through bytes, never past their end."""
+
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._position
+
+    def unpack(self, layout: str) -> tuple[int, ...]:
+        start = self._advance(struct.calcsize(layout))
+        return struct.unpack_from(layout, self._data, start)
+
+    def bytes(self, count: int) -> npt.NDArray[np.uint8]:
+        start = self._advance(count)
+        return np.frombuffer(self._data, dtype=np.uint8, count=count, offset=start)
+
+    def shorts(self, count: int) -> npt.NDArray[np.uint16]:
+        start = self._advance(2 * count)
+        return np.frombuffer(self._data, dtype="<u2", count=count, offset=start)
+
+    def skip(self, size: int) -> None:
+        self._advance(size)
+
+    def _advance(self, size: int) -> int:
+        if size > self.left:
+            raise MalformedBitmapError(f"it ends early: {size} more bytes are due and {self.left} are left")
+        start = self._position
+        self._position += size
+        return start
+
+
+def _bucket(cursor: _Cursor, key: int, budget: int) -> Iterator[Container]:
+    """A bucket: all rows whose position has `key` as its upper half."""
+    count, runs = _bucket_head(cursor)
+    if count > budget:
+        raise MalformedBitmapError(f"it has more than {CONTAINERS_MAX} containers")
+    header = cursor.shorts(2 * count).reshape(count, 2)
+    blocks = header[:, 0].astype(np.int64)
+    if count > 1 and not (np.diff(blocks) > 0).all():
+        raise MalformedBitmapError("the keys of its containers do not ascend")
+    if runs is None or count >= _OFFSETS_FROM_CONTAINERS:
+        # Offsets serve random access; containers follow one another, so they say nothing new.
+        cursor.skip(4 * count)
+    sizes = header[:, 1].astype(np.int64) + 1
+    for index, (block, size) in enumerate(zip(blocks.tolist(), sizes.tolist(), strict=True)):
+        position = (key << 16) | block
+        if runs is not None and runs[index]:
+            yield Container(position, ContainerKind.RUNS, _runs(cursor))
+        elif size > _ARRAY_VALUES_MAX:
+            yield Container(position, ContainerKind.BITSET, _bitset(cursor, size))
+        else:
+            yield Container(position, ContainerKind.ARRAY, _values(cursor, size))
+
+
+def _bucket_head(cursor: _Cursor) -> tuple[int, npt.NDArray[np.uint8] | None]:
+    """The number of containers, and a bit for each that says whether it holds runs; None where no one does."""
+    (cookie,) = cursor.unpack("<I")
+    if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
+        count = (cookie >> 16) + 1
+        marks = cursor.bytes((count + 7) // 8)
+        return count, np.unpackbits(marks, bitorder="little")
+    if cookie != _COOKIE_WITHOUT_RUNS:
+        raise MalformedBitmapError(f"a bucket begins with {cookie}, which is no roaring bitmap")
+    (count,) = cursor.unpack("<I")
+    if count > BLOCK_ROWS:
+        raise MalformedBitmapError(f"a bucket claims {count} containers")
+    return count, None
+
+
+def _values(cursor: _Cursor, count: int) -> npt.NDArray[np.uint16]:
+    values = cursor.shorts(count)
+    if count > 1 and not (values[1:] > values[:-1]).all():
+        raise MalformedBitmapError("positions in an array container do not ascend")
+    return values
+
+
+def _bitset(cursor: _Cursor, count: int) -> npt.NDArray[np.uint8]:
+    bits = cursor.bytes(_BITSET_BYTES)
+    found = int(np.unpackbits(bits).sum(dtype=np.int64))
+    if found != count:
+        raise MalformedBitmapError(f"a bitset container has {found} positions and claims {count}")
+    return bits
+
+
+def _runs(cursor: _Cursor) -> npt.NDArray[np.uint16]:
+    (count,) = cursor.unpack("<H")
+    if count == 0:
+        raise MalformedBitmapError("a run container is empty")
+    runs = cursor.shorts(2 * count).reshape(count, 2)
+    firsts = runs[:, 0].astype(np.int64)
+    lasts = firsts + runs[:, 1]
+    if lasts[-1] >= BLOCK_ROWS or not (firsts[1:] > lasts[:-1] + 1).all():
+        raise MalformedBitmapError("runs overlap or touch, do not ascend or leave their block")
+    return runs
+
+
+def serialize_blocks(blocks: npt.NDArray[np.uint8]) -> bytes:
+    """The bitmap of the rows whose bit is set; `blocks` has 8,192 bytes for each 65,536 rows, from 0 on."""
+    used = np.flatnonzero(blocks.any(axis=1))
+    keys = np.unique(used >> 16)
+    parts = [struct.pack("<Q", len(keys))]
+    for key in keys.tolist():
+        inside = used[used >> 16 == key]
+        parts += [struct.pack("<I", key), *_serialize_bucket(blocks, inside)]
+    return b"".join(parts)
+
+
+def _serialize_bucket(blocks: npt.NDArray[np.uint8], used: npt.NDArray[np.intp]) -> list[bytes]:
+    header = np.empty((len(used), 2), dtype="<u2")
+    header[:, 0] = used & 0xFFFF
+    bodies = []
+    for index, block in enumerate(used.tolist()):
+        values = np.flatnonzero(np.unpackbits(blocks[block], bitorder="little"))
+        header[index, 1] = len(values) - 1
+        dense = len(values) > _ARRAY_VALUES_MAX
+        bodies.append(blocks[block].tobytes() if dense else values.astype("<u2").tobytes())
+    sizes = np.array([len(body) for body in bodies], dtype=np.int64)
+    offsets = 8 + 8 * len(used) + np.cumsum(sizes) - sizes
+    head = struct.pack("<II", _COOKIE_WITHOUT_RUNS, len(used))
+    return [head, header.tobytes(), offsets.astype("<u4").tobytes(), *bodies]
+
+
+PORTABLE_MAGIC = 1681511377
+OLD_MAGIC = 1681511376
+"""A form from before the protocol: bitmaps one after another, each with its length, none with a key. Delta still
+reads it, so tables may hold it; nothing writes it. The inline example of PROTOCOL.md has it with its numbers in
+big-endian order, which we read too: the magic number tells the two apart."""
+
+
+def encode_bitmap(positions: BitMap64) -> bytes:
+    """The vector in the form the protocol names, as small as the format allows."""
+    compact = positions.copy()
+    compact.run_optimize()
+    data: bytes = compact.serialize()
+    return struct.pack("<I", PORTABLE_MAGIC) + data
+
+
+def decode_bitmap(data: bytes) -> BitMap64:
+    """The positions in a vector of either form. Raises `MalformedBitmapError`."""
+    if len(data) < 4:
+        raise MalformedBitmapError(f"it has {len(data)} bytes, too few for a magic number")
+    (magic,) = struct.unpack_from("<I", data)
+    if magic == PORTABLE_MAGIC:
+        portable = data[4:]
+    elif magic == OLD_MAGIC:
+        portable = _old_to_portable(data, number="<I")
+    elif struct.unpack_from(">I", data) == (OLD_MAGIC,):
+        portable = _old_to_portable(data, number=">I")
+    else:
+        raise MalformedBitmapError(f"its magic number is {magic}, not {PORTABLE_MAGIC}")
+    for _ in containers(portable):
+        pass
+    return BitMap64.deserialize(portable)
+
+
+def _old_to_portable(data: bytes, *, number: str) -> bytes:
+    """The same bitmap in the portable form: the place of a bucket in the row becomes its key."""
+    if len(data) < 8:
+        raise MalformedBitmapError("it ends before its number of buckets")
+    (buckets,) = struct.unpack_from(number, data, 4)
+    if buckets > CONTAINERS_MAX:
+        raise MalformedBitmapError(f"it claims {buckets} buckets, more than {CONTAINERS_MAX}")
+    parts, position = [struct.pack("<Q", buckets)], 8
+    for key in range(buckets):
+        if len(data) < position + 4:
+            raise MalformedBitmapError("it ends before the length of a bucket")
+        (size,) = struct.unpack_from(number, data, position)
+        position += 4
+        if size > len(data) - position:
+            raise MalformedBitmapError(
+                f"it ends early: a bucket of {size} bytes is due, {len(data) - position} are left"
+            )
+        parts += [struct.pack("<I", key), data[position : position + size]]
+        position += size
+    if position != len(data):
+        raise MalformedBitmapError(f"{len(data) - position} bytes follow the bitmap")
+    return b"".join(parts)

@@ -1,0 +1,132 @@
+"""Where a vector is stored. See "Derived Fields" of "Deletion Vector Descriptor Schema" in PROTOCOL.md."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Collection, Iterator
+
+import numpy as np
+
+from anabranch.errors.log import DeletionVectorDescriptorError
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.protocol.data_paths import decode_path
+
+# Bytes as text by Z85, the Base85 of vector descriptors. See "Deletion Vector Descriptor Schema" of PROTOCOL.md.
+
+
+_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_CHARACTERS = np.frombuffer(_ALPHABET, dtype=np.uint8)
+_INVALID = 255
+_DIGITS = np.full(256, _INVALID, dtype=np.uint8)
+_DIGITS[_CHARACTERS] = np.arange(85, dtype=np.uint8)
+_POWERS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.int64)
+
+
+def encode(data: bytes) -> str:
+    """Five characters for each four bytes; zero bytes fill up the last four."""
+    padded = data + bytes(-len(data) % 4)
+    numbers = np.frombuffer(padded, dtype=">u4").astype(np.int64)
+    digits = numbers[:, None] // _POWERS % 85
+    characters: bytes = _CHARACTERS[digits].tobytes()
+    return characters.decode("ascii")
+
+
+def decode(text: str) -> bytes:
+    """The bytes, with any that filled up the last four. Raises `ValueError`, whose message is a clause."""
+    if len(text) % 5:
+        raise ValueError(f"its Base85 text has {len(text)} characters, no multiple of 5")
+    if not text.isascii():
+        raise ValueError("its Base85 text has characters outside the alphabet")
+    digits = _DIGITS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    if (digits == _INVALID).any():
+        raise ValueError("its Base85 text has characters outside the alphabet")
+    numbers = digits.reshape(-1, 5).astype(np.int64) @ _POWERS
+    # Five digits reach a little beyond 32 bits.
+    if (numbers >> 32).any():
+        raise ValueError("its Base85 text has a group above 2^32")
+    return numbers.astype(">u4").tobytes()
+
+
+FILE_VERSION = 1
+"""The first byte of a file of vectors."""
+SIZE_BYTES_MAX = 512 << 20
+"""Longest vector that is read: four billion rows, half of them hidden at random."""
+OFFSET_MAX = (1 << 31) - 1
+
+_VECTOR_FILE = re.compile(r"deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin")
+_ENCODED_UUID_CHARACTERS = 20
+_ID_CHARACTERS_SHOWN = 80
+
+
+def vector_path(
+    descriptor: DeletionVectorDescriptor, *, table_root: str, allowed_prefixes: Collection[str] = ()
+) -> str:
+    """The plain path of the vector's file, relative to the table, or absolute below an allowed prefix.
+
+    Raises `DeletionVectorDescriptorError`, and what `decode_path` raises for a path outside the table.
+    """
+    if descriptor.storage_type == "p":
+        return decode_path(descriptor.path_or_inline_dv, table_root=table_root, allowed_prefixes=allowed_prefixes)
+    text = descriptor.path_or_inline_dv
+    prefix, encoded = text[:-_ENCODED_UUID_CHARACTERS], text[-_ENCODED_UUID_CHARACTERS:]
+    try:
+        file_id = uuid.UUID(bytes=decode(encoded))
+    except ValueError:
+        reason = "its path does not end with a UUID in Base85"
+        raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason) from None
+    if prefix in {".", ".."} or any(character in "/\\\0" for character in prefix):
+        reason = "the prefix of its path is no plain directory name"
+        raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason)
+    return relative_path(file_id, prefix=prefix)
+
+
+def relative_path(file_id: uuid.UUID, *, prefix: str) -> str:
+    """The plain path of a file of vectors below the table's root."""
+    name = f"deletion_vector_{file_id}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def is_vector_file(path: str) -> bool:
+    """Whether a path, in either form, is that of a file of vectors."""
+    return _VECTOR_FILE.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def encoded_location(file_id: uuid.UUID, *, prefix: str) -> str:
+    """`pathOrInlineDv` of a vector in that file."""
+    return prefix + encode(file_id.bytes)
+
+
+def fault(descriptor: DeletionVectorDescriptor) -> str | None:
+    """What no descriptor may say, as a clause; None for one that may be followed."""
+    if descriptor.storage_type not in {"u", "p", "i"}:
+        return f"its storage type is {descriptor.storage_type[:10]!r}, not one of u, p, i"
+    if not 0 <= descriptor.size_in_bytes <= SIZE_BYTES_MAX:
+        return f"its size of {descriptor.size_in_bytes} bytes is not between 0 and {SIZE_BYTES_MAX}"
+    if descriptor.cardinality < 0:
+        return f"its cardinality is {descriptor.cardinality}"
+    if descriptor.storage_type == "i":
+        if descriptor.offset is not None:
+            return "it is inline and has an offset"
+        if len(descriptor.path_or_inline_dv) > 2 * SIZE_BYTES_MAX:
+            return f"its text has {len(descriptor.path_or_inline_dv)} characters"
+    elif not 0 <= (descriptor.offset or 0) <= OFFSET_MAX:
+        return f"its offset is {descriptor.offset}"
+    return None
+
+
+def short_id(descriptor: DeletionVectorDescriptor) -> str:
+    """The vector's unique id as a message shows it; an inline vector is as long as it likes."""
+    unique_id = descriptor.unique_id
+    if len(unique_id) <= _ID_CHARACTERS_SHOWN:
+        return unique_id
+    return unique_id[:_ID_CHARACTERS_SHOWN] + "…"
+
+
+# Names for new files of vectors.
+
+
+def file_ids(new_uuid: Callable[[], str]) -> Iterator[uuid.UUID]:
+    """Without end, from a source of UUIDs in text, which the caller hands in."""
+    while True:
+        yield uuid.UUID(new_uuid())

@@ -1,0 +1,291 @@
+"""Hidden rows, from a descriptor in the log to a set of positions.
+
+Implements "Deletion Vector Descriptor Schema" and "Deletion Vector File Storage Format" of PROTOCOL.md. Everything a
+descriptor or a file claims is checked before it is used, and every doubt is a `DeletionVectorError`: a vector that
+cannot be read must never pass for one that hides nothing.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import struct
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from anabranch.deletion_vectors import vector_locations
+from anabranch.deletion_vectors.bitmap_format import (
+    BLOCK_ROWS,
+    Container,
+    ContainerKind,
+    MalformedBitmapError,
+    containers,
+    decode_bitmap,
+    serialize_blocks,
+)
+from anabranch.deletion_vectors.vector_locations import FILE_VERSION, fault, short_id, vector_path
+from anabranch.errors.log import (
+    DeletionVectorCardinalityError,
+    DeletionVectorChecksumError,
+    DeletionVectorDescriptorError,
+    DeletionVectorFormatError,
+    DeletionVectorRowIndexError,
+    DeletionVectorSizeError,
+)
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.protocol.data_paths import relative_path
+from anabranch.storage.external_files import allowed_places
+from anabranch.storage.log_store import LogStore
+
+GAP_BYTES_MAX = 1 << 20
+"""Bytes between two vectors of a file that are read and dropped rather than asked for apart."""
+READ_BYTES_MAX = 64 << 20
+"""A read that spans several vectors is no longer than this."""
+READS_AT_ONCE = 16
+
+_LENGTH_BYTES = 4
+_CHECKSUM_BYTES = 4
+
+
+def load_vector(
+    store: LogStore, descriptor: DeletionVectorDescriptor, *, num_rows: int | None = None, table_root: str | None = None
+) -> BitMap64:
+    """Positions of the rows that the vector hides; `num_rows` of the data file bounds them.
+
+    `table_root` is the table whose log has the descriptor, where that is not the store's root: paths resolve
+    against it. Raises `DeletionVectorError`, `StorageError`.
+    """
+    (vector,) = load_vectors(store, [descriptor], num_rows=[num_rows], table_root=table_root)
+    return vector
+
+
+def load_vectors(
+    store: LogStore,
+    descriptors: Sequence[DeletionVectorDescriptor],
+    *,
+    num_rows: Sequence[int | None] | None = None,
+    table_root: str | None = None,
+) -> list[BitMap64]:
+    """As `load_vector`, for many at once, in their order: vectors of one file are read together."""
+    table = table_root or store.root
+    bounds = num_rows if num_rows is not None else [None] * len(descriptors)
+    elsewhere = allowed_places(store) if any(each.storage_type == "p" for each in descriptors) else ()
+    stored: dict[int, bytes] = {}
+    places: dict[str, list[tuple[int, DeletionVectorDescriptor]]] = {}
+    for index, descriptor in enumerate(descriptors):
+        reason = fault(descriptor)
+        if reason is not None:
+            raise DeletionVectorDescriptorError(table=table, vector=short_id(descriptor), reason=reason)
+        bound = bounds[index]
+        if bound is not None and descriptor.size_in_bytes > _size_max(bound):
+            reason = f"the log says it has {descriptor.size_in_bytes} bytes, too many for a file with {bound} rows"
+            raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
+        if descriptor.storage_type == "i":
+            stored[index] = _inline_bytes(descriptor, table)
+        else:
+            path = vector_path(descriptor, table_root=table, allowed_prefixes=elsewhere)
+            places.setdefault(path, []).append((index, descriptor))
+    reads = [read for path, members in places.items() for read in _plan_reads(path, members)]
+    for loaded in _in_parallel(store, reads, table):
+        stored.update(loaded)
+    return [
+        _checked_vector(stored[index], descriptor, bound, table)
+        for index, (descriptor, bound) in enumerate(zip(descriptors, bounds, strict=True))
+    ]
+
+
+def _size_max(num_rows: int) -> int:
+    """Bytes of a vector whose blocks are written in the worst of the three ways, runs of single rows, and then some."""
+    blocks = num_rows // BLOCK_ROWS + 1
+    return 1024 + blocks * (2 * BLOCK_ROWS + 64)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """One range of one file and the vectors in it."""
+
+    path: str
+    start: int
+    end: int
+    members: tuple[tuple[int, DeletionVectorDescriptor], ...]
+
+
+def _plan_reads(path: str, members: list[tuple[int, DeletionVectorDescriptor]]) -> list[_Read]:
+    """Few ranges that cover the vectors; the first is stretched to the version byte when that is near."""
+    reads: list[_Read] = []
+    # The version byte stands at 0. A first vector far from it costs one tiny read more.
+    run: list[tuple[int, DeletionVectorDescriptor]] = []
+    start, end = 0, 1
+    for index, descriptor in sorted(members, key=lambda member: member[1].offset or 0):
+        first = descriptor.offset or 0
+        last = first + _LENGTH_BYTES + descriptor.size_in_bytes + _CHECKSUM_BYTES
+        if first - end > GAP_BYTES_MAX or last - start > max(READ_BYTES_MAX, end - start):
+            reads.append(_Read(path=path, start=start, end=end, members=tuple(run)))
+            run, start, end = [], first, last
+        run.append((index, descriptor))
+        end = max(end, last)
+    return [*reads, _Read(path=path, start=start, end=end, members=tuple(run))]
+
+
+def _in_parallel(store: LogStore, reads: list[_Read], table: str) -> list[dict[int, bytes]]:
+    if len(reads) < 2:
+        return [_perform(store, read, table) for read in reads]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(reads))) as pool:
+        return list(pool.map(lambda read: _perform(store, read, table), reads))
+
+
+def _perform(store: LogStore, read: _Read, table: str) -> dict[int, bytes]:
+    data = store.read_range(read.path, read.start, read.end - read.start)
+    if read.start == 0 and data[0] != FILE_VERSION:
+        # Every file is read from its first byte on by exactly one of its reads.
+        reason = f"the version of its file {read.path} is {data[0]}, not {FILE_VERSION}"
+        named = read.members[0][1].unique_id if read.members else read.path
+        raise DeletionVectorFormatError(table=table, vector=named, reason=reason)
+    return {
+        index: _stored_bytes(data, (descriptor.offset or 0) - read.start, descriptor, table)
+        for index, descriptor in read.members
+    }
+
+
+def _stored_bytes(data: bytes, start: int, descriptor: DeletionVectorDescriptor, table: str) -> bytes:
+    """One vector of a file: its length, its bytes, its checksum."""
+    size = descriptor.size_in_bytes
+    (size_in_file,) = struct.unpack_from(">I", data, start)
+    if size_in_file != size:
+        reason = f"the log says it has {size} bytes and its file says {size_in_file}"
+        raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
+    begin = start + _LENGTH_BYTES
+    content = data[begin : begin + size]
+    (expected,) = struct.unpack_from(">I", data, begin + size)
+    if zlib.crc32(content) != expected:
+        reason = "its bytes do not have the CRC-32 that its file names"
+        raise DeletionVectorChecksumError(table=table, vector=short_id(descriptor), reason=reason)
+    return content
+
+
+def _inline_bytes(descriptor: DeletionVectorDescriptor, table: str) -> bytes:
+    try:
+        padded = vector_locations.decode(descriptor.path_or_inline_dv)
+    except ValueError as error:
+        raise DeletionVectorFormatError(table=table, vector=short_id(descriptor), reason=str(error)) from None
+    size = descriptor.size_in_bytes
+    if not 0 <= len(padded) - size < 4:
+        reason = f"the log says it has {size} bytes and its text holds {len(padded)}"
+        raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
+    return padded[:size]
+
+
+def _checked_vector(data: bytes, descriptor: DeletionVectorDescriptor, num_rows: int | None, table: str) -> BitMap64:
+    try:
+        vector = decode_bitmap(data)
+    except MalformedBitmapError as error:
+        raise DeletionVectorFormatError(table=table, vector=short_id(descriptor), reason=str(error)) from None
+    if len(vector) != descriptor.cardinality:
+        reason = f"the log says it hides {descriptor.cardinality} rows and it hides {len(vector)}"
+        raise DeletionVectorCardinalityError(table=table, vector=short_id(descriptor), reason=reason)
+    check_rows(vector, descriptor, num_rows=num_rows, table=table)
+    return vector
+
+
+def check_rows(vector: BitMap64, descriptor: DeletionVectorDescriptor, *, num_rows: int | None, table: str) -> None:
+    """Raises `DeletionVectorRowIndexError` where the vector names a row that its file has not.
+
+    Such a vector is another file's, or damaged: the rows that it should hide would be shown.
+    """
+    if num_rows is not None and len(vector) and vector.max() >= num_rows:
+        reason = f"it hides row {vector.max()} of a file with {num_rows} rows"
+        raise DeletionVectorRowIndexError(table=table, vector=short_id(descriptor), reason=reason)
+
+
+# Hidden rows as machine words, the form in which Spark tests them: `words[i >> 6] >> (i & 63) & 1`.
+
+
+_WORD_ROWS = 64
+_BLOCK_BYTES = BLOCK_ROWS // 8
+
+
+def to_words(positions: BitMap64, *, num_rows: int) -> npt.NDArray[np.int64]:
+    """One bit a row, lowest first, in `ceil(num_rows / 64)` words. Positions from `num_rows` on are an error.
+
+    Takes time by 65,536 rows, not by row.
+    """
+    if num_rows < 0 or (len(positions) and positions.max() >= num_rows):
+        raise ValueError(f"a position is outside the {num_rows} rows")
+    word_count = -(-num_rows // _WORD_ROWS)
+    # Whole blocks, so that every container has its full room.
+    bits = np.zeros(-(-num_rows // BLOCK_ROWS) * _BLOCK_BYTES, dtype=np.uint8)
+    for container in containers(positions.serialize()):
+        start = container.block * _BLOCK_BYTES
+        bits[start : start + _BLOCK_BYTES] = _block_bits(container)
+    return bits.view("<i8")[:word_count].astype(np.int64, copy=False)
+
+
+def from_words(words: npt.NDArray[np.int64]) -> BitMap64:
+    """The positions whose bit is set."""
+    data = np.ascontiguousarray(words, dtype="<i8").view(np.uint8)
+    whole_blocks = np.zeros(-(-len(data) // _BLOCK_BYTES) * _BLOCK_BYTES, dtype=np.uint8)
+    whole_blocks[: len(data)] = data
+    blocks = whole_blocks.reshape(-1, _BLOCK_BYTES)
+    # The roaring library takes whole blocks as they are, and a list of positions only one by one.
+    positions: BitMap64 = BitMap64.deserialize(serialize_blocks(blocks))
+    positions.run_optimize()
+    return positions
+
+
+def _block_bits(container: Container) -> npt.NDArray[np.uint8]:
+    if container.kind is ContainerKind.BITSET:
+        return container.content.view(np.uint8)
+    if container.kind is ContainerKind.ARRAY:
+        flags = np.zeros(BLOCK_ROWS, dtype=np.uint8)
+        flags[container.content] = 1
+    else:
+        # Up where a run begins, down after its end; the running sum is 1 inside runs.
+        steps = np.zeros(BLOCK_ROWS + 1, dtype=np.int8)
+        firsts = container.content[:, 0].astype(np.int64)
+        np.add.at(steps, firsts, 1)
+        np.subtract.at(steps, firsts + container.content[:, 1] + 1, 1)
+        flags = np.cumsum(steps[:-1], dtype=np.int8).view(np.uint8)
+    return np.packbits(flags, bitorder="little")
+
+
+# The files of vectors that a log names, each of which may hold many.
+
+
+INLINE = "i"
+ABSOLUTE = "p"
+
+
+def distinct_files(vectors: pa.ChunkedArray) -> list[DeletionVectorDescriptor]:
+    """A descriptor for each file, however many vectors of it there are; none for vectors that are inline.
+
+    They say where the file is, and nothing of a vector in it.
+    """
+    vectors = pc.drop_null(vectors)
+    if not len(vectors):
+        return []
+    types, texts = pc.struct_field(vectors, "storage_type"), pc.struct_field(vectors, "path_or_inline_dv")
+    stored = pc.not_equal(types, INLINE)
+    distinct = pa.table({"type": types.filter(stored), "text": texts.filter(stored)}).group_by(["type", "text"])
+    found = distinct.aggregate([])
+    return [
+        DeletionVectorDescriptor(storage_type=kind, path_or_inline_dv=text, size_in_bytes=0, cardinality=0)
+        for kind, text in zip(found["type"].to_pylist(), found["text"].to_pylist(), strict=True)
+    ]
+
+
+def path_in_table(descriptor: DeletionVectorDescriptor, *, table_root: str) -> str | None:
+    """The plain path of the vector's file below the table's root; None for one elsewhere, and for an inline vector.
+
+    Raises `DeletionVectorDescriptorError`, and `UnsafePathError` for a path that means nothing.
+    """
+    if descriptor.storage_type == INLINE:
+        return None
+    if descriptor.storage_type == ABSOLUTE:
+        return relative_path(descriptor.path_or_inline_dv, table_root=table_root)
+    return vector_path(descriptor, table_root=table_root)

@@ -1,0 +1,101 @@
+"""Hidden rows, as descriptors for the log and bytes for the files they name.
+
+Implements "Deletion Vector File Storage Format" and the inline form of PROTOCOL.md. Nothing is written here: the caller
+puts `VectorFile.data` at `VectorFile.path`, durably, before it commits a descriptor that names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from pyroaring import BitMap64
+
+from anabranch.deletion_vectors import vector_locations
+from anabranch.deletion_vectors.bitmap_format import encode_bitmap
+from anabranch.deletion_vectors.vector_locations import FILE_VERSION, OFFSET_MAX, encoded_location, relative_path
+from anabranch.protocol.actions import DeletionVectorDescriptor
+
+FILE_BYTES_TARGET = 2 << 20
+"""A file of vectors is closed once it is this long, so that a reader of one vector fetches little beside it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFile:
+    """The bytes of one file of vectors, and the descriptors of the vectors in it, in the order given."""
+
+    path: str
+    """Plain, relative to the table's root."""
+    data: bytes
+    descriptors: tuple[DeletionVectorDescriptor, ...]
+
+    def renamed(self, file_id: uuid.UUID) -> VectorFile:
+        """The same bytes under another name, in the table's root."""
+        location = encoded_location(file_id, prefix="")
+        return VectorFile(
+            path=relative_path(file_id, prefix=""),
+            data=self.data,
+            descriptors=tuple(
+                msgspec.structs.replace(descriptor, path_or_inline_dv=location) for descriptor in self.descriptors
+            ),
+        )
+
+
+def inline_descriptor(positions: BitMap64) -> DeletionVectorDescriptor:
+    """A descriptor that holds the vector itself."""
+    data = encode_bitmap(positions)
+    return DeletionVectorDescriptor(
+        storage_type="i",
+        path_or_inline_dv=vector_locations.encode(data),
+        size_in_bytes=len(data),
+        cardinality=len(positions),
+    )
+
+
+def encode_file(vectors: Sequence[BitMap64], *, file_id: uuid.UUID, prefix: str = "") -> VectorFile:
+    """All vectors in one file. `prefix` is a directory below the table's root, for `delta.randomizeFilePrefixes`."""
+    return _file(
+        [(encode_bitmap(vector), len(vector)) for vector in vectors],
+        location=encoded_location(file_id, prefix=prefix),
+        path=relative_path(file_id, prefix=prefix),
+    )
+
+
+def encode_files(
+    vectors: Sequence[BitMap64], *, file_ids: Iterator[uuid.UUID], prefixes: Iterator[str] | None = None
+) -> Iterator[VectorFile]:
+    """The vectors in their order, in as many files as `FILE_BYTES_TARGET` asks for."""
+    pending: list[tuple[bytes, int]] = []
+    size = 1
+    for index, vector in enumerate(vectors):
+        pending.append((encode_bitmap(vector), len(vector)))
+        size += len(pending[-1][0]) + 8
+        if size >= FILE_BYTES_TARGET or index == len(vectors) - 1:
+            file_id, prefix = next(file_ids), next(prefixes) if prefixes else ""
+            yield _file(
+                pending, location=encoded_location(file_id, prefix=prefix), path=relative_path(file_id, prefix=prefix)
+            )
+            pending, size = [], 1
+
+
+def _file(encoded: list[tuple[bytes, int]], *, location: str, path: str) -> VectorFile:
+    data = bytearray([FILE_VERSION])
+    descriptors = []
+    for content, cardinality in encoded:
+        if len(data) > OFFSET_MAX:
+            raise ValueError(f"a file of vectors holds at most {OFFSET_MAX} bytes; {path} would hold more")
+        descriptors.append(
+            DeletionVectorDescriptor(
+                storage_type="u",
+                path_or_inline_dv=location,
+                offset=len(data),
+                size_in_bytes=len(content),
+                cardinality=cardinality,
+            )
+        )
+        data += struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+    return VectorFile(path=path, data=bytes(data), descriptors=tuple(descriptors))

@@ -1,0 +1,389 @@
+"""Errors about MERGE, REPLACE ON, and the change data feed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.schema import ColumnNotFoundError
+
+# Errors about MERGE. Nothing was committed.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
+    """A MERGE says nothing of what to do."""
+
+    condition: ClassVar[str] = "DELTA_MERGE_MISSING_WHEN"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+
+    def explain(self) -> str:
+        return f"The MERGE into {self.table} has no WHEN clause, so there is nothing to do. Add at least one."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
+    """A clause without a condition stands before others of its kind, which no row can reach. See the subclasses."""
+
+    kind: ClassVar[str]
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"A {self.kind} clause of the MERGE into {self.table} has no condition and is not the last of its kind, so "
+            "those behind it can never apply. Give it a condition, or put it last."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnreachableMatchedClauseError(UnreachableMergeClauseError):
+    """Of WHEN MATCHED clauses."""
+
+    condition: ClassVar[str] = "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"
+    sqlstate: ClassVar[str] = "42601"
+    kind: ClassVar[str] = "WHEN MATCHED"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnreachableNotMatchedClauseError(UnreachableMergeClauseError):
+    """Of WHEN NOT MATCHED clauses."""
+
+    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"
+    sqlstate: ClassVar[str] = "42601"
+    kind: ClassVar[str] = "WHEN NOT MATCHED"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnreachableNotMatchedBySourceClauseError(UnreachableMergeClauseError):
+    """Of WHEN NOT MATCHED BY SOURCE clauses."""
+
+    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
+    sqlstate: ClassVar[str] = "42601"
+    kind: ClassVar[str] = "WHEN NOT MATCHED BY SOURCE"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class AmbiguousMergeError(DeltaError):
+    """Several rows of the source would change one row of the table."""
+
+    condition: ClassVar[str] = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    sqlstate: ClassVar[str] = "21506"
+    table: str
+    row: str
+    """One such row of the table."""
+
+    def explain(self) -> str:
+        return (
+            f"Several rows of the source match one row of {self.table} and would change it: {self.row}. Which of them "
+            "should win is not defined. Nothing was changed. Leave one source row for each key, or let the "
+            "conditions of the clauses choose one."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
+    """`UPDATE SET *` or `INSERT *` needs a column that the source lacks."""
+
+    condition: ClassVar[str] = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+    column: str
+    clause: str
+    available: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"The {self.clause} clause of the MERGE into {self.table} takes every column from the source, which has "
+            f"no {self.column} (it has: {', '.join(self.available)}). Name the columns to set, add {self.column} to "
+            "the source, or allow the schema to evolve, so that columns the source lacks are left out."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
+    """A condition of a MERGE may answer otherwise when it is asked again."""
+
+    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    clause: str
+    expression: str
+
+    def explain(self) -> str:
+        return (
+            f"The {self.clause} condition of the MERGE into {self.table} is not deterministic: {self.expression}. "
+            "Compute such a value as a column of the source first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SubqueryInConditionError(DeltaAnalysisError, ValueError):
+    """A condition of a MERGE holds a subquery."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_SUBQUERY"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    clause: str
+    expression: str
+
+    def explain(self) -> str:
+        return (
+            f"The {self.clause} condition of the MERGE into {self.table} holds a subquery: {self.expression}. "
+            "Join what it asks for to the source first."
+        )
+
+
+# Errors about the write options replaceOn and replaceUsing.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IncompatibleOptionsError(DeltaAnalysisError, ValueError):
+    """Two options of a write contradict each other."""
+
+    condition: ClassVar[str] = "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
+    sqlstate: ClassVar[str] = "42613"
+    option: str
+    other: str
+    """An option, or the call that acts."""
+    problem: str = "both say what is overwritten"
+
+    def explain(self) -> str:
+        return f"{self.option} does not go with {self.other}: {self.problem}. Leave one of them out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FilterOverwriteError(IncompatibleOptionsError):
+    """replaceOn or replaceUsing, and a condition on rows that are overwritten."""
+
+    condition: ClassVar[str] = "DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionOverwriteError(IncompatibleOptionsError):
+    """replaceOn or replaceUsing, and partitions that are overwritten."""
+
+    condition: ClassVar[str] = "DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableReplacementError(IncompatibleOptionsError):
+    """replaceOn or replaceUsing, and a call that makes a table anew."""
+
+    condition: ClassVar[str] = "DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING"
+    sqlstate: ClassVar[str] = "42000"
+    problem: str = "a table that is made anew has no rows to choose from"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
+    """The condition of replaceOn names a column that the table and the rows written both have."""
+
+    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION"
+    sqlstate: ClassVar[str] = "42702"
+    table: str
+    predicate: str
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"replaceOn = {self.predicate!r} on {self.table} does not say whose columns it means: {self.reason} Give "
+            "the table a name by the option targetAlias and the rows another one by DataFrame.alias, and put these "
+            "before the columns."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
+    """The condition of replaceOn names a column that neither the table nor the rows written have."""
+
+    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION"
+    sqlstate: ClassVar[str] = "42703"
+    table: str
+    predicate: str
+    reason: str
+
+    def explain(self) -> str:
+        return (
+            f"replaceOn = {self.predicate!r} on {self.table} names what is not there: {self.reason} The table is "
+            "called what the option targetAlias says, and the rows what DataFrame.alias says."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownReplaceUsingColumnError(ColumnNotFoundError):
+    """replaceUsing names a column that the table or the rows written lack."""
+
+    condition: ClassVar[str] = "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"
+    sqlstate: ClassVar[str] = "42703"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
+    """Columns of replaceUsing stand at another place in the rows than in the table, where places decide."""
+
+    condition: ClassVar[str] = "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
+    sqlstate: ClassVar[str] = "42802"
+    table: str
+    columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"insertInto puts the first column into the first one of {self.table}, and so on; "
+            f"{', '.join(self.columns)} of replaceUsing would become another column. Select the columns in the order "
+            "of the table."
+        )
+
+
+# Errors about reading and writing a table's change data feed.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesStartMissingError(DeltaAnalysisError, ValueError):
+    """Changes were asked for without a word of where they begin."""
+
+    condition: ClassVar[str] = "DELTA_NO_START_FOR_CDC_READ"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"Changes of {self.table} were asked for, and not since when. Give startingVersion or startingTimestamp; "
+            "that version is the first whose changes are read."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
+    """One end of the range is given both as a version and as a time."""
+
+    condition: ClassVar[str] = "DELTA_MULTIPLE_CDC_BOUNDARY"
+    sqlstate: ClassVar[str] = "42614"
+    bound: str
+    """`starting` or `ending`."""
+
+    def explain(self) -> str:
+        return f"Both {self.bound}Version and {self.bound}Timestamp are given. Leave one of them out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesBoundNullError(DeltaAnalysisError, ValueError):
+    """One end of the range is NULL."""
+
+    condition: ClassVar[str] = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
+    sqlstate: ClassVar[str] = "22004"
+    function: str
+
+    def explain(self) -> str:
+        return f"A version or time given to {self.function} is NULL. Give a version, a timestamp or the text of one."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesRangeError(DeltaAnalysisError, ValueError):
+    """The range ends before it begins."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_CDC_RANGE"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    start: int
+    end: int
+
+    def explain(self) -> str:
+        return f"Changes of {self.table} were asked for from version {self.start} to {self.end}, which lies before it."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
+    """The range begins with a version that is not there yet."""
+
+    condition: ClassVar[str] = "DELTA_CDC_START_VERSION_AFTER_LATEST"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    start: int
+    latest: int
+
+    def explain(self) -> str:
+        return (
+            f"Changes of {self.table} were asked for from version {self.start}, and its newest version is "
+            f"{self.latest}. Set spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no "
+            "rows instead of this error."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesNotRecordedError(DeltaAnalysisError):
+    """A version of the range was written while the feed was off."""
+
+    condition: ClassVar[str] = "DELTA_MISSING_CHANGE_DATA"
+    sqlstate: ClassVar[str] = "KD002"
+    table: str
+    version: int
+    start: int
+    end: int
+
+    def explain(self) -> str:
+        return (
+            f"Changes of {self.table} from version {self.start} to {self.end} cannot be read: its change data feed was "
+            f"off in version {self.version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes "
+            "are recorded from there on."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesSchemaError(DeltaAnalysisError):
+    """Rows of the range were written under columns that cannot be read as those of the result."""
+
+    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    start: int
+    end: int
+    read_version: int
+    """Whose columns the result would have."""
+    version: int
+    """Whose columns do not fit."""
+    difference: str
+
+    def explain(self) -> str:
+        apart = (
+            f"Read the changes up to version {self.version - 1} and those from version {self.version} on apart."
+            if self.start < self.version
+            else f"Changes that end before the columns changed can be read: give an end before version {self.end}."
+        )
+        return (
+            f"Changes of {self.table} from version {self.start} to {self.end} cannot be read as one table: their "
+            f"columns are those of version {self.read_version}, and in version {self.version} {self.difference}. "
+            f"{apart}"
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ChangesIncompleteError(DeltaError):
+    """A commit does not say enough of a file that it removed to read the rows that went with it."""
+
+    condition: ClassVar[str] = "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
+    sqlstate: ClassVar[str] = "KD00E"
+    table: str
+    version: int
+    path: str
+
+    def explain(self) -> str:
+        return (
+            f"Version {self.version} of {self.table} removed {self.path} without saying how large it was and in which "
+            "partition it lay, so that the rows that went with it cannot be read. Begin with a later version."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableFunctionArgumentsError(DeltaAnalysisError, ValueError):
+    """`table_changes` or `table_changes_by_path` was called with arguments that it does not have."""
+
+    condition: ClassVar[str] = "INCORRECT_NUMBER_OF_ARGUMENTS"
+    sqlstate: ClassVar[str] = "42605"
+    function: str
+    problem: str
+
+    def explain(self) -> str:
+        what = "'/path/of/table'" if self.function.endswith("by_path") else "'table'"
+        return f"{self.function}({what}, start[, end]): {self.problem}."

@@ -1,0 +1,358 @@
+"""Errors about what a table is worked with: Spark, its sessions, programs for delta-spark, and storages."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+# Errors about running on Spark.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SparkClassMissingError(DeltaError):
+    """This release of Spark lacks a class that the native binding is built on."""
+
+    condition: ClassVar[str] = "DELTA_SPARK_CLASS_MISSING"
+    sqlstate: ClassVar[str] = "0A000"
+    name: str
+    places: tuple[str, ...]
+    spark_version: str
+
+    def explain(self) -> str:
+        return (
+            f"Spark {self.spark_version} has no class {' or '.join(self.places)}, which reading and writing through "
+            "Spark's own classes needs. Set spark.anabranch.engine to portable, or use a release of PySpark that is "
+            "supported (4.0 to 4.3)."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class WrittenFileError(DeltaError):
+    """Spark reported a data file that cannot be part of the table. Nothing was committed."""
+
+    condition: ClassVar[str] = "DELTA_WRITTEN_FILE_INVALID"
+    sqlstate: ClassVar[str] = "58030"
+    table: str
+    path: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"Data file {self.path}, just written for {self.table}, {self.problem}. "
+            "Nothing was committed; run it again."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ExtensionClashError(DeltaError):
+    """The driver's JVM has other classes under the names of those that anabranch puts there."""
+
+    condition: ClassVar[str] = "ANABRANCH_EXTENSION_CLASH"
+    sqlstate: ClassVar[str] = "55000"
+    name: str
+    location: str
+
+    def explain(self) -> str:
+        return (
+            f"The driver's JVM has a class {self.name} that is not of this version of anabranch. It comes from "
+            f"{self.location}. Either another version was enabled in this JVM before: then start Python, and with it "
+            "the JVM, anew. Or a jar of the session has a package of that name: then start without it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ExtensionNotLoadedError(DeltaError):
+    """anabranch's Java classes cannot be put into the driver's JVM. Nothing was enabled."""
+
+    condition: ClassVar[str] = "ANABRANCH_EXTENSION_NOT_LOADED"
+    sqlstate: ClassVar[str] = "0A000"
+    spark_version: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"anabranch's Java classes cannot be put into the driver of this Spark {self.spark_version}: "
+            f"{self.problem}. Use a release of PySpark that is supported (4.0 to 4.3), as it is published, or set "
+            "spark.anabranch.engine to portable, which does without them."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DeltaJarPresentError(DeltaError):
+    """The session was started with the delta-spark jar, which answers for Delta tables itself."""
+
+    condition: ClassVar[str] = "ANABRANCH_DELTA_JAR_PRESENT"
+    sqlstate: ClassVar[str] = "55000"
+    location: str
+
+    def explain(self) -> str:
+        return (
+            f"This session has the delta-spark jar ({self.location}), and only one of the two can answer for Delta "
+            "tables. To use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the "
+            "jar from spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
+            "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. `anabranch run` leaves "
+            "them out for you. To use the jar, leave anabranch.enable out."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SessionCatalogTakenError(DeltaError):
+    """Another library stands in the place of the session's catalog."""
+
+    condition: ClassVar[str] = "ANABRANCH_SESSION_CATALOG_TAKEN"
+    sqlstate: ClassVar[str] = "55000"
+    catalog: str
+
+    def explain(self) -> str:
+        return (
+            f"spark.sql.catalog.spark_catalog is {self.catalog}, and a session has one such catalog. Start without "
+            "that setting: the other library's tables can have a catalog of another name, as in "
+            f"spark.sql.catalog.other={self.catalog}. Or set spark.anabranch.engine to portable, which needs none."
+        )
+
+
+# What the portable binding to Spark cannot do, or finds wrong in data files.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataTypeNotPortableError(DeltaAnalysisError):
+    """A column has a type that data files of a table cannot have."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+    data_type: str
+
+    def explain(self) -> str:
+        return f"A Delta table cannot hold values of type {self.data_type}. Cast the column to another type."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileMismatchError(DeltaError):
+    """A data file does not hold what the table's schema says."""
+
+    condition: ClassVar[str] = "ANABRANCH_DATA_FILE_MISMATCH"
+
+    table: str
+    path: str
+    column: str
+    expected: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"The data file {self.path} of {self.table} does not have column {self.column} as {self.expected}: "
+            f"{self.problem}. It was written by something that did not follow the table's schema, or is damaged."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileUnknownToSparkError(DeltaError):
+    """Spark listed other files than the ones it was asked to read."""
+
+    condition: ClassVar[str] = "ANABRANCH_DATA_FILE_UNKNOWN_TO_SPARK"
+
+    table: str
+    path: str
+
+    def explain(self) -> str:
+        return (
+            f"Spark was asked to read {self.path} of {self.table} and does not list it among its files. "
+            "The file may have been removed by VACUUM or by hand; read the table again, or restore the file."
+        )
+
+
+# What can go wrong when programs for delta-spark are run as they are.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SitePackagesNotWritableError(DeltaError):
+    """The folder that says what a Python does at its start cannot be changed."""
+
+    condition: ClassVar[str] = "ANABRANCH_SITE_PACKAGES_NOT_WRITABLE"
+    sqlstate: ClassVar[str] = "42501"
+    folder: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.folder} cannot be changed ({self.problem}), so nothing was. Run this as a user who may change it, "
+            "or in a virtual environment of yours; or start single programs by `anabranch run`, which needs no change."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ForeignSiteFileError(DeltaError):
+    """A file has the name of ours and is not ours."""
+
+    condition: ClassVar[str] = "ANABRANCH_FOREIGN_SITE_FILE"
+    sqlstate: ClassVar[str] = "42710"
+    path: str
+
+    def explain(self) -> str:
+        return f"{self.path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
+
+
+# What can go wrong between us and the bytes of a table.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StorageError(DeltaError):
+    """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
+
+    condition: ClassVar[str] = "DELTA_STORAGE_ERROR"
+    sqlstate: ClassVar[str] = "58030"
+
+    root: str
+    path: str
+    doing: str
+    """A verb phrase that `path` completes: `read`, `write`, `list`."""
+    cause: str
+
+    def explain(self) -> str:
+        return f"Could not {self.doing} {self.path or '/'} in {self.root}: {self.cause.rstrip('.')}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FileMissingError(StorageError, FileNotFoundError):
+    """There is no such file. Also Python's `FileNotFoundError`."""
+
+    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND"
+    sqlstate: ClassVar[str] = "42K03"
+
+    doing: str = "read"
+    cause: str = "there is no such file"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileMissingError(DeltaError, FileNotFoundError):
+    """A query needs a data file that is not there. Also Python's `FileNotFoundError`."""
+
+    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND_DETAILED"
+    sqlstate: ClassVar[str] = "42K03"
+
+    table: str
+    file: str
+    version: int | None
+    """The table's newest version, where that needs the file; None where it does not."""
+
+    def explain(self) -> str:
+        missing = f"Data file {self.file} of {self.table} is not there"
+        if self.version is None:
+            return (
+                f"{missing}. The table's newest version does not need it: an older one was read, whose files VACUUM "
+                "removed. Read a newer version; to keep older ones readable for longer, raise "
+                "delta.deletedFileRetentionDuration."
+            )
+        return (
+            f"{missing}, and version {self.version} needs it: neither DELETE nor VACUUM removed it. Put it back, "
+            "or RESTORE the table to a version without it, or let `anabranch fsck --data` tell what is missing."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DataFileDamagedError(DeltaError):
+    """A data file cannot be read as Parquet of the table's columns."""
+
+    condition: ClassVar[str] = "DELTA_DATA_FILE_UNREADABLE"
+    sqlstate: ClassVar[str] = "KD001"
+
+    table: str
+    file: str
+    version: int | None
+    """The table's newest version, where that needs the file; None where it does not."""
+    problem: str
+
+    def explain(self) -> str:
+        needed = "an older version" if self.version is None else f"version {self.version}"
+        return (
+            f"Data file {self.file} of {self.table}, which {needed} needs, cannot be read: {self.problem.rstrip('.')}. "
+            "Put a whole copy of it back, or RESTORE the table to a version without it; `anabranch fsck --data` tells "
+            "which files are damaged."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FileTooLargeError(StorageError):
+    """A file is larger than any of its kind. Nothing of it was read."""
+
+    condition: ClassVar[str] = "DELTA_FILE_TOO_LARGE"
+    sqlstate: ClassVar[str] = "54000"
+
+    doing: str = "read"
+    cause: str = ""
+    size_bytes: int
+    size_max: int
+
+    def explain(self) -> str:
+        return f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, more than {self.size_max}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PathOutsideTableError(DeltaError, ValueError):
+    """A path that would leave the table's root, or that no storage could hold."""
+
+    condition: ClassVar[str] = "DELTA_PATH_OUTSIDE_TABLE"
+    sqlstate: ClassVar[str] = "22023"
+
+    root: str
+    path: str
+    reason: str
+    """Completes "because it …": `has a '..' segment`."""
+
+    def explain(self) -> str:
+        return (
+            f"Refused the path {self.path!r} in {self.root} because it {self.reason}. "
+            "Paths within a table are relative, '/'-separated and stay below its root."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConditionalPutUnsupportedError(StorageError):
+    """The storage cannot make a file only where none exists, so two writers could land one version."""
+
+    condition: ClassVar[str] = "DELTA_CONDITIONAL_PUT_UNSUPPORTED"
+    sqlstate: ClassVar[str] = "0A000"
+
+    doing: str = "write"
+    endpoint: str
+    """The service that answered, or the kind of file system."""
+    way_out: str
+
+    def explain(self) -> str:
+        return (
+            f"Refused to write to {self.root}: {self.endpoint} {self.cause}, so two writers could overwrite "
+            f"each other's commits. {self.way_out}."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsupportedStorageError(DeltaError, ValueError):
+    """No storage of ours answers to this URL."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_STORAGE"
+    sqlstate: ClassVar[str] = "0A000"
+
+    url: str
+    reason: str
+    """A clause: `nothing here knows the scheme 'ftp'`."""
+    way_out: str
+
+    def explain(self) -> str:
+        return f"Cannot open {self.url}: {self.reason}. {self.way_out}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class StorageOptionError(DeltaError, ValueError):
+    """An option of a storage has a value that makes no sense. Values that may be secret are not shown."""
+
+    condition: ClassVar[str] = "DELTA_STORAGE_OPTION_INVALID"
+    sqlstate: ClassVar[str] = "22023"
+
+    option: str
+    reason: str
+
+    def explain(self) -> str:
+        return f"Cannot use the storage option {self.option}: {self.reason}."

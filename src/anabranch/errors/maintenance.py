@@ -1,0 +1,298 @@
+"""Errors about OPTIMIZE, REORG and VACUUM."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError, DeltaError
+
+# Errors about OPTIMIZE and REORG.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowOrderError(DeltaError):
+    """Rows that were to be written in a known order came in another, or not all of them came. Nothing was committed."""
+
+    condition: ClassVar[str] = "DELTA_ROW_ORDER_UNKNOWN"
+    sqlstate: ClassVar[str] = "XXKDS"
+    table: str
+    problem: str
+    file: str = ""
+
+    def explain(self) -> str:
+        where = f" (number {self.file} of the files rewritten)" if self.file else ""
+        return (
+            f"Files of {self.table} were to be rewritten, and {self.problem}{where}. Either the row counts in the log "
+            "are wrong, or this Spark reads files in another way than the supported releases do. Nothing was changed. "
+            "Setting spark.anabranch.engine to portable reads them without Spark's reader."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NonPartitionColumnError(DeltaAnalysisError, ValueError):
+    """A condition that chooses partitions names a column by which the table is not partitioned."""
+
+    condition: ClassVar[str] = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
+    sqlstate: ClassVar[str] = "42P10"
+    table: str
+    column: str
+    partition_columns: tuple[str, ...]
+
+    def explain(self) -> str:
+        known = ", ".join(self.partition_columns) or "none"
+        return (
+            f"The condition names {self.column}, by which {self.table} is not partitioned (it is by: {known}). "
+            "Whole files are rewritten, so only partition columns may be named: leave the rest of the condition out."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionConditionError(DeltaAnalysisError, ValueError):
+    """A condition that chooses partitions cannot be decided by partition values alone."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_PARTITION_PREDICATE"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    predicate: str
+    problem: str
+
+    def explain(self) -> str:
+        return f"Partitions of {self.table} cannot be chosen by {self.predicate!r}: {self.problem}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ZOrderColumnMissingError(DeltaAnalysisError, ValueError):
+    """ZORDER BY names a column that the table does not have."""
+
+    condition: ClassVar[str] = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
+    sqlstate: ClassVar[str] = "42703"
+    table: str
+    column: str
+    known: tuple[str, ...]
+
+    def explain(self) -> str:
+        return f"{self.table} has no column {self.column} to order rows by. It has: {', '.join(self.known)}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
+    """ZORDER BY names a partition column, which has one value in each file anyway."""
+
+    condition: ClassVar[str] = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
+    sqlstate: ClassVar[str] = "42P10"
+    table: str
+    column: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} is partitioned by {self.column}, so every file has one value of it, in whatever order its "
+            "rows are. Name other columns."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
+    """ZORDER BY names columns that get no statistics, so that no reader could skip files by them."""
+
+    condition: ClassVar[str] = "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"
+    sqlstate: ClassVar[str] = "KD00D"
+    table: str
+    columns: tuple[str, ...]
+    setting: str
+
+    def explain(self) -> str:
+        return (
+            f"No statistics are collected for {', '.join(self.columns)} of {self.table}, so rows in their order "
+            "would let nobody skip files. Name other columns, or let statistics be collected "
+            f"(delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols), or set {self.setting} to false."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ZOrderTypeError(DeltaAnalysisError, ValueError):
+    """ZORDER BY names a column whose values have no order."""
+
+    condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    column: str
+    data_type: str
+
+    def explain(self) -> str:
+        return (
+            f"Rows of {self.table} cannot be ordered by {self.column}: values of type {self.data_type} have no order."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteredTableError(DeltaAnalysisError, ValueError):
+    """A clustered table decides by its clustering columns how its rows are ordered."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    clause: str
+    given: str
+
+    def explain(self) -> str:
+        return f"{self.table} is clustered, and OPTIMIZE takes no {self.clause} there; leave {self.given} out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteredTableZOrderError(ClusteredTableError):
+    """ZORDER BY on a table whose rows are ordered by its clustering columns."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_ZORDER_BY"
+    sqlstate: ClassVar[str] = "42613"
+    clause: str = "ZORDER BY"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FullNeedsClusteringError(DeltaAnalysisError, ValueError):
+    """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
+
+    condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave "
+            "FULL out, or name columns by ALTER TABLE … CLUSTER BY."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RowTrackingColumnsError(DeltaError):
+    """The rows of a table keep their ids, and its metadata does not say in which columns of the files."""
+
+    condition: ClassVar[str] = "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING"
+    sqlstate: ClassVar[str] = "22000"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
+            "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other "
+            "files. Whoever enabled row tracking has to set both."
+        )
+
+
+# Errors about VACUUM.
+
+
+HOUR_MS = 60 * 60 * 1000
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RetentionTooShortError(DeltaError, ValueError):
+    """VACUUM was to delete files younger than the table's retention, which somebody may still be using."""
+
+    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    given_ms: int
+    least_ms: int
+    """The table's `delta.deletedFileRetentionDuration`."""
+    setting: str
+    """What switches the check off."""
+
+    def explain(self) -> str:
+        return (
+            f"VACUUM of {self.table} was to keep files for {hours(self.given_ms)}, and the table keeps them for "
+            f"{hours(self.least_ms)} (delta.deletedFileRetentionDuration). Readers of older versions and writers that "
+            f"have not committed would lose their files. Use a retention of at least {hours(self.least_ms)}, or lower "
+            f"the table's property. If you are sure that nobody reads or writes the table now, set {self.setting} to "
+            "false for this session."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NegativeRetentionError(DeltaError, ValueError):
+    """A retention that lies in the future, or is no number."""
+
+    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
+    sqlstate: ClassVar[str] = "22003"
+    table: str
+    given: str
+
+    def explain(self) -> str:
+        return f"VACUUM of {self.table} cannot keep files for {self.given} hours. Give a number of hours, 0 or more."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class VacuumLiteError(DeltaError):
+    """The log does not tell any more what VACUUM LITE would have to delete."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_VACUUM_LITE"
+    sqlstate: ClassVar[str] = "55000"
+    table: str
+    earliest_version: int
+    """The oldest commit that is left."""
+    vacuumed_upto: int | None
+    """The last version that an earlier VACUUM has looked at; None where none is on record."""
+
+    def explain(self) -> str:
+        known = "none is on record" if self.vacuumed_upto is None else f"the last one reached {self.vacuumed_upto}"
+        return (
+            f"VACUUM LITE of {self.table} reads from the log which files to delete. The log begins with version "
+            f"{self.earliest_version}, and what happened before has not been vacuumed yet ({known}). Run VACUUM "
+            f"{self.table} FULL once, which lists the files of the table."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class VacuumModeError(DeltaError, ValueError):
+    """Clauses of VACUUM that contradict each other."""
+
+    condition: ClassVar[str] = "DELTA_VACUUM_CLAUSES_CONFLICT"
+    sqlstate: ClassVar[str] = "42601"
+    table: str
+    clauses: str
+
+    def explain(self) -> str:
+        return f"VACUUM of {self.table} was given {self.clauses}. Leave one of them out."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InventorySchemaError(DeltaError, ValueError):
+    """An inventory lacks columns that VACUUM needs, or has them with other types."""
+
+    condition: ClassVar[str] = "DELTA_INVALID_INVENTORY_SCHEMA"
+    sqlstate: ClassVar[str] = "42000"
+    table: str
+    found: str
+    expected: str
+
+    def explain(self) -> str:
+        return (
+            f"VACUUM of {self.table} was given an inventory of ({self.found}). It needs the columns ({self.expected}): "
+            "the complete path, the size in bytes, whether it is a directory, and milliseconds since 1970."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class VacuumIncompleteError(DeltaError):
+    """Some files could not be deleted. All that are needed are there, and VACUUM can be run again."""
+
+    condition: ClassVar[str] = "DELTA_VACUUM_INCOMPLETE"
+    sqlstate: ClassVar[str] = "58030"
+    table: str
+    deleted: int
+    planned: int
+    path: str
+    """The first that could not be deleted."""
+    cause: str
+
+    def explain(self) -> str:
+        return (
+            f"VACUUM of {self.table} deleted {self.deleted} of {self.planned} files and then failed, first at "
+            f"{self.path}: {self.cause.rstrip('.')}. The table is whole: nothing that it needs was touched. Allow "
+            "files to be deleted, then run VACUUM again; it goes on where it stopped."
+        )
+
+
+def hours(duration_ms: int) -> str:
+    """A duration as users of VACUUM give it."""
+    return f"{duration_ms / HOUR_MS:g} hours"

@@ -1,0 +1,319 @@
+"""Errors about tables for other engines: Iceberg compatibility, UniForm, and the manifests of GENERATE."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from anabranch.errors.base import DeltaAnalysisError
+
+# Errors about tables that Iceberg can read: IcebergCompatV1 and V2, and UniForm.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatError(DeltaAnalysisError, ValueError):
+    """A table that keeps to an Iceberg compatibility feature would break one of its rules."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION"
+    sqlstate: ClassVar[str] = "KD00E"
+    table: str
+    compat_version: int
+
+    @property
+    def _of(self) -> str:
+        return f"{self.table} (IcebergCompatV{self.compat_version})"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatVersionsError(IcebergCompatError):
+    """More than one version of Iceberg compatibility would be active."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.VERSION_MUTUAL_EXCLUSIVE"
+    others: tuple[int, ...]
+
+    def explain(self) -> str:
+        others = ", ".join(f"delta.enableIcebergCompatV{version}" for version in self.others)
+        return (
+            f"{self._of}: only one version of Iceberg compatibility may be active. Set {others} to false, or go from "
+            f"one version to another by REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = n))."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatColumnMappingError(IcebergCompatError):
+    """The table has no column mapping, by whose ids Iceberg finds columns."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY"
+    mode: str
+
+    def explain(self) -> str:
+        return (
+            f"{self._of}: column mapping must be name or id, and delta.columnMapping.mode is {self.mode}. For a table "
+            "that exists, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
+            f"{self.compat_version})) turns it on and writes files again where that is needed; to do without Iceberg, "
+            f"set delta.enableIcebergCompatV{self.compat_version} to false first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatVectorsError(IcebergCompatError):
+    """Deletion vectors would be active, which Iceberg V2 readers do not know."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED"
+    feature_only: bool = False
+    """The property is off already, and IcebergCompatV1 minds the feature itself."""
+
+    def explain(self) -> str:
+        if self.feature_only:
+            return (
+                f"{self._of}: the table feature deletionVectors must not be in the protocol. "
+                "ALTER TABLE … DROP FEATURE deletionVectors removes it, or use IcebergCompatV2, which allows it unused."
+            )
+        return (
+            f"{self._of}: deletion vectors must be off. Set delta.enableDeletionVectors to false; on a table that has "
+            "some, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
+            f"{self.compat_version})) turns them off and writes their files again."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatFileVectorError(IcebergCompatError):
+    """A commit adds a file with a deletion vector."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED"
+    path: str
+
+    def explain(self) -> str:
+        return f"{self._of}: {self.path} would hide rows by a deletion vector. Write the rows that stay to a new file."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatTypeError(IcebergCompatError):
+    """A column has a type that this version of Iceberg compatibility does not allow."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE"
+    column: str
+    data_type: str
+
+    def explain(self) -> str:
+        instead = " IcebergCompatV2 allows arrays and maps." if self.compat_version == 1 else ""
+        return (
+            f"{self._of}: column {self.column} has the type {self.data_type}, which is not allowed there. "
+            f"Use another type for it, or leave it out.{instead}"
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatTypeChangeError(IcebergCompatError):
+    """A column was widened in a way that Iceberg V2 cannot follow."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING"
+    column: str
+    old: str
+    new: str
+
+    def explain(self) -> str:
+        return (
+            f"{self._of}: Iceberg cannot follow the change of {self.column} from {self.old} to {self.new}. It knows "
+            "wider integers, float to double, and decimals of more digits before the point. Add a column of the new "
+            "type instead; where the change lies in the past, ALTER TABLE … DROP FEATURE typeWidening writes its files "
+            "again and forgets it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatPartitioningError(IcebergCompatError):
+    """A partitioned table would be replaced by one with other partition columns."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES"
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def explain(self) -> str:
+        return (
+            f"{self._of}: a partitioned table keeps its partition columns: ({', '.join(self.old)}) cannot become "
+            f"({', '.join(self.new)}). Make a new table, or set delta.enableIcebergCompatV{self.compat_version} to "
+            "false first."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatStatisticsError(IcebergCompatError):
+    """A commit adds a file without saying how many rows it has."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS"
+    path: str
+
+    def explain(self) -> str:
+        return f"{self._of}: every file must come with the statistic numRecords, and {self.path} does not."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatFilesError(IcebergCompatError):
+    """Data files that are there were not written as Iceberg needs them."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE"
+    num_files: int
+    example: str
+    problem: str
+
+    def explain(self) -> str:
+        return (
+            f"{self._of}: {self.num_files} data files must be written again first, such as {self.example}, "
+            f"{self.problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {self.compat_version})) "
+            "does so and sets the properties."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatRewriteError(IcebergCompatError):
+    """REORG … UPGRADE UNIFORM could not write all files again, because other writers came first each time."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED"
+    num_files: int
+
+    def explain(self) -> str:
+        return (
+            f"{self._of}: {self.num_files} data files are still to be written again; other writers changed them "
+            "meanwhile. What was done stays: run the same REORG TABLE again to do the rest and to turn UniForm on."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IcebergCompatVersionError(IcebergCompatError):
+    """REORG … UPGRADE UNIFORM names a version that there is not, or that anabranch does not have."""
+
+    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED"
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {self.compat_version}. Versions 1 and 2 are "
+            "there; take 2 unless a reader needs 1."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
+    """Iceberg metadata was asked for on a table that does not keep to a version of Iceberg compatibility."""
+
+    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
+    sqlstate: ClassVar[str] = "KD00E"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"delta.universalFormat.enabledFormats of {self.table} names iceberg, and no version of Iceberg "
+            "compatibility is on. For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists "
+            "run REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UniFormFormatError(DeltaAnalysisError, ValueError):
+    """UniForm was asked for a format that anabranch does not write."""
+
+    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    format: str
+
+    def explain(self) -> str:
+        return (
+            f"delta.universalFormat.enabledFormats of {self.table} names {self.format}, for which anabranch writes no "
+            "metadata. It writes iceberg."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PyIcebergMissingError(DeltaAnalysisError, ImportError):
+    """Iceberg metadata was asked for, and the library that writes it is not installed."""
+
+    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} is to be written for Iceberg as well, which needs the library pyiceberg. "
+            "Install it with: pip install 'anabranch[iceberg]'"
+        )
+
+
+# Errors about GENERATE and the manifests that it writes.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownGenerateModeError(DeltaAnalysisError, ValueError):
+    """GENERATE was asked for something that it does not make."""
+
+    condition: ClassVar[str] = "DELTA_MODE_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "0AKDC"
+    mode: str
+    known: tuple[str, ...]
+
+    def explain(self) -> str:
+        return f"GENERATE makes {', '.join(self.known)}, and not {self.mode!r}."
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ManifestsHideVectorsError(DeltaAnalysisError):
+    """Manifests name whole files, and rows of some files are deleted by vectors that their readers do not know."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    num_files: int
+
+    def explain(self) -> str:
+        return (
+            f"{self.num_files} files of {self.table} have deletion vectors, and who reads a manifest would see the "
+            "deleted rows. Set 'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it "
+            "again."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ManifestLineError(DeltaAnalysisError):
+    """The name of a data file holds a line break, and in a manifest every line is another file."""
+
+    condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
+    sqlstate: ClassVar[str] = "22000"
+    table: str
+    file: str
+
+    def explain(self) -> str:
+        return (
+            f"The data file {self.file!r} of {self.table} has a line break in its name: in a manifest, what follows "
+            "would be another file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), "
+            "and find out who named it so."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
+    """Manifests name files, and readers of files do not know the columns of a table with column mapping."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} has column mapping: its files name columns in their own way, which who reads a manifest "
+            "does not know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
+    """A table was to keep manifests up to date and to delete rows by vectors, which these cannot tell."""
+
+    condition: ClassVar[str] = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
+            "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
+        )

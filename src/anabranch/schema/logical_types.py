@@ -1,0 +1,180 @@
+"""Types that data files do not have: `char(n)` and `varchar(n)`, strings there, and void, which is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from anabranch.errors.schema import VoidWriteError
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, contains_type, fold, quoted, walk
+
+# `char(n)` and `varchar(n)`: strings with a length, remembered in the metadata of their column.
+#
+# As in Spark, a table's schema says `string` and the top-level field keeps the declared type as text under
+# `__CHAR_VARCHAR_TYPE_STRING`: `char(5)`, or `struct<a:int,b:array<varchar(3)>>` for a nested one.
+
+
+DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|[<>:,]|[^<>:,`(]+(?:\([^)]*\))?[^<>:,`(]*)")
+_LIMITED = re.compile(r"(char|character|varchar)\s*\(\s*(\d{1,9})\s*\)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthLimit:
+    """How long the strings at `path` may be, counted in characters; nulls pass."""
+
+    path: FieldPath
+    length: int
+    padded: bool
+    """A `char`: shorter values compare, and read, as if filled up with spaces."""
+
+    @property
+    def declared(self) -> str:
+        return f"{'char' if self.padded else 'varchar'}({self.length})"
+
+
+def without_char_varchar(schema: StructType) -> StructType:
+    """`schema` with char and varchar as strings that carry their declared type, as tables store them."""
+    return StructType([_as_string_field(field) for field in schema.fields])
+
+
+def length_limits(schema: StructType) -> list[LengthLimit]:
+    """Every limit that the columns of `schema` declare, in schema order.
+
+    A declaration that does not parse, or names fields the column no longer has, limits nothing there.
+    """
+    limits: list[LengthLimit] = []
+    for field in without_char_varchar(schema).fields:
+        declared = field.metadata.get(DECLARED_TYPE)
+        if isinstance(declared, str):
+            limits += [limit for limit in _declared(declared, field.name) if _holds_string(field, limit.path)]
+    return limits
+
+
+def _as_string_field(field: StructField) -> StructField:
+    plain = _as_string(field.dataType)
+    if plain == field.dataType:
+        return field
+    return StructField(
+        field.name, plain, field.nullable, {**field.metadata, DECLARED_TYPE: _declaration(field.dataType)}
+    )
+
+
+def _as_string(data_type: DataType) -> DataType:
+    if isinstance(data_type, CharType | VarcharType):
+        return StringType()
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_as_string(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        return MapType(_as_string(data_type.keyType), _as_string(data_type.valueType), data_type.valueContainsNull)
+    if isinstance(data_type, StructType):
+        fields = [StructField(f.name, _as_string(f.dataType), f.nullable, f.metadata) for f in data_type.fields]
+        return StructType(fields)
+    return data_type
+
+
+def _declaration(data_type: DataType) -> str:
+    """The type as Spark's `catalogString` writes it; PySpark's own `simpleString` does not quote names."""
+    if isinstance(data_type, StructType):
+        return f"struct<{','.join(f'{quoted([f.name])}:{_declaration(f.dataType)}' for f in data_type.fields)}>"
+    if isinstance(data_type, ArrayType):
+        return f"array<{_declaration(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{_declaration(data_type.keyType)},{_declaration(data_type.valueType)}>"
+    return data_type.simpleString()
+
+
+def _declared(text: str, name: str) -> Iterator[LengthLimit]:
+    """Read a type as Spark's `catalogString` writes it; stops quietly where it cannot go on."""
+    tokens = [match[1].strip() for match in _TOKEN.finditer(text)]
+    try:
+        found, rest = _read_type(tokens, (name,))
+    except IndexError:
+        return
+    if not rest:
+        yield from found
+
+
+def _read_type(tokens: list[str], path: FieldPath) -> tuple[list[LengthLimit], list[str]]:
+    head, rest = tokens[0], tokens[1:]
+    if not rest or rest[0] != "<":
+        match = _LIMITED.fullmatch(head)
+        if match is None:
+            return [], rest
+        return [LengthLimit(path=path, length=int(match[2]), padded=match[1].lower() != "varchar")], rest
+    rest = rest[1:]
+    parts = {"array": [ELEMENT], "map": [KEY, VALUE]}.get(head.lower())
+    limits: list[LengthLimit] = []
+    while rest[0] != ">":
+        if parts is not None:
+            part = parts.pop(0)
+        else:
+            part, rest = rest[0].strip("`").replace("``", "`"), rest[2:]
+        found, rest = _read_type(rest, (*path, part))
+        limits += found
+        if rest[0] == ",":
+            rest = rest[1:]
+    return limits, rest[1:]
+
+
+def _holds_string(field: StructField, path: FieldPath) -> bool:
+    here: DataType | None = field.dataType
+    for part in path[1:]:
+        if isinstance(here, StructType):
+            here = next((f.dataType for f in here.fields if fold(f.name) == fold(part)), None)
+        elif isinstance(here, ArrayType) and part == ELEMENT:
+            here = here.elementType
+        elif isinstance(here, MapType) and part in (KEY, VALUE):
+            here = here.keyType if part == KEY else here.valueType
+        else:
+            return False
+    return isinstance(here, StringType)
+
+
+# Columns of type void: all null, and never in a data file.
+#
+# Implements "Void Type" of PROTOCOL.md.
+
+
+def without_void(struct: StructType) -> StructType:
+    """The fields that data files hold; see "Void Type" of PROTOCOL.md."""
+    fields = []
+    for field in struct.fields:
+        if isinstance(field.dataType, NullType):
+            continue
+        inner = without_void(field.dataType) if isinstance(field.dataType, StructType) else field.dataType
+        fields.append(StructField(field.name, inner, field.nullable, field.metadata))
+    return StructType(fields)
+
+
+def check_writable(schema: StructType, *, table: str) -> None:
+    """Refuse to write data files for a schema with void in a place where it cannot be left out."""
+    for path, field in walk(schema):
+        if _holds_void(field.dataType):
+            raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
+        if isinstance(field.dataType, StructType) and _is_all_void(field.dataType):
+            raise VoidWriteError(table=table, column=quoted(path), reason="is a struct of nothing but void fields")
+    if _is_all_void(schema):
+        raise VoidWriteError(table=table, column="", reason="has nothing but void columns")
+
+
+def _holds_void(data_type: DataType) -> bool:
+    return isinstance(data_type, ArrayType | MapType) and contains_type(data_type, NullType)
+
+
+def _is_all_void(struct: StructType) -> bool:
+    return bool(struct.fields) and not without_void(struct).fields

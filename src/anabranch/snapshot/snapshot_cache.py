@@ -1,0 +1,273 @@
+"""The versions of one table, cached and refreshed by what is new."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from types import MappingProxyType
+
+from anabranch.clock import Clock
+from anabranch.errors.environment import FileMissingError
+from anabranch.errors.log import (
+    IncompleteStateError,
+    MissingInCommitTimestampError,
+    TableNotFoundError,
+)
+from anabranch.log.commit_files import read_commit_info
+from anabranch.log.commit_history import HistoryEntry, read_history
+from anabranch.log.listing import CommitFile, LogListing, list_log
+from anabranch.log.segment import LogSegment
+from anabranch.log.time_travel import TimestampSearch
+from anabranch.protocol.actions import CommitInfo, Metadata, Protocol, SetTransaction
+from anabranch.protocol.features import check_readable
+from anabranch.protocol.log_paths import commit_path
+from anabranch.protocol.properties import TableProperties
+from anabranch.snapshot.replay import TableState, advance, load_newest
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.log_store import LogStore
+
+OLDER_VERSIONS_CACHED = 4
+"""Versions kept for time travel beside the newest."""
+ATTEMPTS_MAX = 3
+"""Log clean-up may take files away between listing and reading; then the log is listed anew."""
+
+
+class SnapshotCache:
+    """The versions of one table. Any number of threads may use it; what it returns never changes.
+
+    The newest version known is kept, and `latest` applies only the commits that landed since.
+    """
+
+    def __init__(self, store: LogStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._newest: Snapshot | None = None
+        self._older: OrderedDict[int, Snapshot] = OrderedDict()
+
+    @property
+    def store(self) -> LogStore:
+        return self._store
+
+    def latest(self) -> Snapshot:
+        """The newest version there is now.
+
+        Raises `TableNotFoundError`, the errors of `errors.log`, `UnsupportedFeatureError`, `StorageError`.
+        """
+        with self._lock:
+            known = self._newest
+            snapshot = None if known is None else self._refreshed(known)
+            if snapshot is None:
+                self._forget()
+                snapshot = self._loaded(upto=None)
+            if known is not None and snapshot is not known and snapshot.version > known.version:
+                self._keep(known)
+            self._newest = snapshot
+            return snapshot
+
+    def latest_or_none(self) -> Snapshot | None:
+        """As `latest`, or None where there is no table."""
+        try:
+            return self.latest()
+        except TableNotFoundError:
+            with self._lock:
+                self._forget()
+            return None
+
+    def cached(self) -> Snapshot | None:
+        """The newest version seen so far, without looking at the storage."""
+        return self._newest
+
+    def at_version(self, version: int) -> Snapshot:
+        """That version. Raises as `latest`, and `VersionNotFoundError` with the versions there are."""
+        with self._lock:
+            cached = self._newest if self._newest and self._newest.version == version else self._older.get(version)
+            if cached is not None and self._is_current(cached):
+                self._keep(cached)
+                return cached
+            snapshot = self._ahead_of_known(version) or self._loaded(upto=version)
+            self._keep(snapshot)
+            return snapshot
+
+    def version_at_timestamp(
+        self, timestamp_ms: int, *, can_return_last: bool = False, can_return_earliest: bool = False
+    ) -> int:
+        """The newest version committed at or before that time.
+
+        After the newest commit it is an error unless `can_return_last`, before the oldest version that can
+        be rebuilt unless `can_return_earliest`.
+
+        Raises `TimestampEarlierThanFirstCommitError`, `TimestampAfterLatestCommitError`.
+        """
+        latest = self.latest()
+        search = TimestampSearch.of(
+            self._store,
+            latest_version=latest.version,
+            latest_timestamp_ms=latest.timestamp_ms,
+            properties=latest.properties,
+        )
+        return search.version_at(
+            timestamp_ms, can_return_last=can_return_last, can_return_earliest=can_return_earliest
+        ).version
+
+    def at_timestamp(self, timestamp_ms: int) -> Snapshot:
+        """The version of that time. Raises as `version_at_timestamp` and `at_version`."""
+        return self.at_version(self.version_at_timestamp(timestamp_ms))
+
+    def earliest_version(self) -> int:
+        """The oldest version that can still be rebuilt. Raises `TableNotFoundError`."""
+        listing = list_log(self._store, first=0, upto=None)
+        if listing.latest_version is None:
+            raise TableNotFoundError(table=self._store.root)
+        return listing.earliest_recreatable_version()
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The commits up to the newest version that are still there, newest first."""
+        latest = self.latest()
+        return read_history(self._store, upto=latest.version, properties=latest.properties, limit=limit)
+
+    def _refreshed(self, known: Snapshot) -> Snapshot | None:
+        """`known` or what followed it; None where the log is no continuation of it."""
+        listing = list_log(self._store, first=known.version, upto=None)
+        if _version_file(listing, known.version) != known.segment.version_file:
+            # The file of a version never changes. The table was dropped and made anew, or cleaned up.
+            return None
+        new = tuple(commit for commit in listing.commits if commit.version > known.version)
+        if not new and (listing.latest_version or 0) <= known.version:
+            return self._expired(known)
+        if [commit.version for commit in new] != list(range(known.version + 1, known.version + 1 + len(new))):
+            return None
+        if not new:
+            return None
+        try:
+            return self._advanced(known, new)
+        except FileMissingError:
+            return None
+
+    def _advanced(self, known: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
+        state = advance(self._store, state_of(known), new)
+        segment = dataclasses.replace(
+            known.segment, version=new[-1].version, commits=(*known.segment.commits, *new), version_file=new[-1].file
+        )
+        return self._snapshot(segment, state)
+
+    def _ahead_of_known(self, version: int) -> Snapshot | None:
+        """`version`, if commits lead there from a version that is known; None otherwise."""
+        bases = [one for one in (*self._older.values(), self._newest) if one and one.version < version]
+        if not bases:
+            return None
+        base = max(bases, key=lambda one: one.version)
+        if not self._is_current(base):
+            self._forget()
+            return None
+        listing = list_log(self._store, first=base.version + 1, upto=version)
+        if [commit.version for commit in listing.commits] != list(range(base.version + 1, version + 1)):
+            return None
+        try:
+            return self._advanced(base, listing.commits)
+        except FileMissingError:
+            return None
+
+    def _loaded(self, *, upto: int | None) -> Snapshot:
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                segment, state = load_newest(self._store, upto=upto)
+                return self._snapshot(segment, state)
+            except FileMissingError:
+                if attempt == ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def _snapshot(self, segment: LogSegment, state: TableState) -> Snapshot:
+        protocol, metadata = self._complete(segment, state)
+        check_readable(protocol, table=self._store.root)
+        properties = TableProperties(metadata.configuration)
+        info = state.info
+        timestamp_ms = segment.modified_ms
+        if properties.in_commit_timestamps_enabled:
+            info = info or self._info_of(segment)
+            if info is None or info.in_commit_timestamp is None:
+                raise MissingInCommitTimestampError(table=self._store.root, version=segment.version)
+            timestamp_ms = info.in_commit_timestamp
+        return Snapshot(
+            table_root=self._store.root,
+            version=segment.version,
+            protocol=protocol,
+            metadata=metadata,
+            files=state.files,
+            set_transactions=self._retained(state, properties),
+            domain_metadata=state.domain_metadata,
+            timestamp_ms=timestamp_ms,
+            info=info,
+            segment=segment,
+            all_tombstones=state.tombstones,
+        )
+
+    def _complete(self, segment: LogSegment, state: TableState) -> tuple[Protocol, Metadata]:
+        table, version = self._store.root, segment.version
+        if state.protocol is None:
+            raise IncompleteStateError(table=table, version=version, missing="protocol")
+        if state.metadata is None:
+            raise IncompleteStateError(table=table, version=version, missing="metaData")
+        return state.protocol, state.metadata
+
+    def _info_of(self, segment: LogSegment) -> CommitInfo | None:
+        if segment.version_file is None:
+            return None
+        return read_commit_info(self._store, CommitFile(version=segment.version, file=segment.version_file))
+
+    def _retained(self, state: TableState, properties: TableProperties) -> MappingProxyType[str, SetTransaction]:
+        """See `delta.setTransactionRetentionDuration`: ids without a time are kept."""
+        transactions = state.set_transactions
+        retention_ms = properties.set_transaction_retention_ms
+        if retention_ms is None:
+            return MappingProxyType(dict(transactions))
+        start_ms = self._clock.now_ms() - retention_ms
+        return MappingProxyType(
+            {
+                app_id: action
+                for app_id, action in transactions.items()
+                if action.last_updated is None or action.last_updated > start_ms
+            }
+        )
+
+    def _expired(self, known: Snapshot) -> Snapshot:
+        """`known` without the application ids that have expired since."""
+        retained = self._retained(state_of(known), known.properties)
+        if len(retained) == len(known.set_transactions):
+            return known
+        return dataclasses.replace(known, set_transactions=retained)
+
+    def _is_current(self, snapshot: Snapshot) -> bool:
+        """Whether the log still has the very commit that the snapshot was read from."""
+        file = self._store.head(commit_path(snapshot.version))
+        return file is not None and file == snapshot.segment.version_file
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        if self._newest is not None and snapshot.version == self._newest.version:
+            return
+        self._older[snapshot.version] = snapshot
+        self._older.move_to_end(snapshot.version)
+        while len(self._older) > OLDER_VERSIONS_CACHED:
+            self._older.popitem(last=False)
+
+    def _forget(self) -> None:
+        self._newest = None
+        self._older.clear()
+
+
+def state_of(snapshot: Snapshot) -> TableState:
+    """What the next commits are replayed on."""
+    return TableState(
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        files=snapshot.files,
+        tombstones=snapshot.all_tombstones,
+        set_transactions=snapshot.set_transactions,
+        domain_metadata=snapshot.domain_metadata,
+    )
+
+
+def _version_file(listing: LogListing, version: int) -> object:
+    return next((commit.file for commit in listing.commits if commit.version == version), None)

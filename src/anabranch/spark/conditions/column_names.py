@@ -1,0 +1,74 @@
+"""What a statement calls the columns of its table: an alias and names, or the attributes of a resolved plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from anabranch.spark.session.session_settings import is_connect
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BoundAttributes:
+    """The attributes that a resolved plan has for a table's first columns, in order.
+
+    Columns made of the plan's expressions find them in frames that `named` has renamed.
+    """
+
+    attributes: Any
+    """A Scala Seq."""
+
+
+RowNames = str | BoundAttributes | None
+"""An alias, attributes, or the table's own names alone."""
+
+
+def named(frame: DataFrame, names: RowNames) -> DataFrame:
+    """The rows of a table, as they are read, under the statement's names."""
+    if names is None:
+        return frame
+    if isinstance(names, str):
+        return frame.alias(names)
+    jvm: Any = frame.sparkSession._jvm
+    session: Any = frame.sparkSession._jsparkSession
+    plan = jvm.delta.Plans.under(frame._jdf.logicalPlan(), names.attributes)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), frame.sparkSession)
+
+
+def named_again(frame: DataFrame, names: RowNames) -> DataFrame:
+    """Rows made of a frame that `named` gave, under the same names. Attributes stay; an alias is lost on the way."""
+    return frame.alias(names) if isinstance(names, str) else frame
+
+
+def alias_of_text(names: RowNames) -> str | None:
+    """What SQL text may call the table."""
+    return names if isinstance(names, str) else None
+
+
+# What a DataFrame is called, by `DataFrame.alias` or as a table.
+
+
+_SAME_NAMES = frozenset({"Deduplicate", "Filter", "Limit", "Offset", "Repartition", "Sort"})
+"""Operators of Spark Connect whose columns are called as those of their input."""
+
+
+def alias_of(frame: DataFrame) -> str | None:
+    """The one name that may stand before all columns of the frame; None where they have none, or several."""
+    if is_connect(frame.sparkSession):
+        plan: Any = frame._plan
+        while type(plan).__name__ in _SAME_NAMES:
+            plan = plan._child
+        alias = getattr(plan, "_alias", None)
+        return alias if isinstance(alias, str) else None
+    try:
+        output = frame._jdf.queryExecution().analyzed().output()
+        names = set()
+        for place in range(output.length()):
+            qualifier = output.apply(place).qualifier()
+            names.add(str(qualifier.apply(qualifier.length() - 1)) if qualifier.length() else None)
+    except Py4JError:
+        return None
+    return names.pop() if len(names) == 1 else None

@@ -1,0 +1,93 @@
+"""Rows and texts that mean the same each time: frames that give the same rows again, rows kept, the clock stopped."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from anabranch.predicates.sql_lexer import Token, tokenize
+from anabranch.spark.conditions.connect_join import CHANCE_FUNCTIONS
+from anabranch.spark.session.session_settings import is_connect
+
+# Whether a DataFrame gives the same rows each time it runs, as far as its plan tells.
+
+
+_STEADY_LEAVES = frozenset({"LocalRelation", "LogicalRDD", "Range", "OneRowRelation", "InMemoryRelation"})
+_CHANCE = re.compile(rb"\b(" + "|".join(sorted(CHANCE_FUNCTIONS)).encode() + rb")\b", re.IGNORECASE)
+
+
+def is_repeatable(frame: DataFrame) -> bool:
+    """Whether rows that were kept in a cache and lost are the same when they are computed anew.
+
+    On Spark Connect the question is another: plans are resolved each time, and where that draws a new seed the cache
+    is not found again. There, files that change are no danger to a frame that was cached.
+    """
+    if is_connect(frame.sparkSession):
+        held: Any = frame
+        # The client has the plan as it was written, names of functions and texts of SQL included.
+        return _CHANCE.search(held._plan.to_proto(held._session.client).SerializeToString()) is None
+    plan = frame._jdf.queryExecution().analyzed()
+    if not plan.deterministic():
+        return False
+    leaves = plan.collectLeaves()
+    return all(str(leaves.apply(place).nodeName()) in _STEADY_LEAVES for place in range(leaves.size()))
+
+
+# The clock in a text, stopped: asked again, it means the same.
+
+
+_CLOCKS = frozenset({"current_date", "curdate", "current_timestamp", "now", "localtimestamp"})
+_MAY_STAND_BARE = frozenset({"current_date", "current_timestamp", "localtimestamp"})
+
+
+def stop_clock(text: str, *, columns: Collection[str], time_zone: str, now_ms: int) -> str:
+    """`text` with the time it is for every built-in function that tells it. A column of that name stays one.
+
+    `columns` are in small letters.
+    """
+    tokens = tokenize(text)
+    pieces: list[str] = []
+    at = 0
+    for place, token in enumerate(tokens):
+        name = token.word.lower()
+        if name not in _CLOCKS or (place and tokens[place - 1].is_symbol(".")):
+            continue
+        called = _follows(tokens, place, "(") and _follows(tokens, place + 1, ")")
+        if not called and (name not in _MAY_STAND_BARE or name in columns or _follows(tokens, place, ".")):
+            continue
+        pieces += [text[at : token.start], _literal(name, time_zone, now_ms)]
+        at = tokens[place + 2 if called else place].end
+    return "".join([*pieces, text[at:]])
+
+
+def _follows(tokens: Sequence[Token], place: int, symbol: str) -> bool:
+    return place + 1 < len(tokens) and tokens[place + 1].is_symbol(symbol)
+
+
+def _literal(name: str, time_zone: str, now_ms: int) -> str:
+    now = datetime.datetime.fromtimestamp(now_ms / 1000, zoneinfo.ZoneInfo(time_zone))
+    if name in ("current_date", "curdate"):
+        return f"DATE'{now:%Y-%m-%d}'"
+    if name == "localtimestamp":
+        return f"TIMESTAMP_NTZ'{now:%Y-%m-%d %H:%M:%S.%f}'"
+    return f"TIMESTAMP'{now.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
+
+
+# Rows that are computed once and used several times.
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The same rows, whatever is asked of the result and however often; computed when they are first needed.
+
+    Let them go by `unpersist` of the result.
+    """
+    if is_connect(frame.sparkSession):
+        # Each use sends the whole query anew, and the server reads it anew: `rand()` then is another number, and
+        # a cached query is no longer the same one. What is cut off stays as it is.
+        return frame.localCheckpoint(eager=False)
+    return frame.persist()

@@ -1,0 +1,356 @@
+"""Reading data files as rows of the table, by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapType, StructField, StructType
+
+from anabranch.log.file_columns import vector_ids
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.merging import visible_schema
+from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
+from anabranch.spark.extension.compiled import ExtensionClasses
+from anabranch.spark.native.jvm_classes import JvmValues
+from anabranch.spark.native.plan_reading import description_of
+from anabranch.spark.native.scan_reader import ScanReader, is_live, without_hidden_rows
+from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of
+from anabranch.spark.rows.hidden_rows import load_hidden
+from anabranch.spark.write.file_schema import column_with_void
+
+# Lists of files in the JVM: handed over once, then shared by every scan of the same files.
+
+
+LISTS_KEPT_MAX = 8
+
+
+class FileListCache:
+    """The newest lists of files of one session, by what they hold. Any thread may use it."""
+
+    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
+        self._values = values
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._by_digest: OrderedDict[str, Any] = OrderedDict()
+        self._by_table: dict[tuple[int, str], tuple[weakref.ref[pa.Table], str]] = {}
+
+    def known(self, files: pa.Table, variant: str) -> Any | None:
+        """The list for this very table object, if it was handed over and is still here.
+
+        `variant` is whatever else went into the list.
+        """
+        with self._lock:
+            entry = self._by_table.get((id(files), variant))
+            if entry is None or entry[0]() is not files:
+                return None
+            return self._by_digest.get(entry[1])
+
+    def hand_over(
+        self,
+        files: pa.Table,
+        variant: str,
+        listing: FileListing,
+        *,
+        root: str,
+        group_schema: StructType,
+        time_zone: str,
+    ) -> Any:
+        """A `ListedFiles$Files`; the one of an earlier scan where that held the same."""
+        names = "\0".join(listing.names.to_pylist())
+        numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
+        lengths, texts = _flat(listing.groups, listing.group_count)
+        group_of = listing.group_of.astype("<i4").tobytes()
+        vectors = "\0".join(text or "" for text in vector_ids(files["deletion_vector"]).to_pylist())
+        digest = _digest(variant.encode(), names.encode(), numbers, group_of, lengths, texts, vectors.encode())
+        with self._lock:
+            known = self._by_digest.get(digest)
+        if known is None:
+            known = self._driver.new(
+                "ListedFiles$Files",
+                digest,
+                root,
+                names,
+                numbers,
+                group_of,
+                listing.group_count,
+                lengths,
+                texts,
+                self._values.type(group_schema),
+                time_zone,
+                listing.has_vector.astype(np.uint8).tobytes(),
+            )
+        self._keep(files, variant, digest, known)
+        return known
+
+    def _keep(self, files: pa.Table, variant: str, digest: str, known: Any) -> None:
+        with self._lock:
+            self._by_digest[digest] = known
+            self._by_digest.move_to_end(digest)
+            while len(self._by_digest) > LISTS_KEPT_MAX:
+                self._by_digest.popitem(last=False)
+            for key in [key for key, (table, _) in self._by_table.items() if table() is None]:
+                del self._by_table[key]
+            self._by_table[id(files), variant] = (weakref.ref(files), digest)
+
+
+def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]:
+    """Lengths and UTF-8 of all values, row by row."""
+    columns = [[None if text is None else text.encode() for text in column.to_pylist()] for column in groups]
+    cells = [column[row] for row in range(group_count) for column in columns]
+    lengths = np.array([-1 if cell is None else len(cell) for cell in cells], dtype="<i4")
+    return lengths.tobytes(), b"".join(cell for cell in cells if cell)
+
+
+def _digest(*parts: bytes) -> str:
+    state = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()
+
+
+HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
+_STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""A live file that is missing or damaged is an error, whatever the session does for other data."""
+_COLON_IN_NAME = r"(:|%3[Aa])[^/]*$"
+_RAW_LOCAL = "org.apache.hadoop.fs.RawLocalFileSystem"
+_LEAVES_OF_OURS = 4
+"""File id, hidden rows, row index and the struct around it."""
+_identities = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How one scan reads its files."""
+
+    read_schema: StructType
+    """The table's, without what files never hold."""
+    partition_fields: StructType
+    has_vectors: bool
+    columnar: bool
+    """Whether Spark reads all columns batch by batch, and filters rows where they are."""
+    with_positions: bool
+
+    @property
+    def hides_by_constant(self) -> bool:
+        return self.has_vectors and self.columnar
+
+    @property
+    def with_file_id(self) -> bool:
+        return self.with_positions or (self.has_vectors and not self.columnar)
+
+    @property
+    def partition_schema(self) -> StructType:
+        """With the columns of ours, which no user sees."""
+        fields = list(self.partition_fields.fields)
+        if self.with_file_id:
+            fields.append(StructField(FILE_ID_COLUMN, IntegerType()))
+        if self.hides_by_constant:
+            fields.append(StructField(HIDDEN_ROWS_COLUMN, BinaryType()))
+        return StructType(fields)
+
+
+class NativeScan:
+    """Scans of one session."""
+
+    def __init__(self, spark: SparkSession, values: JvmValues, driver: ExtensionClasses) -> None:
+        self._spark = spark
+        self._values = values
+        self._driver = driver
+        self._handed_over = FileListCache(values, driver)
+
+    def frame(
+        self,
+        request: ScanRequest,
+        *,
+        reader_session: Any = None,
+        passing: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> DataFrame:
+        """The rows of the files; see `Engine.scan`.
+
+        Settings of `reader_session` decide how files are spread over tasks. `passing` sees every row that is read,
+        hidden ones too, before those are left out; it must keep all columns.
+        """
+        layout = self._layout(request)
+        index = self._file_index(request, layout)
+        frame = self._values.frame(self._relation(request, layout, index, reader_session or self._values.session))
+        if passing is not None:
+            frame = passing(frame)
+        return _finished(self._live_rows(frame, request, layout), request, layout)
+
+    def _layout(self, request: ScanRequest) -> _Layout:
+        read_schema = without_void(request.schema)
+        partition_fields = StructType([read_schema[name] for name in request.partition_columns])
+        vectors = request.files["deletion_vector"]
+        layout = _Layout(
+            read_schema=read_schema,
+            partition_fields=visible_schema(partition_fields),
+            has_vectors=vectors.null_count < len(vectors),
+            columnar=True,
+            with_positions=request.with_positions,
+        )
+        return dataclasses.replace(layout, columnar=self._is_columnar(layout)) if layout.has_vectors else layout
+
+    def _is_columnar(self, layout: _Layout) -> bool:
+        """Whether rows of the whole table pass from the reader to a filter without being copied."""
+        if self._values.setting("spark.sql.codegen.wholeStage").lower() != "true":
+            return False
+        if _leaf_count(layout.read_schema) + _LEAVES_OF_OURS > int(self._values.setting("spark.sql.codegen.maxFields")):
+            return False
+        format_ = self._values.classes.ParquetFileFormat()
+        return bool(format_.supportBatch(self._values.session, self._values.type(layout.read_schema)))
+
+    def _file_index(self, request: ScanRequest, layout: _Layout) -> Any:
+        reader = ScanReader(
+            files=request.files.select(["deletion_vector", "stats"]),
+            table=request.table_root,
+            names=PhysicalNames(request.schema, request.column_mapping),
+            prune=request.prune,
+            load_vector=request.load_vector,
+            load_vectors=request.load_vectors,
+        )
+        index = self._driver.new(
+            "ListedFiles",
+            self._files(request, layout),
+            _identity(request),
+            description_of(request.version, request.table_root),
+            self._values.type(layout.partition_schema),
+            layout.with_file_id,
+            layout.hides_by_constant,
+        )
+        return index.readBy(reader)
+
+    def _files(self, request: ScanRequest, layout: _Layout) -> Any:
+        time_zone = self._values.setting("spark.sql.session.timeZone")
+        variant = "\n".join((request.table_root, layout.partition_fields.json(), time_zone, *request.allowed_prefixes))
+        known = self._handed_over.known(request.files, variant)
+        if known is not None:
+            return known
+        return self._handed_over.hand_over(
+            request.files,
+            variant,
+            self._listing(request),
+            root=file_root(request.table_root),
+            group_schema=layout.partition_fields,
+            time_zone=time_zone,
+        )
+
+    def _listing(self, request: ScanRequest) -> FileListing:
+        return listing_of(
+            request.files,
+            table_root=request.table_root,
+            physical_partition_columns=[
+                physical_name(request.schema[name], request.column_mapping) for name in request.partition_columns
+            ],
+            allowed_prefixes=request.allowed_prefixes,
+        )
+
+    def _relation(self, request: ScanRequest, layout: _Layout, index: Any, session: Any) -> Any:
+        data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
+        options = {
+            **dict(request.options),
+            **_STRICT,
+            **filter_options(request.schema),
+            **_file_system_options(request),
+        }
+        format_ = self._values.classes.ParquetFileFormat()
+        by_id = request.column_mapping is ColumnMappingMode.ID
+        if request.column_mapping.maps:
+            table = self._values.type(layout.read_schema)
+            format_ = self._driver.new("MappedParquet", table, by_id)
+        return self._values.classes.HadoopFsRelation(
+            index,
+            self._values.type(partition_schema),
+            self._values.type(data_schema),
+            self._values.none(),
+            format_,
+            self._values.string_map(options),
+            session,
+        )
+
+    def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
+        """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
+        if layout.hides_by_constant:
+            hidden = frame[HIDDEN_ROWS_COLUMN]
+            live = is_live(self._values, hidden, row_index(frame), shown=request.vectors_show)
+            frame = frame.where(live)
+        elif layout.has_vectors:
+            # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
+            vectors = request.files["deletion_vector"]
+            rows = np.flatnonzero(vectors.is_valid().to_numpy())
+            loaded = load_hidden(
+                request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
+            )
+            numbered = list(zip(rows.tolist(), loaded, strict=True))
+            # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
+            frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
+            frame = without_hidden_rows(
+                self._spark,
+                frame,
+                numbered,
+                frame[FILE_ID_COLUMN],
+                frame[ROW_INDEX_COLUMN],
+                shown=request.vectors_show,
+            )
+        return frame
+
+
+def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
+    """The columns of the table in their order, those of ours left out or put last."""
+    columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
+    if layout.with_positions:
+        columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
+    if request.with_metadata:
+        columns.append(frame.metadataColumn("_metadata"))
+    elif not layout.with_positions and not layout.has_vectors and frame.columns == request.schema.names:
+        return frame
+    return frame.select(*columns)
+
+
+def _file_system_options(request: ScanRequest) -> dict[str, str]:
+    """Hadoop's local file system looks for a checksum beside each file, by a name that a colon makes no name at all."""
+    if (
+        request.table_root.startswith("/")
+        and pc.any(pc.match_substring_regex(request.files["path"], _COLON_IN_NAME)).as_py()
+    ):
+        return {"fs.file.impl": _RAW_LOCAL, "fs.file.impl.disable.cache": "true"}
+    return {}
+
+
+def _leaf_count(data_type: DataType) -> int:
+    """Fields as Spark's code generation counts them."""
+    if isinstance(data_type, StructType):
+        return sum(_leaf_count(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return _leaf_count(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _leaf_count(data_type.keyType) + _leaf_count(data_type.valueType)
+    return 1
+
+
+def row_index(frame: DataFrame) -> Column:
+    """The position of each row in its file, of a frame that comes straight from files."""
+    if ROW_INDEX_COLUMN in frame.columns:
+        return frame[ROW_INDEX_COLUMN]
+    return frame.metadataColumn("_metadata").getField("row_index")
+
+
+def _identity(request: ScanRequest) -> str:
+    """Scans of one identity may stand in for each other, unless somebody counts on being asked."""
+    if request.tracked:
+        return f"\n{next(_identities)}"
+    shown = " shown" if request.vectors_show else ""
+    return f"\n{request.schema.json()}{request.column_mapping.value}{shown}"

@@ -1,0 +1,314 @@
+"""Writing rows as data files, by Spark's own Parquet writer: each file once, straight to its final place."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import shutil
+import string
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import BinaryType, StructType
+
+from anabranch.errors.maintenance import RowOrderError
+from anabranch.protocol.data_paths import partition_path
+from anabranch.schema.column_mapping import nested_ids, physical_name
+from anabranch.schema.logical_types import check_writable, without_void
+from anabranch.schema.paths import walk
+from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
+from anabranch.spark.extension.compiled import ExtensionClasses
+from anabranch.spark.native.jvm_classes import JvmValues, object_array
+from anabranch.spark.native.native_scan import NativeScan, row_index
+from anabranch.spark.portable.portable_write import write_files
+from anabranch.spark.rows.file_listing import file_root
+from anabranch.spark.rows.row_tracking import stable
+from anabranch.spark.write.file_schema import (
+    dropped_void,
+    quoted_name,
+    stored_fields,
+    stored_partitions,
+    stored_schema,
+    without_empty_text,
+)
+from anabranch.spark.write.rewrite_request import checked, first_rows, stored_columns, write_request
+from anabranch.spark.write.row_checks import refuse_when, typed_violations
+from anabranch.spark.write.written_files import OpenFile, completed, manifest_entries
+from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
+
+_WRITER_SETTINGS = {
+    # INT96, Spark's default for timestamps, has no statistics and is deprecated by the Parquet format.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Readers of a table without the feature variantShredding need not know shredded variants.
+    "spark.sql.variant.inferShreddingSchema": "false",
+    # The manifest of the one batch then has its plain name.
+    "spark.sql.streaming.fileSink.log.compactInterval": "10",
+}
+_READ_BY_EXECUTORS = ("spark.sql.parquet.datetimeRebaseModeInWrite",)
+_PREFIX_CHARACTERS = string.ascii_letters + string.digits
+_BATCH = 0
+_DIRECTORY = "__anabranch_directory_"
+
+
+class NativeWrite:
+    """Writes of one session."""
+
+    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
+        self._values = values
+        self._driver = driver
+
+    def files(self, request: WriteRequest) -> WrittenFiles:
+        """Run the frame and write its rows; see `Engine.write`."""
+        if _numbers_nested_fields(request):
+            # Spark's Parquet writer gives no ids to elements, keys and values.
+            return write_files(self._values.spark, request)
+        check_writable(request.schema, table=request.table_root)
+        schema = without_void(request.schema)
+        scratch = Path(tempfile.mkdtemp(prefix="anabranch-write-"))
+        try:
+            self._run(_writable(request, schema), request, schema, scratch)
+            entries = manifest_entries(scratch / "log" / str(_BATCH))
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return completed(request, entries, request.open_file or self._opener(request))
+
+    def _opener(self, request: WriteRequest) -> OpenFile:
+        """For footers: from local disk, or through Hadoop, which wrote the files."""
+        root = request.table_root.rstrip("/")
+        if root.startswith("/"):
+            return lambda path: pa.OSFile(f"{root}/{path}")
+        options = self._values.string_map(dict(request.options))
+        configuration = self._values.session.sessionState().newHadoopConfWithOptions(options)
+        return HadoopStore(root, HadoopSession(gateway=self._values.gateway, configuration=configuration)).open
+
+    def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
+        """Run Spark's write job. If it fails, Spark removes the files it wrote, and only those."""
+        values, classes = self._values, self._values.classes
+        writer_session = values.session.cloneSession()
+        for key, value in _WRITER_SETTINGS.items():
+            writer_session.conf().set(key, value)
+        # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
+        manager = classes.java_class("CheckpointFileManager").getName()
+        writer_session.conf().set("spark.sql.streaming.checkpointFileManagerClass", manager)
+        execution = frame._jdf.queryExecution()
+        plan = execution.executedPlan()
+        columns = self._output(plan, request, schema)
+        partitions = self._directories(plan, request, schema, columns)
+        root = _output_root(request)
+        sink_log = classes.FileStreamSinkLog(1, writer_session, f"{scratch.as_uri()}/log", values.none())
+        committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
+        committer.setupManifestOptions(sink_log, _BATCH)
+        options = values.string_map(_writer_options(request))
+        arguments = (
+            writer_session,
+            plan,
+            classes.ParquetFileFormat(),
+            committer,
+            classes.OutputSpec(root, values.string_map({}), values.seq(_each_once(columns, partitions))),
+            writer_session.sessionState().newHadoopConfWithOptions(options),
+            values.seq(partitions),
+            values.none(),
+            values.seq(()),
+            options,
+            0,
+            *_later_arguments(classes.FileFormatWriter),
+        )
+        self._execute(execution, arguments)
+
+    def _output(self, plan: Any, request: WriteRequest, schema: StructType) -> list[Any]:
+        """The columns of the plan under the names, types and ids that the files get. Nothing is computed anew."""
+        output = plan.output()
+        listed = _listed(request, schema)
+        stored = stored_schema(listed, request.column_mapping)
+        columns = []
+        for i, field in enumerate(stored):
+            attribute = output.apply(i).withName(field.name).withNullability(True)
+            if _stores_partitions(request) or not _is_hex(request, listed.names[i], schema):
+                attribute = attribute.withDataType(self._values.type(field.dataType))
+            metadata = self._values.type(StructType([field])).apply(0).metadata()
+            columns.append(attribute.withMetadata(metadata))
+        return columns
+
+    def _directories(self, plan: Any, request: WriteRequest, schema: StructType, columns: list[Any]) -> list[Any]:
+        """Those of the output by whose values files are put into directories."""
+        names = request.partition_columns
+        if not _stores_partitions(request):
+            return [columns[schema.names.index(name)] for name in names]
+        if request.partition_values is not None:
+            return []
+        output, start = plan.output(), len(schema)
+        found = [physical_name(schema[name], request.column_mapping) for name in names]
+        return [output.apply(start + i).withName(name).withNullability(True) for i, name in enumerate(found)]
+
+    def _execute(self, execution: Any, arguments: tuple[Any, ...]) -> None:
+        values, classes = self._values, self._values.classes
+        settings = values.string_array(text for key in _READ_BY_EXECUTORS for text in (key, _WRITER_SETTINGS[key]))
+        body = self._driver.new(
+            "QueryBody",
+            values.session.sparkContext(),
+            settings,
+            classes.java_class("FileFormatWriter"),
+            "write",
+            object_array(values.gateway, arguments),
+        )
+        classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
+
+
+def _later_arguments(writer: Any) -> tuple[Any, ...]:
+    """What `FileFormatWriter.write` takes besides since Spark 4.3: nothing to run."""
+    try:
+        return (getattr(writer, "write$default$12")(),)
+    except Py4JError:
+        return ()
+
+
+def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
+    """The frame as it is written: without void, and with binary partition values as digits, which paths can hold."""
+    if _stores_partitions(request):
+        return _with_directories(request, schema)
+    if schema == request.schema and not any(_is_hex(request, name, schema) for name in request.partition_columns):
+        return request.frame
+    columns = []
+    for field in schema:
+        column = request.frame[quoted_name(field.name)]
+        if isinstance(field.dataType, StructType) and request.schema[field.name].dataType != field.dataType:
+            column = dropped_void(column, field.dataType)
+        columns.append((F.hex(column) if _is_hex(request, field.name, schema) else column).alias(field.name))
+    return request.frame.select(*columns)
+
+
+def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
+    """Columns in the order of the files, and behind them, once more, the values that directories are named by."""
+    listed = _listed(request, schema)
+    frame = without_empty_text(request.frame, request.schema, request.partition_columns)
+    stored = [frame[quoted_name(name)] for name in listed.names]
+    if request.partition_values is not None:
+        return frame.select(*stored)
+    directories = [
+        (F.hex(frame[quoted_name(name)]) if _is_hex(request, name, schema) else frame[quoted_name(name)]).alias(
+            f"{_DIRECTORY}{i}"
+        )
+        for i, name in enumerate(request.partition_columns)
+    ]
+    return frame.select(*stored, *directories)
+
+
+def _listed(request: WriteRequest, schema: StructType) -> StructType:
+    """The columns in the order in which the writer is given them."""
+    if not _stores_partitions(request):
+        return schema
+    return stored_fields(schema, request.partition_columns, request.properties)
+
+
+def _stores_partitions(request: WriteRequest) -> bool:
+    return bool(stored_partitions(request.partition_columns, request.properties))
+
+
+def _numbers_nested_fields(request: WriteRequest) -> bool:
+    return request.column_mapping.maps and any(nested_ids(field) for _, field in walk(request.schema))
+
+
+def _each_once(columns: list[Any], partitions: list[Any]) -> list[Any]:
+    """All attributes of the output: those that only name directories stand last."""
+    known = {column.exprId().id() for column in columns}
+    return [*columns, *(each for each in partitions if each.exprId().id() not in known)]
+
+
+def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:
+    return name in request.partition_columns and isinstance(schema[name].dataType, BinaryType)
+
+
+def _output_root(request: WriteRequest) -> str:
+    root = "/".join(filter(None, (file_root(request.table_root), request.directory)))
+    if not request.properties.randomize_file_prefixes:
+        directory = partition_path(request.partition_values or {})
+        return f"{root}/{directory}" if directory else root
+    # One prefix a write: Spark's commit protocol knows of none for each file.
+    length = request.properties.random_prefix_length
+    return f"{root}/{''.join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))}"
+
+
+def _writer_options(request: WriteRequest) -> dict[str, str]:
+    options = {**dict(request.options), "timeZone": "UTC"}
+    if request.properties.compression_codec is not None:
+        options.setdefault("compression", request.properties.compression_codec)
+    if request.max_records_per_file is not None:
+        options["maxRecordsPerFile"] = str(request.max_records_per_file)
+    return options
+
+
+# Rewriting files in a known order by Spark's own reader and writer: one task, without a shuffle or a sort.
+#
+# Spark puts files into one task, longest first and otherwise as they are listed, if no limit stops it; a task reads
+# one
+# file after the other, front to back, and writes rows as they come. That this is so is checked on every row.
+
+
+_ONE_TASK = {
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.maxPartitionBytes": str(2**62),
+}
+
+
+class NativeRewrite:
+    """Rewrites of one session."""
+
+    def __init__(self, values: JvmValues, scan: NativeScan, write: NativeWrite) -> None:
+        self._values = values
+        self._scan = scan
+        self._write = write
+
+    def file(self, request: RewriteRequest) -> RewrittenFile:
+        """See `Engine.rewrite`."""
+        order = _order_of_reading(request)
+        everything = np.ones(len(order), dtype=np.bool_)
+        scan = dataclasses.replace(
+            request.scan,
+            with_positions=True,
+            # Rows that somebody has cached come in another order.
+            tracked=True,
+            prune=lambda _: everything,
+        )
+
+        def in_order(frame: DataFrame) -> DataFrame:
+            return frame if request.row_counts is None else frame.where(_stands_where_due(request, order, frame))
+
+        frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
+        frame = stable(frame, request.scan.files, request.row_tracking)
+        stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
+        with typed_violations():
+            written = self._write.files(write_request(request, stored))
+        return RewrittenFile(written=checked(request, written), order=order)
+
+    def _reader_session(self) -> Any:
+        session = self._values.session.cloneSession()
+        for key, value in _ONE_TASK.items():
+            session.conf().set(key, value)
+        return session
+
+
+def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:
+    sizes = np.asarray(pc.fill_null(request.scan.files["size"], 0).to_numpy(), dtype=np.int64)
+    return tuple(np.argsort(-sizes, kind="stable").tolist())
+
+
+def _stands_where_due(request: RewriteRequest, order: tuple[int, ...], frame: DataFrame) -> Column:
+    """True, or the job fails: the number of a row in its task is that of its file's first row plus its position."""
+    assert request.row_counts is not None
+    starts = ",".join(map(str, first_rows(request.row_counts, order).tolist()))
+    # Constants are folded, so this is one array, however many files there are.
+    start = F.get(F.split(F.lit(starts), ",").cast("array<bigint>"), frame[FILE_ID_COLUMN])
+    astray = F.monotonically_increasing_id() != start + row_index(frame)
+    facts = {"table": request.scan.table_root, "problem": "a row came that was due elsewhere"}
+    return refuse_when(astray, F.lit(True), RowOrderError, facts, shown={"file": frame[FILE_ID_COLUMN]})

@@ -1,0 +1,181 @@
+"""Hidden rows in the forms in which executors look them up.
+
+Both forms cut a file into chunks of 4,096 rows and leave out chunks that hide nothing, so that a few hidden rows in a
+large file stay small.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.deletion_vectors.vector_reading import check_rows, to_words
+from anabranch.protocol.actions import DeletionVectorDescriptor
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.transaction.rows.row_ids import row_count
+
+CHUNK_BITS = 12
+CHUNK_ROWS = 1 << CHUNK_BITS
+_CHUNK_BYTES = CHUNK_ROWS // 8
+_CHUNK_WORDS = CHUNK_ROWS // 64
+_LOADS_AT_ONCE = 16
+
+LoadVector = Callable[[DeletionVectorDescriptor], BitMap64]
+LoadVectors = Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]]
+
+
+def encode(positions: BitMap64) -> bytes:
+    """A lookup table for `hidden_bit` of the native scan: big-endian 32-bit words.
+
+    The first is the number n of chunks. The next n + 1 are byte offsets of chunks; the last of them, and those of
+    chunks without hidden rows, lead to a chunk of zeros. Then the chunks: row i is bit i & 31 of word i >> 5.
+    """
+    chunks = _chunks(positions)
+    wanted = chunks.any(axis=1)
+    table_bytes = 4 * (len(chunks) + 2)
+    offsets = np.full(len(chunks) + 1, table_bytes, dtype=">u4")
+    offsets[:-1][wanted] = table_bytes + _CHUNK_BYTES * np.arange(1, int(wanted.sum()) + 1)
+    zeros = bytes(_CHUNK_BYTES)
+    content = chunks[wanted].view("<u4").astype(">u4")
+    return b"".join((np.array([len(chunks)], ">u4").tobytes(), offsets.tobytes(), zeros, content.tobytes()))
+
+
+def chunk_table(vectors: Sequence[tuple[int, BitMap64]]) -> pa.Table:
+    """`file_id`, `chunk` and `words` (64 longs) of every chunk that hides rows, for a broadcast join."""
+    ids: list[npt.NDArray[np.int32]] = []
+    numbers: list[npt.NDArray[np.int32]] = []
+    words: list[npt.NDArray[np.int64]] = []
+    for file_id, positions in vectors:
+        chunks = _chunks(positions)
+        wanted = np.flatnonzero(chunks.any(axis=1)).astype(np.int32)
+        ids.append(np.full(len(wanted), file_id, dtype=np.int32))
+        numbers.append(wanted)
+        words.append(chunks[wanted].view("<i8").ravel())
+    flat = pa.array(np.concatenate(words) if words else np.zeros(0, np.int64), pa.int64())
+    return pa.table(
+        {
+            "file_id": pa.array(np.concatenate(ids) if ids else [], pa.int32()),
+            "chunk": pa.array(np.concatenate(numbers) if numbers else [], pa.int32()),
+            "words": pa.ListArray.from_arrays(pa.array(np.arange(0, len(flat) + 1, _CHUNK_WORDS), pa.int32()), flat),
+        }
+    )
+
+
+def load_hidden(
+    files: pa.Table,
+    rows: npt.NDArray[np.integer],
+    load_vector: LoadVector,
+    load_vectors: LoadVectors | None,
+    *,
+    table: str,
+) -> list[BitMap64]:
+    """The vectors of the files in those rows of `files`, each of which has one.
+
+    All at once where the caller offers that, else on threads. Raises `DeletionVectorRowIndexError` for one that names
+    a row which its file has not, as far as the log says how many it has.
+    """
+    chosen = files.select(["deletion_vector", "stats"]).take(pa.array(rows))
+    descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
+    loaded = _loaded(descriptors, load_vector, load_vectors)
+    for vector, descriptor, stats in zip(loaded, descriptors, chosen["stats"].to_pylist(), strict=True):
+        check_rows(vector, descriptor, num_rows=row_count(stats), table=table)
+    return loaded
+
+
+def _loaded(
+    descriptors: Sequence[DeletionVectorDescriptor], load_vector: LoadVector, load_vectors: LoadVectors | None
+) -> list[BitMap64]:
+    if load_vectors is not None:
+        return list(load_vectors(descriptors))
+    if len(descriptors) < 2:
+        return [load_vector(descriptor) for descriptor in descriptors]
+    with concurrent.futures.ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="deletion-vectors") as pool:
+        return list(pool.map(load_vector, descriptors))
+
+
+def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:
+    """One line of bytes a chunk, bit i & 7 of byte i >> 3 for row i."""
+    rows = int(positions.max()) + 1 if len(positions) else 0
+    chunk_count = -(-rows // CHUNK_ROWS)
+    words = to_words(positions, num_rows=chunk_count * CHUNK_ROWS)
+    return words.astype("<i8", copy=False).view(np.uint8).reshape(chunk_count, _CHUNK_BYTES)
+
+
+# Which rows of which files a query finds, as bitmaps: positions never travel one by one.
+#
+# Spark's own aggregates build them, 4 KB for each stretch of 32,768 rows in which there is one, so executors need no
+# Python and the driver receives little, however many rows are meant.
+
+
+_BUCKET = "__anabranch_bucket"
+_BITS = "__anabranch_bits"
+_COUNT = "__anabranch_count"
+_BUCKET_ROWS = 32_768
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Marks:
+    """Rows of one file that a query gave, in one of its groups."""
+
+    file_id: int | None
+    """Row of the file in the request's table of files; None for rows that stand in no file yet."""
+    group: tuple[Any, ...]
+    """Values of the columns that the rows were grouped by."""
+    positions: BitMap64
+    count: int
+    """Rows given, the same row as often as it came."""
+
+
+def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[Marks]:
+    """Run the frame, which has the position columns of `ScanRequest`, and say which rows it gave."""
+    # The aggregates count positions from one.
+    position = F.col(ROW_INDEX_COLUMN) + 1
+    marked = (
+        frame.groupBy(FILE_ID_COLUMN, *group_by, F.bitmap_bucket_number(position).alias(_BUCKET))
+        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(position)).alias(_BITS), F.count(F.lit(1)).alias(_COUNT))
+        .toArrow()
+    )
+    return _gathered(marked, group_by)
+
+
+def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
+    """The rows that the frame gives, by file; files of which it gives none are left out."""
+    return {marks.file_id: marks.positions for marks in mark_rows(frame) if marks.file_id is not None}
+
+
+def _gathered(marked: pa.Table, group_by: Sequence[str]) -> list[Marks]:
+    keys = zip(*(marked[name].to_pylist() for name in (FILE_ID_COLUMN, *group_by)), strict=True)
+    buckets, bits, counts = (marked[name].to_pylist() for name in (_BUCKET, _BITS, _COUNT))
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(keys):
+        found.setdefault(key, []).append(row)
+    return [
+        Marks(
+            file_id=file_id,
+            group=tuple(group),
+            positions=_united([(buckets[row], bits[row]) for row in rows if buckets[row] is not None]),
+            count=sum(counts[row] for row in rows),
+        )
+        for (file_id, *group), rows in found.items()
+    ]
+
+
+def _united(parts: Sequence[tuple[int, bytes]]) -> BitMap64:
+    if not parts:
+        return BitMap64()
+    return BitMap64(np.concatenate([_positions(bucket, bits) for bucket, bits in sorted(parts)]))
+
+
+def _positions(bucket: int, bits: bytes) -> npt.NDArray[np.uint64]:
+    """Bit i & 7 of byte i >> 3 stands for row i of the bucket; buckets count from one."""
+    marked = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+    return marked.astype(np.uint64) + np.uint64((bucket - 1) * _BUCKET_ROWS)

@@ -1,0 +1,193 @@
+"""Rows of files that were rewritten, found in the new files: two jobs, when a commit was overtaken.
+
+They are told by the ids that row tracking gave them, else by their values.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyroaring import BitMap64
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
+from anabranch.errors.base import DeltaError
+from anabranch.log.file_columns import table_of_adds
+from anabranch.protocol.actions import AddFile
+from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.paths import walk
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine, ScanRequest
+from anabranch.spark.rows.row_tracking import stable, with_tracking
+from anabranch.spark.write.file_schema import quoted_name
+from anabranch.storage.external_files import allowed_places
+from anabranch.storage.log_store import LogStore
+from anabranch.transaction.read_set import RowsOfFile
+from anabranch.transaction.rows.row_access import RowPositions
+from anabranch.transaction.rows.row_ids import row_count
+
+LOGGER = logging.getLogger("anabranch.spark")
+_HASH, _DIGEST = "__anabranch_hash", "__anabranch_digest"
+_AS_JSON = {
+    "ignoreNullFields": "false",
+    "dateFormat": "G yyyy-MM-dd",
+    "timestampFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""In which different values never look the same."""
+
+
+class RowLocator:
+    """Implements `FindRows` for one table of a session."""
+
+    def __init__(
+        self, spark: SparkSession, engine: Engine, store: LogStore, *, root: str, storage: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._engine = engine
+        self._store = store
+        self._root = root
+        self._storage = tuple(sorted(storage.items()))
+
+    def __call__(
+        self, snapshot: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]
+    ) -> list[RowPositions] | None:
+        shown = [add for each in rows if (add := _showing(each)) is not None]
+        if len(shown) < len(rows) or not outputs:
+            return None
+        try:
+            for columns in self._told_by(snapshot):
+                wanted = self._described(snapshot, shown, columns).toArrow()
+                # Rows that look like a wanted one at first sight, and what tells them apart at the second.
+                hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
+                candidates = self._described(snapshot, outputs, columns, only=hashes).toArrow()
+                found = _matched(wanted, candidates, file_count=len(rows))
+                if found is not None:
+                    return found
+        except (DeltaError, PySparkException, Py4JError):
+            # The old files may be gone. Then nobody can tell, and the commit is refused as if nobody had looked.
+            LOGGER.warning("Rows that another commit moved in %s could not be looked for", self._root, exc_info=True)
+        return None
+
+    def _told_by(self, snapshot: Snapshot) -> Iterator[StructType]:
+        """By their ids, if they have some and who moved them kept these; by all their values, if these compare."""
+        tracking = self._tracking(snapshot)
+        if tracking is not None:
+            yield StructType([tracking.fields[0]])
+        if _can_be_compared(snapshot.schema):
+            yield without_void(snapshot.schema)
+
+    def _tracking(self, snapshot: Snapshot) -> RowTrackingColumns | None:
+        return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=self._root)
+
+    def _described(
+        self, snapshot: Snapshot, files: Sequence[AddFile], columns: StructType, *, only: DataFrame | None = None
+    ) -> DataFrame:
+        tracking, request = self._tracking(snapshot), self._request(snapshot, files)
+        frame = stable(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
+        fields = columns.fields
+        values = {field.name: _value(frame, field) for field in fields}
+        plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
+        # A column that is only there to be hashed costs less than the text of all.
+        frame = frame.withColumn(_HASH, F.xxhash64(*plain) if plain else F.lit(0).cast("long"))
+        if only is not None:
+            frame = frame.join(F.broadcast(only), _HASH, "left_semi")
+        whole = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), _AS_JSON)
+        return frame.select(FILE_ID_COLUMN, ROW_INDEX_COLUMN, _HASH, F.sha2(whole, 256).alias(_DIGEST))
+
+    def _request(self, snapshot: Snapshot, files: Sequence[AddFile]) -> ScanRequest:
+        everything = np.ones(len(files), dtype=np.bool_)
+        return ScanRequest(
+            table_root=self._root,
+            version=None,
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            column_mapping=snapshot.column_mapping_mode,
+            files=table_of_adds(files),
+            load_vector=lambda descriptor: load_vector(self._store, descriptor),
+            prune=lambda _: everything,
+            with_positions=True,
+            tracked=True,
+            allowed_prefixes=allowed_places(self._store),
+            options=self._storage,
+        )
+
+
+def _matched(wanted: pa.Table, candidates: pa.Table, *, file_count: int) -> list[RowPositions] | None:
+    """A place for each wanted row, none for two; None if one has none."""
+    free: dict[str, list[tuple[int, int]]] = {}
+    for digest, output, position in sorted(_rows(candidates), reverse=True):
+        free.setdefault(digest, []).append((output, position))
+    places: list[list[tuple[int, int]]] = [[] for _ in range(file_count)]
+    for file, _, digest in sorted((file, position, digest) for digest, file, position in _rows(wanted)):
+        left = free.get(digest)
+        if not left:
+            return None
+        places[file].append(left.pop())
+    return [
+        RowPositions(
+            outputs=np.array([output for output, _ in found], dtype=np.int64),
+            positions=np.array([position for _, position in found], dtype=np.uint64),
+        )
+        for found in places
+    ]
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    columns = [table[name].to_pylist() for name in (_DIGEST, FILE_ID_COLUMN, ROW_INDEX_COLUMN)]
+    return list(zip(*columns, strict=True))
+
+
+def _showing(rows: RowsOfFile) -> AddFile | None:
+    """The file with a vector that hides all other rows; None for a file of unknown length."""
+    count = row_count(rows.file.stats)
+    if count is None or rows.positions is None:
+        return None
+    others = BitMap64()
+    others.add_range(0, count)
+    others -= rows.positions
+    return msgspec.structs.replace(rows.file, deletion_vector=inline_descriptor(others) if others else None)
+
+
+def _can_be_compared(schema: StructType) -> bool:
+    """Whether equal text means equal values, in all columns."""
+    return not any(isinstance(field.dataType, VariantType) or _has_variant(field.dataType) for _, field in walk(schema))
+
+
+def _has_variant(data_type: DataType) -> bool:
+    if isinstance(data_type, ArrayType):
+        return _has_variant(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return _has_variant(data_type.keyType) or _has_variant(data_type.valueType)
+    return isinstance(data_type, VariantType)
+
+
+def _is_plain(data_type: DataType) -> bool:
+    return not isinstance(data_type, StructType | ArrayType | MapType)
+
+
+def _value(frame: DataFrame, field: StructField) -> Column:
+    """The column. A Parquet writer may keep one of 0.0 and -0.0 for both, so that they change by being rewritten."""
+    column = frame[quoted_name(field.name)]
+    return column + F.lit(0).cast(field.dataType) if isinstance(field.dataType, FloatType | DoubleType) else column

@@ -1,0 +1,99 @@
+"""The ids of rows that are read to be written elsewhere. See "Reader Requirements for Row Tracking"."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.schema.computed_columns import RowTrackingColumns
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
+from anabranch.spark.layout.range_numbers import constant_array
+from anabranch.spark.write.file_schema import quoted_name
+
+_NONE = -1
+"""In the place of an id that a file does not have; ids are not negative."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RowIdsOfFile:
+    """What the log says of the rows of a file that say nothing of themselves."""
+
+    base: int | None
+    version: int | None
+
+
+def with_tracking(request: ScanRequest, tracking: RowTrackingColumns | None) -> ScanRequest:
+    """The scan with what files say of their rows, and where these stand; `stable` makes ids of it."""
+    if tracking is None:
+        return request
+    return dataclasses.replace(request, schema=tracking.added_to(request.schema), with_positions=True)
+
+
+def stable(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns | None) -> DataFrame:
+    """The frame of a scan of `with_tracking`, with the stable ids and commit versions of its rows.
+
+    What a file says of a row goes before what follows from where the row stands.
+    """
+    if tracking is None:
+        return frame
+    given = {
+        tracking.row_id: _of_file(frame, files["base_row_id"]) + frame[ROW_INDEX_COLUMN],
+        tracking.commit_version: _of_file(frame, files["default_row_commit_version"]),
+    }
+    return frame.select(
+        *(
+            F.coalesce(frame[quoted_name(name)], given[name]).alias(name) if name in given else frame[quoted_name(name)]
+            for name in frame.columns
+        )
+    )
+
+
+def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> DataFrame:
+    """The frame of a scan of `with_tracking`, with ids and versions as the last fields of its `_metadata`.
+
+    The columns that they came from are left out.
+    """
+    metadata = frame["_metadata"]
+    base, version = _of_file(frame, files["base_row_id"]), _of_file(frame, files["default_row_commit_version"])
+    ids = {
+        "base_row_id": base,
+        "default_row_commit_version": version,
+        "row_id": F.coalesce(frame[quoted_name(tracking.row_id)], base + frame[ROW_INDEX_COLUMN]),
+        "row_commit_version": F.coalesce(frame[quoted_name(tracking.commit_version)], version),
+    }
+    known = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
+    hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
+    shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
+    return frame.select(
+        *shown, F.struct(*known, *(value.alias(name) for name, value in ids.items())).alias("_metadata")
+    )
+
+
+def stable_values(
+    rows: pa.RecordBatch, positions: pa.Array, ids: RowIdsOfFile, tracking: RowTrackingColumns
+) -> pa.RecordBatch:
+    """As `stable`, for rows of one file that are here."""
+    given = {
+        tracking.row_id: pa.nulls(rows.num_rows, pa.int64()) if ids.base is None else pc.add(positions, ids.base),
+        tracking.commit_version: pa.array([ids.version] * rows.num_rows, pa.int64()),
+    }
+    arrays = [
+        pc.coalesce(array, given[name]) if name in given else array
+        for name, array in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+
+def row_ids_of_files(files: pa.Table) -> list[RowIdsOfFile]:
+    """An entry each, in their order."""
+    pairs = zip(files["base_row_id"].to_pylist(), files["default_row_commit_version"].to_pylist(), strict=True)
+    return [RowIdsOfFile(base=base, version=version) for base, version in pairs]
+
+
+def _of_file(frame: DataFrame, values: pa.ChunkedArray) -> Column:
+    known = constant_array(pc.fill_null(values, _NONE).to_pylist())
+    return F.nullif(F.get(known, frame[FILE_ID_COLUMN]), F.lit(_NONE).cast("bigint"))

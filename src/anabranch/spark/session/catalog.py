@@ -1,0 +1,110 @@
+"""The session's catalog, as far as Delta tables need it: which name stands for which folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from anabranch.errors.tables import InvalidIdentifierError, UnsupportedCatalogError
+from anabranch.spark.session.table_identifiers import NameIdentifier
+
+SESSION_CATALOG = "spark_catalog"
+CATALOG_CLASS = "delta.DeltaCatalog"
+"""Of the JVM's."""
+PROVIDER = "delta"
+MANAGED_MARK = "anabranch.managedFolder"
+"""A property, for the catalog alone, of tables whose folder it chose, and which it takes for external all the same."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StoredView:
+    """A view's query, and what was known about it when the view was made."""
+
+    text: str
+    namespace: tuple[str, ...]
+    """The catalog and schema that names without one belong to."""
+    output: tuple[str, ...] | None
+    """Names of the columns that the query gave; None where that was not kept."""
+    schema: StructType
+    """Of the view: with the names, types and comments that it was made with."""
+    evolves: bool = False
+    """The view has the query's columns, whatever they are by now."""
+    sees_temporary_views: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """A table or view as the catalog has it."""
+
+    name: NameIdentifier
+    """With its schema, without the catalog."""
+    provider: str | None
+    """Lower case; None for views."""
+    location: str | None
+    is_managed: bool
+    """The folder goes when the table is dropped."""
+    leaves_folder: bool = False
+    """The catalog would leave it there: it takes any table with a location for an external one."""
+    view: StoredView | None = None
+    """Of a view."""
+
+    @property
+    def is_delta(self) -> bool:
+        return self.provider == PROVIDER and self.location is not None
+
+
+class SessionCatalog(Protocol):
+    """Names of the session catalog. Two bindings: JVM classes, and public API alone."""
+
+    def find(self, name: NameIdentifier) -> CatalogEntry | None:
+        """The table or view of that name; None where there is none."""
+
+    def is_temporary_view(self, name: NameIdentifier) -> bool:
+        """Whether the session resolves the name to a temporary view, which goes before tables."""
+
+    def default_location(self, name: NameIdentifier) -> str:
+        """Where a managed table of that name keeps its files."""
+
+    def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+        """Make the name known; an entry of that name is replaced by this one."""
+
+    def set_view_text(self, name: NameIdentifier, text: str) -> None:
+        """Give the view of that name, as schema and view, another query. Its columns stay."""
+
+
+def managed_mark(location: str) -> str:
+    """What `MANAGED_MARK` says of a table in that folder; moved elsewhere it is no longer true."""
+    place = location.removeprefix("file:")
+    return hashlib.sha256(f"/{place.lstrip('/')}".encode()).hexdigest()[:16]
+
+
+def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
+    """The name as schema and table; None where it belongs to another catalog than the session's own."""
+    parts = name.parts
+    if len(parts) == 3:
+        return NameIdentifier(parts[1:]) if _is_session_catalog(spark, parts[0]) else None
+    if not _is_session_catalog(spark, spark.catalog.currentCatalog()):
+        return None
+    if len(parts) == 2:
+        return name
+    return NameIdentifier((spark.catalog.currentDatabase(), parts[0]))
+
+
+def _is_session_catalog(spark: SparkSession, name: str) -> bool:
+    """Whether that catalog has the tables of the session's own, as `CATALOG_CLASS` has under any name."""
+    return name.lower() == SESSION_CATALOG or spark.conf.get(f"spark.sql.catalog.{name}", None) == CATALOG_CLASS
+
+
+def require_session_catalog(spark: SparkSession, name: NameIdentifier) -> NameIdentifier:
+    """The name as schema and table. Raises `UnsupportedCatalogError` for another catalog."""
+    if not name.parts[-1]:
+        raise InvalidIdentifierError(identifier=str(name), problem="the table's name is empty")
+    qualified = qualify(spark, name)
+    if qualified is None:
+        catalog = name.parts[0] if len(name.parts) == 3 else spark.catalog.currentCatalog()
+        raise UnsupportedCatalogError(table=str(name), catalog=catalog)
+    return qualified

@@ -1,0 +1,229 @@
+"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it.
+
+Engine and catalog of sessions that are not native are imported by these alone: imports take much of the first query.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+
+from anabranch.clock import Clock, SystemClock
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.spark.engine import Engine
+from anabranch.spark.native.native_engine import NativeEngine
+from anabranch.spark.rows.row_locator import RowLocator
+from anabranch.spark.session.catalog import SessionCatalog
+from anabranch.spark.session.classic_catalog import ClassicCatalog
+from anabranch.spark.session.session_settings import ENGINE_SETTING, identity, is_connect, parse_flag
+from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
+from anabranch.storage.hadoop.hadoop_store import HadoopSession
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.store_opening import open_store
+from anabranch.transaction.table import Table
+
+logger = logging.getLogger("anabranch.spark")
+
+TABLES_KEPT_MAX = 64
+PATHS_KEPT_MAX = 1024
+_HADOOP = "spark.hadoop."
+
+SESSIONS_KEPT_MAX = 8
+"""How many are kept though the user has let go of the session, or never had it, as with a stream's."""
+_KEPT = "_anabranch_delta_session"
+"""Attribute of the objects that stand for a session in Python, by which one lives as long as they do."""
+
+_sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
+"""By identity of the session."""
+_recent: OrderedDict[str, DeltaSession] = OrderedDict()
+_lock = threading.Lock()
+
+
+def open_table_with(path: str) -> tuple[str, Table] | None:
+    """The innermost of the tables opened by any session whose folder a file lies in, with its root."""
+    with _lock:
+        sessions = list(_sessions.values())
+    tables = {root: table for session in sessions for root, table in session.opened()}
+    roots = [root for root in tables if path == root or path.startswith(f"{root.rstrip('/')}/")]
+    root = max(roots, key=len, default=None)
+    return None if root is None else (root, tables[root])
+
+
+class DeltaSession:
+    """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
+
+    refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
+    """Makes Spark read anew what it keeps in memory of the table in a folder, after our commits. All sessions of an
+    application share what is kept."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.clock: Clock = SystemClock()
+        self.random: random.Random = random.SystemRandom()
+        self.is_connect = is_connect(spark)
+        self.engine: Engine = self._choose_engine()
+        self.catalog: SessionCatalog = self._choose_catalog()
+        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
+        self._qualified: dict[str, str] = {}
+        self._cloned: dict[str, tuple[str, ...]] = {}
+        """Where clones made by this session have files of their sources, by root."""
+        self._guard = threading.Lock()
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> DeltaSession:
+        """The one that belongs to `spark`, made at first use. It ends with the session."""
+        key = identity(spark)
+        with _lock:
+            found = _sessions.get(key)
+            if found is None:
+                found = _sessions[key] = cls(spark)
+            vars(spark)[_KEPT] = found
+            _recent[key] = found
+            _recent.move_to_end(key)
+            while len(_recent) > SESSIONS_KEPT_MAX:
+                _recent.popitem(last=False)
+            return found
+
+    def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table at `path`, with whatever of it is cached; there need not be a table yet.
+
+        `options` are `fs.*` settings for this table alone; they go before the session's.
+        """
+        root = self.qualified_path(path)
+        extra = tuple(sorted((options or {}).items()))
+        with self._guard:
+            table = self._tables.get((root, extra))
+            if table is None:
+                table = self._open(root, dict(extra))
+                self._tables[root, extra] = table
+                while len(self._tables) > TABLES_KEPT_MAX:
+                    self._tables.popitem(last=False)
+            self._tables.move_to_end((root, extra))
+            return table
+
+    def opened(self) -> list[tuple[str, Table]]:
+        """The tables that are open, with their roots."""
+        with self._guard:
+            return [(root, table) for (root, _), table in self._tables.items()]
+
+    def places_of(self, root: str) -> tuple[str, ...]:
+        """Where the table at `root` may have files outside its folder: what the user allows, and what was cloned."""
+        allowed = parse_places(self.setting(PLACES_SETTING))
+        with self._guard:
+            cloned = self._cloned.get(place_of(root), ())
+        return tuple(dict.fromkeys((*allowed, *cloned)))
+
+    def allow_places(self, root: str, places: Iterable[str]) -> None:
+        """Let the table at `root` have files below `places` as long as the session lives: it was cloned from there."""
+        with self._guard:
+            known = self._cloned.get(place_of(root), ())
+            self._cloned[place_of(root)] = tuple(dict.fromkeys((*known, *map(place_of, places))))
+
+    def forget(self, path: str) -> None:
+        """Drop what is cached of the table at `path`."""
+        root = self.qualified_path(path)
+        with self._guard:
+            for key in [key for key in self._tables if key[0] == root]:
+                del self._tables[key]
+            self._cloned.pop(place_of(root), None)
+
+    def qualified_path(self, path: str) -> str:
+        """`path` with the session's default file system, as Hadoop writes it."""
+        if self.is_connect:
+            # The server's default file system is out of sight; the client opens the log, so its own counts.
+            return path if ":" in path.split("/", 1)[0] else os.path.abspath(os.path.expanduser(path))
+        known = self._qualified.get(path)
+        if known is None:
+            known = self._qualify(path)
+            if len(self._qualified) < PATHS_KEPT_MAX:
+                self._qualified[path] = known
+        return known
+
+    def _qualify(self, path: str) -> str:
+        if "://" in path and not path.startswith("file:"):
+            # Complete as it is; the storage may be one that Spark itself has no classes for.
+            return path.rstrip("/")
+        jvm: Any = self.spark.sparkContext._jvm
+        hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+        file_system = hadoop_path.getFileSystem(self._hadoop_configuration())
+        qualified = str(file_system.makeQualified(hadoop_path).toString())
+        return qualified.removeprefix("file:") if qualified.startswith("file:/") else qualified
+
+    def store(self, path: str) -> LogStore:
+        """The storage at `path`, with the session's settings, for what is no table."""
+        return self._store(self.qualified_path(path), {})
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """A runtime setting of the session, or `default` where it is not set."""
+        return self.spark.conf.get(key, default)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A runtime setting that is true or false. Raises `InvalidOptionError` for any other word."""
+        text = self.setting(key)
+        return default if text is None else parse_flag(key, text)
+
+    def settings_below(self, prefix: str) -> dict[str, str]:
+        """The settings whose key starts with `prefix`, under what follows it."""
+        return {key.removeprefix(prefix): value for key, value in self.all_settings().items() if key.startswith(prefix)}
+
+    def all_settings(self) -> dict[str, str]:
+        """Every setting of the session."""
+        return dict(self.spark.conf.getAll)
+
+    def _open(self, root: str, options: dict[str, str]) -> Table:
+        store = ExternalFileStore(
+            self._store(root, options),
+            places=lambda: self.places_of(root),
+            open_place=lambda place: self._store(place, options),
+        )
+        find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
+        return Table(
+            store, clock=self.clock, random=self.random, find_rows=find_rows, landed=lambda: self._refresh_cached(root)
+        )
+
+    def _refresh_cached(self, root: str) -> None:
+        """What Spark keeps in memory of the table is read anew, once Spark itself knows such tables."""
+        refresh = type(self).refresh_cached
+        if refresh is None or self.is_connect:
+            return
+        try:
+            refresh(self.spark, root)
+        except Exception:
+            logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
+
+    def _store(self, root: str, options: dict[str, str]) -> LogStore:
+        if self.is_connect:
+            return open_store(root, {**self.settings_below(_HADOOP), **options})
+        hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
+        return open_store(root, options, hadoop=hadoop)
+
+    def _choose_engine(self) -> Engine:
+        chosen = self.setting(ENGINE_SETTING) or ""
+        if chosen not in {"", "native", "portable"}:
+            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem="it is native or portable")
+        if self.is_connect and chosen == "native":
+            problem = "Spark Connect offers no classes to drive; leave the setting out"
+            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem=problem)
+        if not self.is_connect and chosen != "portable":
+            return NativeEngine(self.spark)
+        from anabranch.spark.portable.portable_engine import PortableEngine  # noqa: PLC0415
+
+        return PortableEngine(self.spark)
+
+    def _choose_catalog(self) -> SessionCatalog:
+        if not self.is_connect:
+            return ClassicCatalog(self.spark)
+        from anabranch.spark.session.public_catalog import PublicCatalog  # noqa: PLC0415
+
+        return PublicCatalog(self.spark)
+
+    def _hadoop_configuration(self) -> Any:
+        return self.spark._jsparkSession.sessionState().newHadoopConf()

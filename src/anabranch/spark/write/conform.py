@@ -1,0 +1,192 @@
+"""A DataFrame's rows in the shape of a table: what `anabranch.schema.enforcement` planned, as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+
+from anabranch.errors.constraints import CastOverflowError, LengthLimitError, MalformedValueError
+from anabranch.schema.casts import Casting, can_up_cast
+from anabranch.schema.computed_columns import identity_of
+from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
+from anabranch.schema.logical_types import LengthLimit
+from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.identity_values import identity_value, numbered
+from anabranch.spark.write.row_checks import refuse_when
+from anabranch.spark.write.row_rules import COLUMNS_SHOWN_MAX, TELLING, checked, default_value, with_generated_columns
+
+_NESTED = (StructType, ArrayType, MapType)
+
+
+def conform(
+    frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = (), new_rows: str | None = None
+) -> DataFrame:
+    """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them.
+
+    Everything that a table asks of its writers happens here: casts, defaults, numbers of identity columns, generated
+    columns, lengths, NOT NULL, CHECK constraints. Raises `UntrustedExpressionError` for an expression in the
+    table's metadata that is not run. Where numbers are made, shuffles of `frame` run at once. `keep` names further
+    columns of `frame` that are put last, as they are. `new_rows` names a column that is true for the rows that get
+    numbers where the data has NULL, if not all do: a row of the table whose number is NULL keeps that.
+    """
+    names = frame.columns
+    unique = len({name.lower() for name in names}) == len(names)
+    source = frame if unique else frame.toDF(*(f"c{position}" for position in range(len(names))))
+    types = [field.dataType for field in source.schema.fields]
+    if plan.generates_identity:
+        source = numbered(source)
+    columns = []
+    row = _as_given(source.columns, types)
+    for column in plan.columns:
+        if column.fill is Fill.GENERATED:
+            continue
+        is_new = F.lit(True) if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
+        value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
+        value = _within_limits(value, column, plan.length_limits, row, table)
+        columns.append(value.alias(column.target.name))
+    columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
+    return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
+
+
+def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:
+    """One value of type `source` as a value of the column; the job fails where it does not fit."""
+    return _converted(value, plan.conversion, source, casting, (plan.target.name,), table)
+
+
+def _value(
+    plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column
+) -> Column:
+    made = _made(plan, table)
+    if plan.source_index is None:
+        return made
+    column = F.col(quote(given[plan.source_index]))
+    source_type = types[plan.source_index]
+    value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
+    return F.when(value.isNull() & is_new, made).otherwise(value) if plan.fill is Fill.IDENTITY else value
+
+
+def _made(plan: ColumnPlan, table: str) -> Column:
+    """What stands in for a value that the data lacks."""
+    if plan.fill is Fill.DEFAULT:
+        return default_value(plan, table=table)
+    identity = identity_of(plan.target, table) if plan.fill is Fill.IDENTITY else None
+    if identity is not None:
+        return identity_value(identity, table=table, column=quoted([plan.target.name]))
+    return F.lit(None).cast(plan.target.dataType)
+
+
+def _converted(
+    column: Column, conversion: Conversion, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    if isinstance(conversion, Keep):
+        return column
+    if isinstance(conversion, Cast):
+        return _cast(column, conversion.to, source, casting, path, table)
+    if isinstance(conversion, RebuildStruct):
+        return _rebuilt_struct(column, conversion.fields, source, casting, path, table)
+    if isinstance(conversion, RebuildArray):
+        element = source.elementType if isinstance(source, ArrayType) else None
+        inner = conversion.element
+        return F.transform(column, lambda item: _converted(item, inner, element, casting, (*path, ELEMENT), table))
+    assert isinstance(conversion, RebuildMap)
+    return _rebuilt_map(column, conversion, source, casting, path, table)
+
+
+def _cast(
+    column: Column, to: DataType, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
+        return column.cast(to)
+    # Whatever spark.sql.ansi.enabled says: try_cast gives NULL for what does not fit, and never wraps around.
+    tried = column.try_cast(to)
+    if casting is Casting.LEGACY:
+        return tried
+    facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
+    error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
+    return refuse_when(column.isNotNull() & tried.isNull(), tried, error, facts, shown={"value": column})
+
+
+def _rebuilt_struct(
+    column: Column,
+    fields: tuple[FieldSource, ...],
+    source: DataType | None,
+    casting: Casting,
+    path: FieldPath,
+    table: str,
+) -> Column:
+    values = []
+    for field in fields:
+        if field.source_index is None or not isinstance(source, StructType):
+            value = F.lit(None).cast(field.target.dataType)
+        else:
+            of = source.fields[field.source_index]
+            inner = column.getField(of.name)
+            value = _converted(inner, field.conversion, of.dataType, casting, (*path, field.target.name), table)
+        values.append(value.alias(field.target.name))
+    return F.when(column.isNotNull(), F.struct(*values))
+
+
+def _rebuilt_map(
+    column: Column, conversion: RebuildMap, source: DataType | None, casting: Casting, path: FieldPath, table: str
+) -> Column:
+    key = source.keyType if isinstance(source, MapType) else None
+    value = source.valueType if isinstance(source, MapType) else None
+
+    def entry(pair: Column) -> Column:
+        return F.struct(
+            _converted(pair.getField("key"), conversion.key, key, casting, (*path, "key"), table).alias("key"),
+            _converted(pair.getField("value"), conversion.value, value, casting, (*path, "value"), table).alias(
+                "value"
+            ),
+        )
+
+    return F.map_from_entries(F.transform(F.map_entries(column), entry))
+
+
+def _as_given(names: Sequence[str], types: Sequence[DataType]) -> Column:
+    """What tells a row to a person, as JSON."""
+    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
+    return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
+
+
+def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], row: Column, table: str) -> Column:
+    for limit in limits:
+        if limit.path[0] == plan.target.name:
+            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, row, table))
+    return value
+
+
+def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], Column]:
+    """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
+    facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
+
+    def limited(text: Column) -> Column:
+        cut = F.when(F.char_length(text) > limit.length, F.substring(text, 1, limit.length)).otherwise(text)
+        fitted = F.rpad(cut, limit.length, " ") if limit.padded else cut
+        too_long = F.char_length(F.rtrim(text)) > limit.length
+        return refuse_when(too_long, fitted, LengthLimitError, facts, shown={"value": text, "row": row})
+
+    return limited
+
+
+def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column], Column]) -> Column:
+    """`value` with `change` made to what lies at `path` below it."""
+    if not path:
+        return change(value)
+    if isinstance(kind, StructType):
+        step = path[0]
+        changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
+        return F.when(value.isNotNull(), value.withField(quote(step), changed))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(value, lambda item: _at(item, element, path[1:], change))
+    assert isinstance(kind, MapType)
+    of = kind
+    if path[0] == "key":
+        return F.transform_keys(value, lambda key, _: _at(key, of.keyType, path[1:], change))
+    return F.transform_values(value, lambda _, item: _at(item, of.valueType, path[1:], change))

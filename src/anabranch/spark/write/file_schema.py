@@ -1,0 +1,115 @@
+"""The schema of the data files of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
+
+from anabranch.protocol.iceberg_compat import stores_partition_columns
+from anabranch.protocol.properties import TableProperties
+from anabranch.schema.column_mapping import PARQUET_ID, ColumnMappingMode, to_physical, with_field_ids
+from anabranch.schema.logical_types import without_void
+
+
+def stored_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
+    """Physical names, ids where the table has them, and everything nullable: columns may be added to a table later.
+
+    `schema` is the table's, without void. Metadata other than ids is the log's business, and no file needs it.
+    """
+    named = to_physical(with_field_ids(schema), mode) if mode.maps else schema
+    return _struct(named, with_ids=mode.maps)
+
+
+def _struct(struct: StructType, *, with_ids: bool) -> StructType:
+    fields = []
+    for field in struct.fields:
+        ids = {PARQUET_ID: field.metadata[PARQUET_ID]} if with_ids and PARQUET_ID in field.metadata else {}
+        fields.append(StructField(field.name, _nullable(field.dataType, with_ids=with_ids), True, ids))
+    return StructType(fields)
+
+
+def _nullable(data_type: DataType, *, with_ids: bool) -> DataType:
+    if isinstance(data_type, StructType):
+        return _struct(data_type, with_ids=with_ids)
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_nullable(data_type.elementType, with_ids=with_ids), True)
+    if isinstance(data_type, MapType):
+        key = _nullable(data_type.keyType, with_ids=with_ids)
+        return MapType(key, _nullable(data_type.valueType, with_ids=with_ids), True)
+    return data_type
+
+
+# Columns of type void, which data files leave out and rows of the table have.
+
+
+def with_void(column: Column, struct: StructType) -> Column:
+    """A struct column read without its void fields, as the table has it."""
+    fields = [_restored(column[field.name], field.name, field.dataType) for field in struct.fields]
+    whole = F.struct(*[restored.alias(field.name) for restored, field in zip(fields, struct.fields, strict=True)])
+    return F.when(column.isNotNull(), whole)
+
+
+def column_with_void(frame: DataFrame, name: str, data_type: DataType) -> Column:
+    """Top-level column `name` of a frame that was read without void, under its name."""
+    if isinstance(data_type, NullType):
+        return F.lit(None).alias(name)
+    column = frame[quoted_name(name)]
+    if isinstance(data_type, StructType) and without_void(data_type) != data_type:
+        return with_void(column, data_type).alias(name)
+    return column
+
+
+def dropped_void(column: Column, struct: StructType) -> Column:
+    """The fields that are in `struct`, of a struct column that has void ones as well."""
+    fields = []
+    for field in struct.fields:
+        inner = column[field.name]
+        fields.append(
+            (dropped_void(inner, field.dataType) if isinstance(field.dataType, StructType) else inner).alias(field.name)
+        )
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def quoted_name(name: str) -> str:
+    """`name` as PySpark takes it for one column, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _restored(column: Column, name: str, data_type: DataType) -> Column:
+    if isinstance(data_type, NullType):
+        return F.lit(None).alias(name)
+    if isinstance(data_type, StructType) and without_void(data_type) != data_type:
+        return with_void(column, data_type)
+    return column
+
+
+# Which columns data files hold: without the partition columns, or with them behind all others.
+#
+# See "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2".
+
+
+def stored_fields(schema: StructType, partition_columns: Sequence[str], properties: TableProperties) -> StructType:
+    """The columns of data files, in their order there, out of those of the table."""
+    data = [field for field in schema.fields if field.name not in partition_columns]
+    return StructType([*data, *(schema[name] for name in stored_partitions(partition_columns, properties))])
+
+
+def stored_partitions(partition_columns: Sequence[str], properties: TableProperties) -> tuple[str, ...]:
+    """The partition columns that data files hold."""
+    return tuple(partition_columns) if stores_partition_columns(properties) else ()
+
+
+def without_empty_text(frame: DataFrame, schema: StructType, partition_columns: Sequence[str]) -> DataFrame:
+    """An empty string is no partition value, see "Partition Value Serialization": files must not say otherwise."""
+    texts = {name for name in partition_columns if isinstance(schema[name].dataType, StringType)}
+    if not texts:
+        return frame
+    return frame.select(*(_nulled(frame, name) if name in texts else frame[quoted_name(name)] for name in schema.names))
+
+
+def _nulled(frame: DataFrame, name: str) -> Column:
+    column = frame[quoted_name(name)]
+    return F.when(column != F.lit(""), column).alias(name)

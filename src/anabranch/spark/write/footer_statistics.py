@@ -1,0 +1,302 @@
+"""Statistics of data files out of their Parquet footers, without reading a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+    VariantType,
+)
+
+from anabranch.protocol.statistics import FileStatistics, LeafValues
+from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
+from anabranch.schema.paths import fold
+
+LeafPath = tuple[str, ...]
+
+_UNKNOWN = object()
+"""A bound that is not known, which None, that of no value at all, is not."""
+_VARIANT_LEAVES = 2
+
+
+def stored_leaves(schema: StructType, mode: ColumnMappingMode) -> tuple[LeafPath | None, ...]:
+    """The physical path of each Parquet column of a file, in the order of the file; None for parts of a column.
+
+    By position, because names may have dots and a Parquet path cannot say where one ends.
+    """
+    found: list[LeafPath | None] = []
+    for field in schema.fields:
+        _add_leaves(found, field.dataType, (physical_name(field, mode),), mode)
+    return tuple(found)
+
+
+class FooterReader:
+    """Reads statistics for files of one schema."""
+
+    def __init__(
+        self,
+        *,
+        leaves: Sequence[LeafPath | None],
+        types: Mapping[LeafPath, DataType],
+        string_prefix_length: int,
+    ) -> None:
+        """`types` are the columns that get statistics."""
+        self._count = len(leaves)
+        self._types = types
+        self._wanted = [(i, path, types[path]) for i, path in enumerate(leaves) if path is not None and path in types]
+        self._string_prefix_length = string_prefix_length
+
+    def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
+        """What the footer tells for sure; a file with other columns than expected tells only its number of rows."""
+        return FileStatistics.of_leaves(
+            metadata.num_rows,
+            self.leaves(metadata) or {},
+            types=self._types,
+            string_prefix_length=self._string_prefix_length,
+        )
+
+    def leaves(self, metadata: pq.FileMetaData) -> dict[LeafPath, LeafValues] | None:
+        """What the footer tells of each column that gets statistics; None for a file with other columns."""
+        if metadata.num_columns != self._count:
+            return None
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        return {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in self._wanted}
+
+
+def _add_leaves(
+    found: list[LeafPath | None], data_type: DataType, path: LeafPath | None, mode: ColumnMappingMode
+) -> None:
+    match data_type:
+        case NullType():
+            return
+        case StructType():
+            for field in data_type.fields:
+                _add_leaves(found, field.dataType, None if path is None else (*path, physical_name(field, mode)), mode)
+        case ArrayType():
+            # Nulls among elements say nothing of null arrays, nor do bounds of elements.
+            _add_leaves(found, data_type.elementType, None, mode)
+        case MapType():
+            _add_leaves(found, data_type.keyType, None, mode)
+            _add_leaves(found, data_type.valueType, None, mode)
+        case VariantType():
+            found.extend([None] * _VARIANT_LEAVES)
+        case _:
+            found.append(path)
+
+
+def _leaf(chunks: Sequence[pq.ColumnChunkMetaData], data_type: DataType) -> tuple[Any, Any, int | None]:
+    """Minimum, maximum and number of nulls over all row groups; None for what is not known."""
+    lows: list[Any] = []
+    highs: list[Any] = []
+    nulls: int | None = 0
+    for chunk in chunks:
+        statistics = chunk.statistics
+        null_count = statistics.null_count if statistics is not None and statistics.has_null_count else None
+        nulls = None if nulls is None or null_count is None else nulls + null_count
+        if null_count is not None and null_count == chunk.num_values:
+            continue
+        low, high = (_UNKNOWN, _UNKNOWN) if statistics is None else _bounds(statistics, data_type)
+        lows.append(low)
+        highs.append(high)
+    return _merged(lows, min), _merged(highs, max), nulls
+
+
+def _merged(bounds: list[Any], choose: Callable[[list[Any]], Any]) -> Any:
+    return None if not bounds or any(bound is _UNKNOWN for bound in bounds) else choose(bounds)
+
+
+def _bounds(statistics: pq.Statistics, data_type: DataType) -> tuple[Any, Any]:
+    if not statistics.has_min_max:
+        return _UNKNOWN, _UNKNOWN
+    is_micros = "microseconds" in str(statistics.logical_type)
+    if isinstance(data_type, TimestampType | TimestampNTZType) and not is_micros:
+        return _UNKNOWN, _UNKNOWN
+    decode = _decoder(statistics.physical_type, data_type)
+    if decode is None:
+        return _UNKNOWN, _UNKNOWN
+    return decode(statistics.min_raw), decode(statistics.max_raw)
+
+
+def _decoder(physical_type: str, data_type: DataType) -> Callable[[Any], Any] | None:
+    """How a raw bound becomes a value of the column; None for combinations nobody vouches for."""
+    match physical_type, data_type:
+        case "INT32" | "INT64", ByteType() | ShortType() | IntegerType() | LongType():
+            return int
+        case "INT32", DateType():
+            return int
+        case "INT64", TimestampType() | TimestampNTZType():
+            return int
+        case "INT32" | "INT64", DecimalType():
+            return lambda raw: decimal.Decimal(int(raw)).scaleb(-data_type.scale)
+        case "FIXED_LEN_BYTE_ARRAY", DecimalType():
+            return lambda raw: _unscaled(raw, data_type)
+        case "FLOAT" | "DOUBLE", FloatType() | DoubleType():
+            return _number
+        case "BYTE_ARRAY", StringType() | CharType() | VarcharType():
+            return _text
+    return None
+
+
+def _unscaled(raw: bytes, data_type: DecimalType) -> decimal.Decimal:
+    number = int.from_bytes(raw, "big", signed=True)
+    with decimal.localcontext(prec=2 * data_type.precision):
+        return decimal.Decimal(number).scaleb(-data_type.scale)
+
+
+def _number(raw: float) -> Any:
+    """NaN bounds bound nothing."""
+    return _UNKNOWN if math.isnan(raw) else raw
+
+
+def _text(raw: bytes) -> Any:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return _UNKNOWN
+
+
+# What may be said of files that others wrote, by their footers alone: less than of our own.
+#
+# What is not said of a column is not known, and files are read then; a bound that is wrong would hide rows.
+
+
+_SPARK_VERSION = b"org.apache.spark.version"
+_OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
+_FIRST_DAY = -141_427
+"""1582-10-15, from which on the Julian and the Gregorian calendar name days alike."""
+_FIRST_MICROS = -2_208_988_800_000_000
+"""1900-01-01, from which on time zones have the offsets that Java's old classes give them."""
+_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Leaf:
+    """A column of a file and the column of the table that it is."""
+
+    file_path: LeafPath
+    data_type: DataType
+    """In the file."""
+    table_path: LeafPath
+
+
+class ForeignFooters:
+    """Reads statistics of files of one schema for a table of another, whose columns have the same names."""
+
+    def __init__(
+        self, file_schema: StructType, *, types: Mapping[LeafPath, DataType], string_prefix_length: int
+    ) -> None:
+        """`types` are the columns of the table that get statistics."""
+        self._types = types
+        self._string_prefix_length = string_prefix_length
+        places = stored_leaves(file_schema, ColumnMappingMode.NONE)
+        wanted = {_folded(path): path for path in types}
+        kinds = {_folded(path): kind for path, kind in _leaf_types(file_schema, ())}
+        self._names = [(i, ".".join(path)) for i, path in enumerate(places) if path is not None]
+        self._leaves = tuple(
+            _Leaf(file_path=path, data_type=kinds[_folded(path)], table_path=wanted[_folded(path)])
+            for path in places
+            if path is not None and _folded(path) in wanted
+        )
+        self._lacking = tuple(path for path in types if not any(_is_below(path, known) for known in kinds))
+        self._reader = FooterReader(
+            leaves=places,
+            types={leaf.file_path: leaf.data_type for leaf in self._leaves},
+            string_prefix_length=string_prefix_length,
+        )
+
+    def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
+        """What is known for sure; of a file whose columns are not those of its schema, only the number of rows."""
+        known = self._reader.leaves(metadata) if self._is_true(metadata.schema) else None
+        found: dict[LeafPath, LeafValues] = {}
+        if known is not None:
+            doubts = _Doubts.of(metadata)
+            for leaf in self._leaves:
+                low, high, nulls = known[leaf.file_path]
+                if not _is_same(leaf.data_type, self._types[leaf.table_path]) or doubts.bars(leaf.data_type, low):
+                    low = high = None
+                found[leaf.table_path] = (low, high, nulls)
+            # Readers give null for a column that a file lacks.
+            found |= dict.fromkeys(self._lacking, (None, None, metadata.num_rows))
+        return FileStatistics.of_leaves(
+            metadata.num_rows, found, types=self._types, string_prefix_length=self._string_prefix_length
+        )
+
+    def _is_true(self, schema: pq.ParquetSchema) -> bool:
+        """Whether the file has the columns that its schema says, which a program that copied it may have left there."""
+        return all(i < len(schema) and schema.column(i).path == name for i, name in self._names)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Doubts:
+    """What one writer's bounds do not tell."""
+
+    ignores_nan: bool
+    """Bounds of floats may leave NaN out, which Spark takes for the largest value."""
+    may_have_old_days: bool
+    """Days long ago may be counted by another calendar than the one they are read by."""
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData) -> _Doubts:
+        told: Mapping[bytes, bytes] = metadata.metadata or {}
+        version = told.get(_SPARK_VERSION, b"0").split(b".")[0]
+        new_calendar = version.isdigit() and int(version) >= 3 and _OLD_CALENDAR not in told
+        return cls(
+            ignores_nan=not (metadata.created_by or "").startswith("parquet-mr"), may_have_old_days=not new_calendar
+        )
+
+    def bars(self, data_type: DataType, low: Any) -> bool:
+        if isinstance(data_type, FloatType | DoubleType):
+            return self.ignores_nan
+        if low is None or not self.may_have_old_days:
+            return False
+        if isinstance(data_type, DateType):
+            return bool(low < _FIRST_DAY)
+        return isinstance(data_type, TimestampType | TimestampNTZType) and bool(low < _FIRST_MICROS)
+
+
+def _is_same(file_type: DataType, table_type: DataType) -> bool:
+    """Whether a bound in the file's type is one in the table's."""
+    both_whole = isinstance(file_type, _WHOLE_NUMBERS) and isinstance(table_type, _WHOLE_NUMBERS)
+    return both_whole or file_type == table_type
+
+
+def _leaf_types(struct: StructType, path: LeafPath) -> Iterator[tuple[LeafPath, DataType]]:
+    for field in struct.fields:
+        here = (*path, field.name)
+        if isinstance(field.dataType, StructType):
+            yield from _leaf_types(field.dataType, here)
+        else:
+            yield here, field.dataType
+
+
+def _is_below(path: LeafPath, known: LeafPath) -> bool:
+    """Whether a column of the table is one of the file's; if one holds the other, in doubt it is."""
+    length = min(len(path), len(known))
+    return _folded(path)[:length] == known[:length]
+
+
+def _folded(path: LeafPath) -> LeafPath:
+    return tuple(map(fold, path))

@@ -1,0 +1,107 @@
+"""Checks that run inside a Spark job and come back as typed errors.
+
+A check is a column that calls `raise_error` with a text only we write; when the job fails, the text is
+found in Spark's message again and becomes the error it stands for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.constraints import (
+    CastOverflowError,
+    CheckConstraintViolationError,
+    GeneratedColumnMismatchError,
+    IdentityOverflowError,
+    LengthLimitError,
+    MalformedValueError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+)
+from anabranch.errors.maintenance import RowOrderError
+from anabranch.spark.extension.door import original_error
+
+_CHECKS: dict[str, type[DeltaError]] = {
+    error.__name__: error
+    for error in (
+        CastOverflowError,
+        CheckConstraintViolationError,
+        GeneratedColumnMismatchError,
+        IdentityOverflowError,
+        LengthLimitError,
+        MalformedValueError,
+        NotNullViolationError,
+        ReplaceWhereMismatchError,
+        RowOrderError,
+    )
+}
+_MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
+VALUE_LENGTH_MAX = 500
+
+
+def refuse_when(
+    violated: Column,
+    value: Column,
+    error: type[DeltaError],
+    facts: Mapping[str, str | Sequence[str]],
+    *,
+    shown: Mapping[str, Column] | None = None,
+) -> Column:
+    """`value`, unless `violated` is true in a row: then the job fails with `error` of these facts.
+
+    `shown` are further facts, which take their values from the row.
+    """
+    assert error.__name__ in _CHECKS
+    head = f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
+    values = [_cut(sample).alias(name) for name, sample in (shown or {}).items()]
+    message = F.concat(F.lit(head), F.to_json(F.struct(*values)) if values else F.lit("{}"))
+    return F.when(violated, F.raise_error(message)).otherwise(value)
+
+
+def _cut(value: Column) -> Column:
+    return F.coalesce(F.substring(value.cast("string"), 1, VALUE_LENGTH_MAX), F.lit("NULL"))
+
+
+@contextlib.contextmanager
+def typed_violations() -> Iterator[None]:
+    """Turn a failure by `refuse_when`, or by an error of ours while Spark planned, into the error it stands for."""
+    try:
+        yield
+    except DeltaError:
+        raise
+    except (PySparkException, Py4JError) as failure:
+        found = _violation(failure) or original_error(failure)
+        if found is None:
+            raise
+        raise found from failure
+
+
+def _violation(failure: BaseException) -> DeltaError | None:
+    text = _text_of(failure)
+    for match in _MARK.finditer(text):
+        try:
+            facts, end = json.JSONDecoder().raw_decode(text, match.end())
+            shown, _ = json.JSONDecoder().raw_decode(text, end + 1)
+        except ValueError:
+            # Spark may quote the expression that made the message, too.
+            continue
+        told: dict[str, Any] = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+        if match[1] in _CHECKS:
+            return _CHECKS[match[1]](**told, **shown)
+    return None
+
+
+def _text_of(failure: BaseException) -> str:
+    java = getattr(failure, "java_exception", None)
+    # Spark wraps a task's failure; the innermost message is in the whole text alone.
+    return f"{failure}\n{java.toString() if java is not None else ''}"

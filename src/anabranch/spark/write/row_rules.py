@@ -1,0 +1,238 @@
+"""What a table makes and checks of every row that is written to it, as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from anabranch.errors.constraints import (
+    CheckConstraintViolationError,
+    ExpressionTypeError,
+    GeneratedColumnMismatchError,
+    NotNullViolationError,
+)
+from anabranch.predicates.expressions import ColumnPath
+from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
+from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
+from anabranch.schema.logical_types import without_void
+from anabranch.schema.merging import visible_schema
+from anabranch.schema.paths import FieldPath, as_nullable, quoted
+from anabranch.schema.write_rules import RowRule
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.row_checks import refuse_when
+
+# Expressions of a table's metadata as Spark columns, once they are known to be harmless.
+
+
+NO_COLUMNS = StructType([])
+"""Of a default, which names none."""
+
+
+def to_column(expression: StoredExpression) -> Column:
+    """For a frame whose columns are the table's. Raises `ExpressionTypeError` for text that Spark cannot read."""
+    try:
+        return F.expr(expression.sql)
+    except ParseException as error:
+        raise _unusable(expression, _first_line(error)) from error
+
+
+def stored_column(text: str, schema: StructType, *, table: str, owner: str) -> Column:
+    """The column that SQL of the metadata means. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
+    return to_column(read_stored_sql(text, schema, table=table, owner=owner))
+
+
+def result_type(spark: SparkSession, expression: StoredExpression, schema: StructType) -> DataType:
+    """The type of the expression's values. Raises `ExpressionTypeError` where Spark cannot make sense of it."""
+    try:
+        return _no_rows(spark, schema).select(to_column(expression).alias("value")).schema["value"].dataType
+    except ExpressionTypeError:
+        raise
+    except (AnalysisException, ParseException) as error:
+        raise _unusable(expression, _first_line(error)) from error
+
+
+def check_is_condition(
+    spark: SparkSession, text: str, schema: StructType, *, table: str, owner: str
+) -> StoredExpression:
+    """The expression, if it is one of rows of this schema that is true or false.
+
+    Raises `UntrustedExpressionError` and `ExpressionTypeError`.
+    """
+    expression = read_stored_sql(text, schema, table=table, owner=owner)
+    found = result_type(spark, expression, schema)
+    if not isinstance(found, BooleanType):
+        problem = f"its values are {found.simpleString()}, and a constraint is true or false"
+        raise _unusable(expression, problem)
+    return expression
+
+
+def check_has_type(
+    spark: SparkSession, text: str, schema: StructType, wanted: DataType, *, table: str, owner: str
+) -> StoredExpression:
+    """The expression, if its values are of type `wanted`. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
+    expression = read_stored_sql(text, schema, table=table, owner=owner)
+    found = result_type(spark, expression, schema)
+    if _nullable(found) != _nullable(wanted):
+        problem = f"its values are {found.simpleString()}, and the column is {wanted.simpleString()}; cast them"
+        raise _unusable(expression, problem)
+    return expression
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    plain = as_nullable(visible_schema(without_void(schema)))
+    # A frame needs a column, also where an expression must not name any.
+    return spark.createDataFrame([], plain) if plain.fields else spark.range(0).select(F.lit(1).alias("one"))
+
+
+def _nullable(data_type: DataType) -> DataType:
+    return as_nullable(StructType([StructField("", data_type)])).fields[0].dataType
+
+
+def _unusable(expression: StoredExpression, problem: str) -> ExpressionTypeError:
+    return ExpressionTypeError(
+        table=expression.table, owner=expression.owner, expression=expression.text, problem=problem
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".")
+
+
+EXPRESSION_SHOWN_MAX = 500
+COLUMNS_SHOWN_MAX = 8
+"""Of a row that is shown so that a person finds it."""
+TELLING = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
+
+
+def default_value(plan: ColumnPlan, *, table: str) -> Column:
+    """The value of a column that the data lacks and that has a default."""
+    assert plan.expression is not None
+    owner = default_owner(plan.target.name)
+    # A default names no column: it is the same for all rows.
+    return stored_column(plan.expression, NO_COLUMNS, table=table, owner=owner).cast(plan.target.dataType)
+
+
+def default_owner(name: str) -> str:
+    """What messages call the default of a column."""
+    return f"default of column {quoted([name])}"
+
+
+def generation_owner(name: str) -> str:
+    """What messages call the expression of a generated column."""
+    return f"generated column {quoted([name])}"
+
+
+def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """`rows` with the columns that are computed from others; the table's columns are then complete, in order.
+
+    What `rows` has besides stays last.
+    """
+    missing = [column for column in plan.columns if column.fill is Fill.GENERATED]
+    if not missing:
+        return rows
+    base = _base_columns(plan)
+    columns = []
+    for column in plan.columns:
+        value = F.col(quote(column.target.name))
+        if column.fill is Fill.GENERATED:
+            assert column.expression is not None
+            owner = generation_owner(column.target.name)
+            value = stored_column(column.expression, base, table=table, owner=owner).cast(column.target.dataType)
+        columns.append(value.alias(column.target.name))
+    own = {column.target.name for column in plan.columns}
+    return rows.select(*columns, *(F.col(quote(name)) for name in rows.columns if name not in own))
+
+
+def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """`rows`, the table's columns complete: a row that breaks a rule fails the job that reads it.
+
+    What is said of a row that breaks several: first that a value is missing, then what is wrong with a value.
+    """
+    values = {name: F.col(quote(name)) for name in rows.columns}
+    # The check that wraps a value last runs first, and columns are computed from left to right.
+    last = plan.columns[-1].target.name
+    for rule in reversed(plan.row_rules):
+        values[last] = _satisfying(values[last], rule, plan, table)
+    for column in plan.columns:
+        if column.expression is not None and column.source is not None:
+            values[column.target.name] = _as_generated(values[column.target.name], column, plan, table)
+    for path in reversed(plan.not_null_paths):
+        if path[0] in values:
+            values[path[0]] = _not_null(values[path[0]], path, _sample(_telling(path, plan), plan), table)
+    if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
+        return rows
+    return rows.select(*(value.alias(name) for name, value in values.items()))
+
+
+def _given_generated(plan: WritePlan) -> bool:
+    return any(column.expression is not None and column.source is not None for column in plan.columns)
+
+
+def _telling(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
+    """The column at fault and others, by whose values a person finds the row; not all, since there may be thousands."""
+    simple = [column.target for column in plan.columns if isinstance(column.target.dataType, TELLING)]
+    return [path, *((field.name,) for field in simple[:COLUMNS_SHOWN_MAX])]
+
+
+def _not_null(value: Column, path: FieldPath, sample: Column, table: str) -> Column:
+    field = F.col(quote(path[0]))
+    for name in path[1:]:
+        field = field.getField(name)
+    facts = {"table": table, "column": quoted(path)}
+    return refuse_when(field.isNull(), value, NotNullViolationError, facts, shown={"row": sample})
+
+
+def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:
+    """A value that was given for a generated column, if it is the one that the column computes."""
+    assert column.expression is not None
+    name = column.target.name
+    owner = generation_owner(name)
+    expression = read_stored_sql(column.expression, _base_columns(plan), table=table, owner=owner)
+    same = F.col(quote(name)).eqNullSafe(to_column(expression).cast(column.target.dataType))
+    facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
+    sample = _sample(((name,), *expression.columns), plan)
+    return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown={"row": sample})
+
+
+def _satisfying(value: Column, rule: RowRule, plan: WritePlan, table: str) -> Column:
+    expression = read_stored_sql(rule.expression, without_void(plan.schema), table=table, owner=rule.owner)
+    violated = ~F.coalesce(to_column(expression), F.lit(False))
+    facts = {
+        "table": table,
+        "constraint": rule.owner,
+        "expression": _shown(expression.text),
+        "columns": [quoted(path) for path in expression.columns],
+    }
+    sample = _sample(expression.columns, plan)
+    return refuse_when(violated, value, CheckConstraintViolationError, facts, shown={"row": sample})
+
+
+def _base_columns(plan: WritePlan) -> StructType:
+    """The columns that others may be computed from: those that are not computed themselves."""
+    stored = without_void(plan.schema)
+    return StructType([field for field in stored.fields if fill_of(field)[0] is not Fill.GENERATED])
+
+
+def _sample(columns: Sequence[ColumnPath], plan: WritePlan) -> Column:
+    """The values of these columns, or of all where there are none, as JSON."""
+    names = list(dict.fromkeys(path[0] for path in columns)) or [column.target.name for column in plan.columns]
+    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), {"ignoreNullFields": "false"})
+
+
+def _shown(expression: str) -> str:
+    return expression if len(expression) <= EXPRESSION_SHOWN_MAX else expression[:EXPRESSION_SHOWN_MAX] + " …"

@@ -1,0 +1,185 @@
+"""From files that a write job left behind to `add` actions that may be committed."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import BinaryType, DataType, TimestampType
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.environment import WrittenFileError
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.data_paths import encode_path, parse_partition_path
+from anabranch.protocol.iceberg_compat import file_tags
+from anabranch.protocol.partition_values import parse, serialize
+from anabranch.protocol.stats_columns import indexed_columns
+from anabranch.schema.column_mapping import physical_name
+from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.write.file_schema import stored_fields
+from anabranch.spark.write.footer_statistics import FooterReader, stored_leaves
+
+_FILES_AT_ONCE = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """A file that a write job reports as its own."""
+
+    url: str
+    """Absolute, URI-encoded."""
+    size_bytes: int
+    modified_ms: int
+
+
+def manifest_entries(manifest: Path) -> list[ManifestEntry]:
+    """What Spark's file sink wrote down: a line with its version, then one JSON object a file."""
+    version, *lines = manifest.read_text("utf-8").splitlines()
+    assert version == "v1", f"Spark's file sink log has version {version}"
+    entries = map(json.loads, lines)
+    return [
+        ManifestEntry(url=entry["path"], size_bytes=entry["size"], modified_ms=entry["modificationTime"])
+        for entry in entries
+    ]
+
+
+OpenFile = Callable[[str], pa.NativeFile]
+"""Opens a file of the table by its relative, plain path."""
+
+
+def completed(request: WriteRequest, entries: Sequence[ManifestEntry], open_file: OpenFile) -> WrittenFiles:
+    """The files with statistics, made durable. Files without rows are removed. Raises `WrittenFileError`."""
+    completion = _Completion(request, open_file)
+    with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="written-files") as pool:
+        found = [add for add in pool.map(completion.complete, entries) if add is not None]
+        list(pool.map(completion.sync, completion.directories([add for add, _ in found])))
+    adds = sorted((add for add, _ in found), key=lambda add: add.path)
+    return WrittenFiles(
+        adds=tuple(adds),
+        num_rows=sum(num_rows for _, num_rows in found),
+        size_bytes=sum(add.size for add in adds),
+    )
+
+
+def plain_path(url: str) -> str:
+    """The absolute plain path behind a URL of Hadoop's; a local one without its scheme."""
+    decoded = unquote(url, errors="strict")
+    return "/" + decoded.removeprefix("file:").lstrip("/") if decoded.startswith("file:") else decoded
+
+
+class _Completion:
+    """Everything that is the same for all files of one write."""
+
+    def __init__(self, request: WriteRequest, open_file: OpenFile) -> None:
+        self._request = request
+        self._open_file = open_file
+        self._root = request.table_root.rstrip("/") + "/"
+        self._is_local = request.table_root.startswith("/")
+        self._partition_types = {
+            physical_name(request.schema[name], request.column_mapping): request.schema[name].dataType
+            for name in request.partition_columns
+        }
+        stored = stored_fields(request.schema, request.partition_columns, request.properties)
+        self._tags = file_tags(request.properties)
+        self._footers = FooterReader(
+            leaves=stored_leaves(stored, request.column_mapping),
+            types=indexed_columns(request.schema, request.properties, partition_columns=request.partition_columns),
+            string_prefix_length=request.properties.string_prefix_length,
+        )
+
+    def complete(self, entry: ManifestEntry) -> tuple[AddFile, int] | None:
+        """The action and its number of rows; None for a file without rows."""
+        relative = self._relative(entry)
+        metadata = self._metadata(relative, entry)
+        if metadata.num_rows == 0:
+            self._remove(relative)
+            return None
+        if self._is_local:
+            self.sync(self._root + relative)
+        add = AddFile(
+            path=encode_path(relative),
+            partition_values=self._partition_values(relative),
+            size=entry.size_bytes,
+            modification_time=entry.modified_ms,
+            data_change=True,
+            stats=self._footers.statistics(metadata).to_json(),
+            tags=None if self._tags is None else dict(self._tags),
+        )
+        return add, metadata.num_rows
+
+    def sync(self, path: str) -> None:
+        """Return when the local file or directory would survive a power loss."""
+        with self._told(path, "could not be made durable"):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def directories(self, adds: Sequence[AddFile]) -> list[str]:
+        """Local directories that got a file or a directory, so that their entries are made durable, too."""
+        if not self._is_local:
+            return []
+        found = {self._root, str(Path(self._root).parent)}
+        for add in adds:
+            parent = Path(self._root + unquote(add.path)).parent
+            while len(str(parent)) >= len(self._root):
+                found.add(str(parent))
+                parent = parent.parent
+        return sorted(found)
+
+    def _relative(self, entry: ManifestEntry) -> str:
+        path = plain_path(entry.url)
+        if not path.startswith(self._root):
+            raise WrittenFileError(table=self._request.table_root, path=path, problem="lies outside the table")
+        return path.removeprefix(self._root)
+
+    def _metadata(self, relative: str, entry: ManifestEntry) -> pq.FileMetaData:
+        """The footer. A file that was cut short on its way has none."""
+        with self._told(relative, "could not be read back"), self._open_file(relative) as file:
+            if file.size() != entry.size_bytes:
+                problem = f"has {file.size()} bytes where {entry.size_bytes} were written"
+                raise WrittenFileError(table=self._request.table_root, path=relative, problem=problem)
+            return pq.read_metadata(file)
+
+    def _remove(self, relative: str) -> None:
+        """A file that nothing refers to; elsewhere than on local disk it is left to VACUUM."""
+        if self._is_local:
+            with self._told(relative, "is without rows and could not be removed"):
+                os.unlink(self._root + relative)
+
+    @contextlib.contextmanager
+    def _told(self, path: str, problem: str) -> Iterator[None]:
+        """What a disk or a footer does wrong, as our error."""
+        try:
+            yield
+        except DeltaError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            told = f"{problem} ({str(error).splitlines()[0]})"
+            raise WrittenFileError(table=self._request.table_root, path=path, problem=told) from error
+
+    def _partition_values(self, relative: str) -> dict[str, str | None]:
+        if self._request.partition_values is not None:
+            return dict(self._request.partition_values)
+        found = parse_partition_path(relative)
+        return {name: _as_in_log(found[name], data_type) for name, data_type in self._partition_types.items()}
+
+
+def _as_in_log(text: str | None, data_type: DataType) -> str | None:
+    """A value of a partition directory in the form of the log."""
+    if text is None:
+        return None
+    if isinstance(data_type, BinaryType):
+        return serialize(bytes.fromhex(text), data_type)
+    if isinstance(data_type, TimestampType):
+        return serialize(parse(text, data_type, zone="UTC"), data_type)
+    return text

@@ -1,0 +1,134 @@
+"""ALTER TABLE and COMMENT ON COLUMN, run, in the forms that some release of Spark cannot parse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.alter.alter_columns import alter_add_columns, alter_change_columns, alter_sync_identity
+from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
+from anabranch.commands.describe.describe_table import describe_detail, describe_history
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.schema.column_changes import ColumnChange, NewColumn, Position
+from anabranch.sql.grammar.alteration_grammar import (
+    AddColumns,
+    AddConstraint,
+    AlterColumns,
+    AlterTable,
+    ColumnAlteration,
+    DropConstraint,
+    DropFeature,
+    SyncIdentity,
+)
+from anabranch.sql.grammar.clauses import ColumnDefinition, Place
+from anabranch.sql.grammar.maintenance_grammar import DescribeDetail, DescribeHistory
+from anabranch.sql.literals import types_of
+from anabranch.sql.statement_context import Call
+
+
+def alter(call: Call, statement: AlterTable) -> DataFrame:
+    """`ALTER TABLE`."""
+    FORMS[type(statement.alteration)](call.table(statement.table), statement.alteration)
+    return call.nothing()
+
+
+def _add_columns(handle: TableRef, form: AddColumns) -> None:
+    types = types_of([column.type for column in form.columns])
+    columns = [
+        NewColumn(
+            path=column.path,
+            data_type=kind,
+            nullable=column.nullable,
+            comment=column.comment,
+            default=None if column.default is None else column.default.text,
+            position=_position(column.place),
+        )
+        for column, kind in zip(form.columns, types, strict=True)
+    ]
+    refuse_rules(handle, form.columns, "ADD COLUMNS")
+    alter_add_columns(handle, columns, if_not_exists=form.if_not_exists)
+
+
+def _alter_columns(handle: TableRef, form: AlterColumns) -> None:
+    written = [column.type for column in form.columns if column.type is not None]
+    types = iter(types_of(written))
+    alter_change_columns(handle, [_change(column, types) for column in form.columns])
+
+
+def _change(column: ColumnAlteration, types: Any) -> ColumnChange:
+    return ColumnChange(
+        path=column.path,
+        data_type=None if column.type is None else next(types),
+        nullable=column.nullable,
+        comment=column.comment,
+        position=_position(column.place),
+        default=None if column.default is None else column.default.text,
+        drop_default=column.drops_default,
+        new_name=column.new_name,
+    )
+
+
+def _sync_identity(handle: TableRef, form: SyncIdentity) -> None:
+    alter_sync_identity(handle, form.path)
+
+
+def _add_constraint(handle: TableRef, form: AddConstraint) -> None:
+    if form.check.name is None:
+        problem = "a constraint of a table that is there needs a name: ADD CONSTRAINT name CHECK (…)"
+        raise InvalidArgumentError(argument="CHECK", value=form.check.condition.text, problem=problem)
+    alter_add_constraint(handle, form.check.name, form.check.condition.text)
+
+
+def _drop_constraint(handle: TableRef, form: DropConstraint) -> None:
+    alter_drop_constraint(handle, form.name, if_exists=form.if_exists)
+
+
+def _drop_feature(handle: TableRef, form: DropFeature) -> None:
+    alter_drop_feature(handle, form.feature, truncate_history=form.truncates_history)
+
+
+def _position(place: Place | None) -> Position | None:
+    return None if place is None else Position(after=place.after)
+
+
+def refuse_rules(handle: TableRef, columns: Sequence[ColumnDefinition], form: str) -> None:
+    """Raises `UnsupportedOperationError` for a column that is computed or checked."""
+    for column in columns:
+        if column.generated is not None or column.identity is not None or column.checks:
+            operation = f"ALTER TABLE {handle.label} {form} with a column that is computed or checked"
+            raise UnsupportedOperationError(operation=operation, instead="Use CREATE OR REPLACE TABLE.")
+
+
+FORMS: Mapping[type, Callable[[TableRef, Any], None]] = {
+    AddColumns: _add_columns,
+    AlterColumns: _alter_columns,
+    SyncIdentity: _sync_identity,
+    AddConstraint: _add_constraint,
+    DropConstraint: _drop_constraint,
+    DropFeature: _drop_feature,
+}
+ALTERATIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {AlterTable: alter}
+
+
+# DESCRIBE DETAIL and DESCRIBE HISTORY, run.
+
+
+def _detail(call: Call, statement: DescribeDetail) -> DataFrame:
+    return describe_detail(call.table(statement.table))
+
+
+def _history(call: Call, statement: DescribeHistory) -> DataFrame:
+    if statement.limit is not None and statement.limit <= 0:
+        problem = "it must be a whole number above 0"
+        raise InvalidArgumentError(argument="LIMIT", value=str(statement.limit), problem=problem)
+    return describe_history(call.table(statement.table), statement.limit)
+
+
+DESCRIPTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+    DescribeDetail: _detail,
+    DescribeHistory: _history,
+}

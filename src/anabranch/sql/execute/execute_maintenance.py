@@ -1,0 +1,101 @@
+"""OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE, run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from anabranch.commands.convert.convert_table import convert_to_delta
+from anabranch.commands.optimize.optimize_command import optimize_frame
+from anabranch.commands.optimize.purge import purge_frame
+from anabranch.commands.other_formats.symlink_manifests import check_mode, generate
+from anabranch.commands.other_formats.upgrade_uniform import upgrade_uniform_frame
+from anabranch.commands.read.read_table import TimeTravel, parse_version
+from anabranch.commands.restore.restore_table import restore_frame
+from anabranch.commands.vacuum.vacuum_command import VacuumRequest, vacuum_frame
+from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.maintenance import VacuumModeError
+from anabranch.schema.paths import quoted
+from anabranch.sql.grammar.cursor import Fragment
+from anabranch.sql.grammar.maintenance_grammar import Convert, Generate, Optimize, Reorganize, Restore, Vacuum
+from anabranch.sql.literals import columns_of
+from anabranch.sql.statement_context import Call
+
+
+def _optimize(call: Call, statement: Optimize) -> DataFrame:
+    handle = call.table(statement.table)
+    columns = [quoted(path) for path in statement.z_order]
+    condition = _condition(call, statement.condition)
+    return optimize_frame(handle, predicate=condition, zorder_by=columns, full=statement.full)
+
+
+def _reorganize(call: Call, statement: Reorganize) -> DataFrame:
+    handle = call.table(statement.table)
+    if statement.iceberg_version is not None:
+        if statement.condition is not None:
+            raise UnsupportedOperationError(
+                operation=f"REORG TABLE {handle.label} WHERE … APPLY (UPGRADE UNIFORM(…))",
+                instead="A table is compatible as a whole: leave WHERE out.",
+            )
+        return upgrade_uniform_frame(handle, version=statement.iceberg_version)
+    return purge_frame(handle, predicate=_condition(call, statement.condition))
+
+
+def _vacuum(call: Call, statement: Vacuum) -> DataFrame:
+    handle = call.table(statement.table)
+    if statement.lite and statement.full:
+        raise VacuumModeError(table=handle.label, clauses="LITE and FULL")
+    request = VacuumRequest(
+        lite=statement.lite if statement.lite or statement.full else None,
+        retention_hours=None if statement.retain_hours is None else _hours(statement.retain_hours),
+        inventory=None if statement.inventory is None else call.relation(statement.inventory),
+        dry_run=statement.dry_run,
+    )
+    return vacuum_frame(handle, request)
+
+
+def _hours(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgumentError(argument="RETAIN", value=text, problem="it must be a number of hours") from None
+
+
+def _restore(call: Call, statement: Restore) -> DataFrame:
+    handle = call.table(statement.table)
+    if statement.timestamp is None:
+        return restore_frame(handle, TimeTravel(version=parse_version(str(statement.version))))
+    return restore_frame(handle, TimeTravel(timestamp=call.timestamp(statement.timestamp)))
+
+
+def _convert(call: Call, statement: Convert) -> DataFrame:
+    written = statement.partition_schema
+    convert_to_delta(
+        call.session,
+        call.name_parts(statement.table),
+        partition_schema=None if written is None else columns_of(written),
+        collects_statistics=statement.collects_statistics,
+    )
+    return call.nothing()
+
+
+def _generate(call: Call, statement: Generate) -> DataFrame:
+    check_mode(statement.mode)
+    generate(call.table(statement.table), statement.mode)
+    return call.nothing()
+
+
+def _condition(call: Call, condition: Fragment | None) -> str | None:
+    return None if condition is None else call.expression(condition)
+
+
+MAINTENANCE: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+    Optimize: _optimize,
+    Reorganize: _reorganize,
+    Vacuum: _vacuum,
+    Restore: _restore,
+    Convert: _convert,
+    Generate: _generate,
+}

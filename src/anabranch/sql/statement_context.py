@@ -1,0 +1,164 @@
+"""One statement of a user, on its way from text to the commands."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, split_identifier
+from anabranch.sql.grammar.cursor import Fragment, TableName
+from anabranch.sql.parameters import Parameters
+
+OwnSql = Callable[..., DataFrame]
+"""`spark.sql` as Spark has it, without the session."""
+
+
+class Call:
+    """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
+
+    Queries and expressions go to Spark as they are written; `own_sql` is how they do.
+    Use it in a `with` block: views that were made for the statement go when it is over.
+    """
+
+    def __init__(self, session: DeltaSession, own_sql: OwnSql, parameters: Parameters) -> None:
+        self.session = session
+        self.own_sql = own_sql
+        self.parameters = parameters
+        self._views: list[str] = []
+
+    # Tables.
+
+    def identifier(self, name: TableName) -> TableIdentifier:
+        """Which table the statement means. Raises `InvalidIdentifierError`."""
+        return PathIdentifier(name.parts[-1]) if name.is_path else identifier_of(self.name_parts(name))
+
+    def name_parts(self, name: TableName) -> tuple[str, ...]:
+        """The parts of the name, without quotes. Raises `InvalidIdentifierError`."""
+        if name.expression is None:
+            return name.parts
+        told = self.constant(name.expression)
+        if not isinstance(told, str):
+            raise InvalidIdentifierError(identifier=str(told), problem=f"IDENTIFIER({name.expression}) is no string")
+        return split_identifier(told)
+
+    def table(self, name: TableName) -> TableRef:
+        """The existing table meant. Raises `NotADeltaTableError`."""
+        return table_identified(self.session, self.identifier(name))
+
+    def is_delta(self, name: TableName) -> bool:
+        """Whether the statement means a Delta table by that name."""
+        try:
+            return is_delta_identifier(self.session, self.identifier(name))
+        except InvalidIdentifierError:
+            return False
+
+    def alias(self, name: TableName, alias: str | None) -> str | None:
+        """What the statement calls the table: its alias, or its own name."""
+        identifier = self.identifier(name)
+        return alias if alias is not None or isinstance(identifier, PathIdentifier) else identifier.parts[-1]
+
+    # Pieces of the text.
+
+    def query(self, *pieces: Fragment | str) -> DataFrame:
+        """The rows of a query, put together of pieces of the statement and of words."""
+        parameters = self.parameters if self.parameters.positional is None else Parameters()
+        for piece in pieces:
+            if isinstance(piece, Fragment):
+                own = self.parameters_of(piece)
+                parameters = own if parameters.args is None else parameters.followed_by(own)
+        return self.select(" ".join(str(piece) for piece in pieces), parameters)
+
+    def select(self, text: str, parameters: Parameters) -> DataFrame:
+        """The rows of a query with these parameters."""
+        return self.own_sql(text, parameters.args)
+
+    def relation(self, piece: Fragment) -> DataFrame:
+        """The rows of what may stand after FROM."""
+        return self.select(f"SELECT * FROM {piece.text}", self.parameters_of(piece))  # noqa: S608 - the user's own words
+
+    def expression(self, piece: Fragment) -> str:
+        """An expression by itself, values in the place of its parameters."""
+        return self.literals(piece)
+
+    def literals(self, piece: Fragment) -> str:
+        """The piece as it is written, values in the place of its parameters."""
+        markers = self.parameters_of(piece).literals(self.session.spark, piece.text)
+        return changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
+
+    def name_queries(self, piece: Fragment) -> None:
+        """Take note of names that `WITH a AS (…), b AS (…)` gives, before the queries that use them."""
+
+    def constant(self, piece: Fragment) -> Any:
+        """The value of an expression that names no columns."""
+        row = self.own_sql(f"SELECT {piece.text}", self.parameters_of(piece).args).first()
+        return None if row is None else row[0]
+
+    def timestamp(self, piece: Fragment) -> str:
+        """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidArgumentError`."""
+        query = f"SELECT CAST(TRY_CAST({piece.text} AS TIMESTAMP) AS STRING)"
+        row = self.own_sql(query, self.parameters_of(piece).args).first()
+        if row is None or row[0] is None:
+            problem = "Spark cannot read it as a timestamp; write it as '2024-01-31' or '2024-01-31 09:30:00'"
+            raise InvalidArgumentError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
+        return str(row[0])
+
+    def view_of(self, frame: DataFrame) -> str:
+        """A name by which Spark finds the frame until the statement is over."""
+        name = f"__anabranch_{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+        return name
+
+    def holds_frames(self, text: str) -> bool:
+        """Whether the text reads what goes when the statement is over."""
+        return any(name in text for name in self._views)
+
+    # Results.
+
+    def nothing(self) -> DataFrame:
+        """The result of a statement that has none."""
+        return self.session.spark.createDataFrame([], StructType([]))
+
+    def counts(self, **counts: int) -> DataFrame:
+        """One row of numbers."""
+        schema = StructType([StructField(name, LongType()) for name in counts])
+        return self.session.spark.createDataFrame([tuple(counts.values())], schema)
+
+    def close(self) -> None:
+        """Let go of the views."""
+        while self._views:
+            self.session.spark.catalog.dropTempView(self._views.pop())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def parameters_of(self, piece: Fragment) -> Parameters:
+        """Those in the piece."""
+        return self.parameters.within(piece.source, piece.start, piece.end)
+
+
+def changed(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """The text with others in the place of some of its parts, told by start and end."""
+    pieces = []
+    at = 0
+    for start, end, new in sorted(changes):
+        # What touches a word must not become part of it.
+        before = " " if start > at and text[start - 1].isalnum() and new[:1].isalnum() else ""
+        after = " " if end < len(text) and text[end].isalnum() and new[-1:].isalnum() else ""
+        pieces += [text[at:start], before, new, after]
+        at = end
+    return "".join([*pieces, text[at:]])

@@ -1,0 +1,128 @@
+"""EXPLAIN of a statement that changes a Delta table: what it would look at, and how. Nothing is done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
+
+from anabranch.commands.dml.target_table import understand
+from anabranch.commands.table_access import TableRef, table_at
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.spark.session.table_identifiers import PathIdentifier, quote
+from anabranch.sql.grammar.cursor import Fragment, TableName
+from anabranch.sql.grammar.definition_grammar import CreateTable
+from anabranch.sql.grammar.insert_grammar import Insert
+from anabranch.sql.grammar.maintenance_grammar import Optimize, Reorganize
+from anabranch.sql.grammar.statement_grammar import StatementHeader
+from anabranch.sql.statement_context import Call
+
+SCHEMA = StructType([StructField("plan", StringType())])
+_TITLE = "== Delta =="
+Pieces = tuple[Fragment | str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which rows of its table a statement is about."""
+
+    condition: Fragment | None
+    """None for all of them."""
+    alias: str | None = None
+    """What the condition calls the table."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is told of one statement."""
+
+    queries: tuple[Pieces, ...] = ()
+    """Whose plans are shown."""
+    chooses: Choice | None = None
+    """Where the statement is about rows that are there: how many files may hold them is told."""
+
+
+Explanations = Mapping[type, Callable[[Call, Any], Explanation]]
+"""By the class of the statement; others have no plan."""
+
+
+def explain(call: Call, opening: StatementHeader, statement: object, explained: Explanations) -> DataFrame:
+    """One row with one text, as Spark's EXPLAIN gives."""
+    before = () if opening.named_queries is None else (opening.named_queries,)
+    assert opening.explained is not None
+    if opening.named_queries is not None:
+        call.name_queries(opening.named_queries)
+    explain_one = explained.get(type(statement))
+    found = Explanation() if explain_one is None else explain_one(call, statement)
+    lines = [_TITLE, *_about(call, opening, found.chooses)]
+    for query in found.queries:
+        row = call.query(opening.explained, *before, *query).first()
+        lines += ["", "" if row is None else str(row[0]).rstrip("\n")]
+    return call.session.spark.createDataFrame([("\n".join(lines) + "\n",)], SCHEMA)
+
+
+def _about(call: Call, opening: StatementHeader, chooses: Choice | None) -> Iterator[str]:
+    """What the statement is, on which version of which table, and the files that it is about."""
+    for table in opening.targets or (opening.table,):
+        if not call.is_delta(table):
+            yield f"{opening.family.name} {'.'.join(table.parts)}"
+            continue
+        identifier = call.identifier(table)
+        handle = (
+            table_at(call.session, identifier.path) if isinstance(identifier, PathIdentifier) else call.table(table)
+        )
+        snapshot = handle.table.snapshots.latest_or_none()
+        if snapshot is None:
+            yield f"{opening.family.name} {handle.label}: there is no such table yet"
+            continue
+        yield f"{opening.family.name} {handle.label} at version {snapshot.version}"
+        if chooses is not None:
+            yield _files(call, handle, chooses)
+
+
+def _files(call: Call, handle: TableRef, choice: Choice) -> str:
+    snapshot = handle.latest()
+    sizes = snapshot.files.table.column("size").to_numpy()
+    chosen = sizes
+    if choice.condition is not None:
+        asked = understand(handle, snapshot, call.expression(choice.condition), alias=choice.alias)
+        chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
+    return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
+
+
+def _of_files(call: Call, statement: Optimize | Reorganize) -> Explanation:
+    query = rows_where(named(call, statement.table, None), statement.condition)
+    return Explanation(queries=(query,), chooses=Choice(condition=statement.condition))
+
+
+def rows_where(table: str, condition: Fragment | None) -> Pieces:
+    """A query for the rows of a table."""
+    return ("SELECT * FROM", table) if condition is None else ("SELECT * FROM", table, "WHERE", condition)
+
+
+def named(call: Call, name: TableName, alias: str | None) -> str:
+    """A table as it stands behind FROM."""
+    identifier = call.identifier(name)
+    written = f"delta.{quote(identifier.path)}" if isinstance(identifier, PathIdentifier) else identifier.quoted
+    return written if alias is None else f"{written} AS {quote(alias)}"
+
+
+def _of_insert(_: Call, statement: Insert) -> Explanation:
+    # DEFAULT in VALUES is no query that Spark knows.
+    return Explanation(queries=((statement.query,),) if statement.rows is None else ())
+
+
+def of_query(_: Call, statement: Any) -> Explanation:
+    """Of what is made of a query, where there is one."""
+    return Explanation(queries=() if statement.query is None else ((statement.query,),))
+
+
+EXPLAINED: Explanations = {
+    Optimize: _of_files,
+    Reorganize: _of_files,
+    Insert: _of_insert,
+    CreateTable: of_query,
+}

@@ -1,0 +1,68 @@
+"""Rules for the paths that every storage takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anabranch.errors.environment import PathOutsideTableError
+
+TEMPORARY_PREFIX = ".anabranch-"
+"""Names of files that a put has not finished begin so; no listing shows them."""
+
+
+def check_file_path(path: str, *, root: str) -> str:
+    """`path` itself, when it names a file below `root`. Raises `PathOutsideTableError`."""
+    reason = _fault(path)
+    if reason is not None:
+        raise PathOutsideTableError(root=root, path=path, reason=reason)
+    return path
+
+
+def check_file_paths(paths: Sequence[str], *, root: str) -> Sequence[str]:
+    """`paths` themselves, when all of them name files below `root`. Raises `PathOutsideTableError`."""
+    for path in paths:
+        check_file_path(path, root=root)
+    return paths
+
+
+def check_directory_path(directory: str, *, root: str) -> str:
+    """`directory` itself, when it names a directory below `root` or, empty, the root."""
+    return directory if directory == "" else check_file_path(directory, root=root)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is, or was when its writer died, part of an unfinished put."""
+    return name.startswith(TEMPORARY_PREFIX)
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Directory and name; the directory is empty for a file directly under the root."""
+    directory, _, name = path.rpartition("/")
+    return directory, name
+
+
+def join_path(directory: str, name: str) -> str:
+    """What `split_path` takes apart."""
+    return f"{directory}/{name}" if directory else name
+
+
+def order_of(name: str) -> bytes:
+    """Key that sorts names as every storage lists them: by UTF-8 bytes."""
+    # Names on disk need not be UTF-8; the undecodable bytes come back as they were.
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _fault(path: str) -> str | None:
+    if path == "":
+        return "is empty"
+    if "\0" in path:
+        return "holds a NUL character"
+    if path.startswith("/"):
+        return "is absolute"
+    for segment in path.split("/"):
+        # `a//b` and `a/./b` are the same file as `a/b` on a disk and another one in an object store.
+        if segment in {"", "."}:
+            return "has an empty or '.' segment"
+        if segment == "..":
+            return "has a '..' segment"
+    return None

@@ -1,0 +1,152 @@
+"""Choosing the storage for a URL."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from anabranch.errors.environment import UnsupportedStorageError
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.log_store import LogStore
+from anabranch.storage.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from anabranch.storage.hadoop.hadoop_store import HadoopSession
+    from anabranch.storage.object.object_options import ObjectStoreOptions
+
+S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
+GCS_SCHEMES = frozenset({"gs", "gcs"})
+AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs", "az", "azure"})
+ATOMIC_RENAME_OPTION = "anabranch.hadoop.atomicRenameSchemes"
+
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+_SPARK_PREFIX = "spark.hadoop."
+
+_memory_stores: dict[str, MemoryStore] = {}
+_memory_lock = threading.Lock()
+
+
+def open_store(url: str, options: Mapping[str, str] = _NO_OPTIONS, *, hadoop: HadoopSession | None = None) -> LogStore:
+    """The storage at `url`: a path, or a URL as Spark takes it.
+
+    `options` are Hadoop's properties by name, with or without `spark.hadoop.`; they go before the
+    session's. Without a scheme the path is on `fs.defaultFS`, or this machine's where that is not
+    set; `~` is the home directory. `memory:/name` is one store for the whole process. Nothing is
+    read or written. Raises `UnsupportedStorageError`, `StorageOptionError`.
+    """
+    settings = _Settings(options, hadoop)
+    url = _with_default_file_system(url, settings)
+    scheme = scheme_of(url)
+    _refuse_credentials(url, scheme)
+    if scheme in {"", "file"}:
+        return LocalStore(url)
+    if scheme == "memory":
+        return _memory_store(url)
+    if scheme in S3_SCHEMES | GCS_SCHEMES | AZURE_SCHEMES:
+        return _object_store(url, scheme, settings)
+    if hadoop is not None:
+        return _hadoop_store(url, settings, hadoop)
+    raise UnsupportedStorageError(
+        url=url,
+        reason=f"without a Spark session nothing here knows the scheme '{scheme}:'",
+        way_out=(
+            f"Supported are local paths, file:, memory:, and {', '.join(_named_schemes())}; with a classic "
+            "Spark session also hdfs: and what else its Hadoop reads"
+        ),
+    )
+
+
+def scheme_of(url: str) -> str:
+    """The scheme of `url` in lower case; empty for a path."""
+    # One letter before a colon is a drive.
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
+    return found[1].lower() if found else ""
+
+
+class _Settings:
+    """The options given, then those of the session."""
+
+    def __init__(self, options: Mapping[str, str], hadoop: HadoopSession | None) -> None:
+        self._options = {key.removeprefix(_SPARK_PREFIX): value for key, value in options.items()}
+        self._hadoop = hadoop
+
+    def get(self, key: str, /) -> str | None:
+        if key in self._options:
+            return self._options[key]
+        return None if self._hadoop is None else self._hadoop.get(key)
+
+
+def _with_default_file_system(url: str, settings: _Settings) -> str:
+    default = (settings.get("fs.defaultFS") or "file:///").rstrip("/")
+    if scheme_of(url) or url.startswith("~") or scheme_of(default) == "file":
+        return url
+    if not url.startswith("/"):
+        raise UnsupportedStorageError(
+            url=url,
+            reason=f"it is relative, and the default file system is {default}",
+            way_out=f"Give the absolute path, {default}/…, or file:/… for this machine",
+        )
+    return default + url
+
+
+def _memory_store(url: str) -> MemoryStore:
+    # `memory:/t`, `memory://t` and `memory:///t` name the same.
+    root = "memory:" + posixpath.normpath("/" + url.partition(":")[2].lstrip("/"))
+    with _memory_lock:
+        return _memory_stores.setdefault(root, MemoryStore(root))
+
+
+def _object_store(url: str, scheme: str, settings: _Settings) -> LogStore:
+    # Imported late: whoever stays on a local disk need not wait for the client to load.
+    from anabranch.storage.object.object_store import ObjectStore  # noqa: PLC0415
+
+    # Not `urlsplit`: a '?' or '#' in the path belongs to it, as in Hadoop.
+    authority, _, prefix = url.partition(":")[2].removeprefix("//").partition("/")
+    bucket, at, host = authority.partition("@")
+    if not bucket or (at and scheme not in AZURE_SCHEMES):
+        raise UnsupportedStorageError(
+            url=url, reason="it names no bucket", way_out=f"Such a URL reads {scheme}://bucket/path/of/table"
+        )
+    options = _object_store_options(scheme, settings, bucket=bucket, host=host)
+    return ObjectStore(url, prefix=prefix, options=options)
+
+
+def _object_store_options(scheme: str, settings: _Settings, *, bucket: str, host: str) -> ObjectStoreOptions:
+    from anabranch.storage.object.azure_options import azure_options  # noqa: PLC0415
+    from anabranch.storage.object.gcs_options import gcs_options  # noqa: PLC0415
+    from anabranch.storage.object.s3_options import s3_options  # noqa: PLC0415
+
+    if scheme in S3_SCHEMES:
+        return s3_options(settings, os.environ, bucket=bucket)
+    if scheme in GCS_SCHEMES:
+        return gcs_options(settings, os.environ, bucket=bucket)
+    return azure_options(settings, os.environ, container=bucket, account_host=host)
+
+
+def _hadoop_store(url: str, settings: _Settings, hadoop: HadoopSession) -> LogStore:
+    # Imported late: PySpark for Connect comes without Py4J.
+    from anabranch.storage.hadoop.hadoop_store import ATOMIC_RENAME_SCHEMES, HadoopStore  # noqa: PLC0415
+
+    added = (settings.get(ATOMIC_RENAME_OPTION) or "").replace(",", " ").split()
+    return HadoopStore(url, hadoop, atomic_rename_schemes=ATOMIC_RENAME_SCHEMES | set(added))
+
+
+def _named_schemes() -> list[str]:
+    return [f"{scheme}:" for scheme in (*sorted(S3_SCHEMES), "gs", *sorted(AZURE_SCHEMES))]
+
+
+def _refuse_credentials(url: str, scheme: str) -> None:
+    """Keys in a URL end in logs and histories; Hadoop takes none there either."""
+    authority = url.partition(":")[2].removeprefix("//").partition("/")[0]
+    user, at, rest = authority.rpartition("@")
+    if scheme not in {"", "file"} and at and ":" in user:
+        raise UnsupportedStorageError(
+            url=f"{scheme}://…@{rest}/…",
+            reason="it carries credentials",
+            way_out="Keep them in the session's settings (spark.hadoop.fs.…) or the environment",
+        )

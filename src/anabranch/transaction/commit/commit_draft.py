@@ -1,0 +1,201 @@
+"""A proposal at the one version it is tried for: everything that depends on the version is filled in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final, TypeGuard
+
+import msgspec
+
+from anabranch.errors.commits import NumbersExhaustedError
+from anabranch.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.features import active, supported
+from anabranch.protocol.log_paths import VERSION_MAX
+from anabranch.protocol.properties import TableProperties
+from anabranch.protocol.value_text import LONG_MAX
+from anabranch.transaction.commit.invariants import check_invariants
+from anabranch.transaction.conflicts.latest_state import LatestState
+from anabranch.transaction.conflicts.rebase_report import LANDED_AFTER_TAG, stretches
+from anabranch.transaction.proposed_commit import ProposedCommit, encoded_metrics, written_level
+from anabranch.transaction.rows.row_ids import assigns_row_ids, with_ids, with_row_ids
+
+# The time of a commit. See "In-Commit Timestamps".
+
+
+FEATURE = "inCommitTimestamp"
+ENABLED = "delta.enableInCommitTimestamps"
+ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def in_commit_timestamp(head: LatestState, *, protocol: Protocol, metadata: Metadata, now_ms: int) -> int | None:
+    """The time that the commit after `head` must carry; None where the table has no in-commit timestamps.
+
+    Above that of the commit before, also when our clock is behind; where this commit turns them on,
+    above the time of the file before. Raises `NumbersExhaustedError`.
+    """
+    if not _is_active(protocol, metadata):
+        return None
+    if head.version < 0:
+        return now_ms
+    previous_ms = head.timestamp_ms if _was_active(head) else max(head.timestamp_ms, head.modified_ms)
+    if previous_ms >= LONG_MAX:
+        way_out = f"ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'false'), and 'true' again if you need them"
+        raise NumbersExhaustedError(
+            table=head.table,
+            version=head.version + 1,
+            numbers="in-commit timestamps",
+            last=previous_ms,
+            way_out=way_out,
+        )
+    return max(now_ms, previous_ms + 1)
+
+
+def with_enablement(metadata: Metadata, head: LatestState, *, protocol: Protocol, timestamp_ms: int | None) -> Metadata:
+    """`metadata`, with the version and time of the change where it turns in-commit timestamps on.
+
+    A table that had them from version 0 needs no such note.
+    """
+    if timestamp_ms is None or head.version < 0 or _was_active(head) or not _is_active(protocol, metadata):
+        return metadata
+    noted = {ENABLEMENT_VERSION: str(head.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **noted})
+
+
+def _was_active(head: LatestState) -> bool:
+    return head.protocol is not None and head.metadata is not None and _is_active(head.protocol, head.metadata)
+
+
+def _is_active(protocol: Protocol, metadata: Metadata) -> bool:
+    return active(protocol, FEATURE, properties=TableProperties(metadata.configuration))
+
+
+# Which part of the history is kept or removed as a whole, after a feature was dropped.
+#
+# `checkpointProtection` is a Writer feature that PROTOCOL.md does not have yet; its text is Delta's RFC "Checkpoint
+# Protection". Versions before `delta.requireCheckpointProtectionBeforeVersion` may use features that the table no
+# longer
+# lists. Readers get past them by checkpoints, so these must stay as long as any of those versions does.
+
+
+CHECKPOINT_PROTECTION: Final = "checkpointProtection"
+PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def with_protection(metadata: Metadata, head: LatestState, *, protocol: Protocol) -> Metadata:
+    """`metadata`, with the version right after `head` as the bound where it moves the bound at all.
+
+    Only dropping a feature does that, and then everything before its own commit is protected, wherever that lands.
+    """
+    bound = metadata.configuration.get(PROTECTED_BEFORE)
+    before = None if head.metadata is None else head.metadata.configuration.get(PROTECTED_BEFORE)
+    if bound is None or bound == before or not supported(protocol, CHECKPOINT_PROTECTION):
+        return metadata
+    return msgspec.structs.replace(
+        metadata, configuration={**metadata.configuration, PROTECTED_BEFORE: str(head.version + 1)}
+    )
+
+
+ROWS_KEPT_TAG = "delta.rowTracking.preserved"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitDraft:
+    """A commit, complete but for being in the log. Its invariants have been checked."""
+
+    version: int
+    txn_id: str
+    actions: tuple[Action, ...]
+    timestamp_ms: int
+    """What the commit says of its time."""
+
+    def encoded(self) -> bytes:
+        return encode_actions(self.actions)
+
+
+def draft_commit(ours: ProposedCommit, head: LatestState, *, now_ms: int, engine_info: str) -> CommitDraft:
+    """`ours` as the commit right after `head`.
+
+    Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`,
+    `NumbersExhaustedError`.
+    """
+    version = head.version + 1
+    if version > VERSION_MAX:
+        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        raise NumbersExhaustedError(
+            table=head.table, version=version, numbers="version", last=head.version, way_out=way_out
+        )
+    protocol, metadata = check_invariants(ours, head)
+    timestamp_ms = in_commit_timestamp(head, protocol=protocol, metadata=metadata, now_ms=now_ms)
+    actions = tuple(
+        with_protection(
+            with_enablement(action, head, protocol=protocol, timestamp_ms=timestamp_ms), head, protocol=protocol
+        )
+        if isinstance(action, Metadata)
+        else action
+        for action in ours.actions
+    )
+    if tracks_rows(protocol, metadata):
+        known = _with_known_ids(actions, head)
+        actions = with_row_ids(known, after=head.row_id_high_water_mark, version=version, table=head.table)
+    info = CommitInfo(
+        in_commit_timestamp=timestamp_ms,
+        timestamp=now_ms if timestamp_ms is None else timestamp_ms,
+        operation=ours.operation.name,
+        operation_parameters=dict(ours.operation.encoded_parameters()),
+        read_version=ours.read_version if ours.read_version >= 0 else None,
+        isolation_level=written_level(ours.isolation),
+        is_blind_append=ours.is_blind_append,
+        operation_metrics=dict(encoded_metrics(ours.metrics)),
+        user_metadata=ours.operation.user_metadata,
+        tags=_tags(ours, head, tracks_rows=tracks_rows(protocol, metadata)) or None,
+        engine_info=engine_info,
+        txn_id=ours.txn_id,
+    )
+    return CommitDraft(
+        version=version,
+        txn_id=ours.txn_id,
+        actions=(info, *actions),
+        timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
+    )
+
+
+def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether every new file must have row ids."""
+    suspended = TableProperties(metadata.configuration).row_tracking_suspended
+    return assigns_row_ids(protocol, suspended=suspended)
+
+
+def _with_known_ids(actions: Sequence[Action], head: LatestState) -> list[Action]:
+    """Files that are in the table keep their ids, also those that a winner has given them meanwhile."""
+    known = head.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
+    return [
+        with_ids(action, known[action.path]) if _lacks_row_ids(action) and action.path in known else action
+        for action in actions
+    ]
+
+
+def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
+    return isinstance(action, AddFile | RemoveFile) and action.base_row_id is None
+
+
+def _tags(ours: ProposedCommit, head: LatestState, *, tracks_rows: bool) -> dict[str, str]:
+    tags = dict(ours.tags)
+    if head.winners:
+        tags[LANDED_AFTER_TAG] = stretches(winner.version for winner in head.winners)
+    if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(head)):
+        tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
+    return tags
+
+
+def _tracked_when_read(head: LatestState) -> bool:
+    """Whether our files were written by somebody who knew that rows have ids."""
+    return head.base is None or tracks_rows(head.base.protocol, head.base.metadata)
+
+
+def _copies_rows(ours: ProposedCommit) -> bool:
+    """Whether rows of replaced files may stand in new ones."""
+    added = {add.path for add in ours.adds}
+    return any(remove.path not in added for remove in ours.removes) and bool(added)

@@ -1,0 +1,98 @@
+"""What somebody whose operation lost a race can do, by why it lost and what kind of table it was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from anabranch.errors.commits import ConcurrentAppendException, ConflictReason
+from anabranch.protocol.property_table import IsolationLevel
+from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transaction.conflicts.metadata_compatibility import differences
+from anabranch.transaction.conflicts.row_conflicts import tells_rows_apart
+
+_OVER_DESCRIPTIONS = (ConflictReason.SCHEMA_OR_PARTITIONING, ConflictReason.BOTH_CHANGE_METADATA)
+AGAIN = "Run the operation again, or let the session do so (spark.anabranch.conflictRetries)"
+SAME_ROWS = f"Both are about the same rows, so that one must see what the other did. {AGAIN}."
+ISOLATION = (
+    "The table is Serializable, which orders this operation behind every append that landed first. Run it again, or "
+    "set 'delta.isolationLevel' = 'WriteSerializable', by which it may count as done before a plain append."
+)
+NO_VECTORS = (
+    "The table has no deletion vectors, so whole files decide, not rows. Run the operation again; to let writers of "
+    "other rows of a file pass each other by, set 'delta.enableDeletionVectors' = 'true'. A condition on a partition "
+    "column keeps them apart, too."
+)
+ASKED_ONCE = (
+    "The condition cannot be asked of single rows again, because it holds a subquery or is not deterministic, so every "
+    f"row of the files that it may mean counts. {AGAIN}, or put the subquery's result into the condition as a literal."
+)
+WHOLE_TABLE = (
+    "This operation depends on every row of the table, so whatever lands first is in conflict with it. "
+    f"{AGAIN}. To replace a part only, use replaceWhere in the place of overwrite; to compare with a value of the "
+    "table, work it out first and write it as a literal."
+)
+OTHER_FILES = (
+    f"{AGAIN}, or keep the two apart: a condition on a partition column, or on a column by which the files differ, "
+    "tells that they touch other rows."
+)
+TOO_LONG = (
+    "So many rows landed first that comparing them took too long. Run the operation again: it then begins behind them."
+)
+CYCLE = (
+    "It could only count as done before an append that another writer has read already. Run the operation again: it "
+    "then stands behind both."
+)
+UNMAPPED = (
+    f"That commit moved rows to other files and did not record where each went. {AGAIN}; and compact the table with "
+    "anabranch's OPTIMIZE, which records where rows go, or at other times."
+)
+
+
+def told(conflict: Conflict, race: ConflictContext) -> Conflict:
+    """The conflict, with what a person needs: where it is and what to do."""
+    where = conflict.where
+    if where is None and conflict.reason in _OVER_DESCRIPTIONS and race.read.metadata and race.head.metadata:
+        where = differences(race.read.metadata, race.head.metadata, table=race.head.table)
+    return dataclasses.replace(conflict, where=where, advice=advice_on(conflict, race))
+
+
+def advice_on(conflict: Conflict, race: ConflictContext) -> str:
+    """The way out. A conflict over what describes the table has its own advice."""
+    match conflict.reason:
+        case ConflictReason.ALLOTTED_TIME_EXCEEDED:
+            return TOO_LONG
+        case ConflictReason.REORDER_CYCLE:
+            return CYCLE
+        case ConflictReason.UNMAPPED_REWRITE:
+            return UNMAPPED
+        case (
+            ConflictReason.ROW_LEVEL_CHANGES
+            | ConflictReason.WHOLE_TABLE_READ
+            | ConflictReason.EMPTY_READ_PREDICATES
+            | ConflictReason.WITH_PARTITION_HINT
+            | ConflictReason.WITHOUT_HINT
+        ):
+            return _on_rows(conflict, race)
+        case _:
+            return conflict.advice
+
+
+def _on_rows(conflict: Conflict, race: ConflictContext) -> str:
+    if _only_by_isolation(conflict, race):
+        return ISOLATION
+    if conflict.reason is ConflictReason.ROW_LEVEL_CHANGES:
+        return SAME_ROWS
+    if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
+        return WHOLE_TABLE
+    if not tells_rows_apart(race):
+        return NO_VECTORS
+    if any(scan.again is None for scan in race.ours.reads.scans):
+        return ASKED_ONCE
+    return OTHER_FILES
+
+
+def _only_by_isolation(conflict: Conflict, race: ConflictContext) -> bool:
+    """Whether the other level would have let ours stand before the rows that were added."""
+    appended = conflict.error is ConcurrentAppendException and conflict.winner.is_blind_append
+    strict = race.ours.isolation is IsolationLevel.SERIALIZABLE
+    return appended and strict and race.ours.metadata is None

@@ -1,0 +1,314 @@
+"""The table right before the version that we want to write."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import ConflictReason, LogMovedOnError, MetadataChangedException
+from anabranch.errors.environment import StorageError
+from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, vector_ids
+from anabranch.log.listing import list_log, list_named
+from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
+from anabranch.protocol.log_paths import LOG_DIRECTORY, LogFileKind, commit_path
+from anabranch.protocol.properties import TableProperties
+from anabranch.snapshot.live_files import LiveFiles
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.transaction.conflicts.winners import Winner
+from anabranch.transaction.read_set import FileKey
+from anabranch.transaction.rows.row_ids import NO_ROW_IDS, ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of, shown_rows
+
+# Single files found in the columns of a snapshot, without a Python object for every file.
+
+
+FEW_FILES = 32
+"""Up to so many, all are looked up at once, which takes less than to search for some."""
+
+
+class LiveFileIndex:
+    """Where the live files of one snapshot stand. Looked-up paths are remembered: a commit asks again at every try."""
+
+    def __init__(self, files: LiveFiles) -> None:
+        self.files = files
+        self._found: dict[str, tuple[FileKey, int] | None] = {}
+
+    def find(self, paths: Iterable[str]) -> dict[FileKey, int]:
+        """The live file of each path that has one, and its row in the file table. A path is live at most once."""
+        asked = set(paths)
+        self._look_up(asked - self._found.keys())
+        return dict(found for path in asked if (found := self._found[path]) is not None)
+
+    def row_ids(self, paths: Iterable[str]) -> dict[FileKey, RowIds]:
+        """The row ids of the live files of these paths that have some."""
+        keys, chosen = self._columns_of(paths, "base_row_id", "default_row_commit_version")
+        ids = zip(chosen["base_row_id"].to_pylist(), chosen["default_row_commit_version"].to_pylist(), strict=True)
+        return {
+            key: RowIds(base_row_id=base, default_row_commit_version=version)
+            for key, (base, version) in zip(keys, ids, strict=True)
+            if base is not None
+        }
+
+    def live_rows(self, paths: Iterable[str]) -> dict[FileKey, int | None]:
+        """How many rows each file shows; None where its statistics do not say."""
+        keys, chosen = self._columns_of(paths, "stats", "deletion_vector")
+        hidden = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
+        counts = zip(chosen["stats"].to_pylist(), hidden.to_pylist(), strict=True)
+        return {key: shown_rows(stats, gone) for key, (stats, gone) in zip(keys, counts, strict=True)}
+
+    def adds(self, paths: Iterable[str]) -> dict[str, AddFile]:
+        """The live files of these paths, by path."""
+        _, chosen = self._columns_of(paths, *LIVE_FILE_SCHEMA.names)
+        return {add.path: add for add in adds_of_table(chosen, data_change=False)}
+
+    def _columns_of(self, paths: Iterable[str], *names: str) -> tuple[list[FileKey], pa.Table]:
+        """Some columns of the live files of these paths, and which files they are, in the order of the table."""
+        found = sorted(self.find(paths).items(), key=lambda item: item[1])
+        chosen = np.zeros(self.files.count, dtype=np.bool_)
+        chosen[[row for _, row in found]] = True
+        return [key for key, _ in found], self.files.columns(*names).filter(pa.array(chosen))
+
+    def _look_up(self, paths: set[str]) -> None:
+        self._found.update(dict.fromkeys(paths))
+        if not paths or self.files.count == 0:
+            return
+        table = self.files.columns("path", "deletion_vector")
+        if table.num_rows <= FEW_FILES:
+            paths_and_vectors = zip(table["path"].to_pylist(), _vector_ids(table), strict=True)
+            self._found.update({key[0]: (key, row) for row, key in enumerate(paths_and_vectors)})
+            return
+        # Filtered by mask: to take by position, Arrow would first join all chunks of the column.
+        hits = pc.is_in(table["path"], value_set=pa.array(sorted(paths), pa.string()))
+        rows = np.flatnonzero(hits.to_numpy())
+        if not len(rows):
+            return
+        chosen = table.filter(hits)
+        keys = zip(chosen["path"].to_pylist(), _vector_ids(chosen), strict=True)
+        for key, row in zip(keys, rows.tolist(), strict=True):
+            self._found[key[0]] = (key, row)
+
+
+def _vector_ids(table: pa.Table) -> list[str | None]:
+    vectors = table["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return [None] * len(vectors)
+    found: list[str | None] = vector_ids(vectors).to_pylist()
+    return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LatestState:
+    """The newest version we know, as far as a commit depends on it.
+
+    Made of the snapshot that was read and the commits that landed since, so that going on to the next
+    head costs what those commits cost, however large the table is.
+    """
+
+    table: str
+    base: Snapshot | None
+    """None where there was no table."""
+    base_files: LiveFileIndex
+    winners: tuple[Winner, ...] = ()
+    """Every commit since `base`, oldest first."""
+    protocol: Protocol | None
+    metadata: Metadata | None
+    row_id_high_water_mark: int
+    timestamp_ms: int
+    """Of the newest version: its in-commit timestamp where it has one, else the time of its file."""
+    modified_ms: int
+    """When storage says that the newest version was written."""
+    added: Mapping[FileKey, AddFile]
+    """Files that came since `base` and are still there. A file of `base` that was added again is one."""
+    removed: frozenset[FileKey]
+    """Files that are gone since `base`, be they its own or such as came and went."""
+
+    def __post_init__(self) -> None:
+        expected = range(self.read_version + 1, self.read_version + 1 + len(self.winners))
+        assert [winner.version for winner in self.winners] == list(expected), "winners must be consecutive"
+
+    @property
+    def read_version(self) -> int:
+        """The version of `base`; -1 for none."""
+        return -1 if self.base is None else self.base.version
+
+    @property
+    def version(self) -> int:
+        """-1 where there is no table yet."""
+        return self.read_version + len(self.winners)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        return TableProperties({} if self.metadata is None else self.metadata.configuration)
+
+    @cached_property
+    def domain_metadata(self) -> dict[str, DomainMetadata]:
+        """By domain; one that was removed since `base` stands here as removed."""
+        domains = dict(self.base.domain_metadata) if self.base else {}
+        for winner in self.winners:
+            domains |= winner.domain_metadata
+        return domains
+
+    @cached_property
+    def removed_from_base(self) -> frozenset[FileKey]:
+        """Files of `base` that are gone."""
+        known = self.base_files.find(path for path, _ in self.removed)
+        return frozenset(key for key in known if key in self.removed)
+
+    def live_keys(self, paths: set[str]) -> set[FileKey]:
+        """The logical files that are live under these paths."""
+        from_base = {key for key in self.base_files.find(paths) if key not in self.removed}
+        return from_base | {key for key in self.added if key[0] in paths}
+
+    def row_ids_by_path(self, paths: set[str]) -> dict[str, RowIds]:
+        """The row ids of the live files under these paths, as far as they have any."""
+        found = {
+            path: ids
+            for (path, vector), ids in self.base_files.row_ids(paths).items()
+            if (path, vector) not in self.removed
+        }
+        for (path, _), add in self.added.items():
+            if path in paths and add.base_row_id is not None:
+                found[path] = RowIds(
+                    base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version
+                )
+        return found
+
+    def after(self, winners: Sequence[Winner]) -> LatestState:
+        """The head once these commits, which follow it, have landed."""
+        head = self
+        for winner in winners:
+            head = head._after(winner)
+        return head
+
+    def _after(self, winner: Winner) -> LatestState:
+        gone = {remove.key for remove in winner.removes}
+        came = {add.key: add for add in winner.adds}
+        kept = {key: add for key, add in self.added.items() if key not in gone}
+        marks = winner.domain_metadata.get(ROW_TRACKING_DOMAIN)
+        return dataclasses.replace(
+            self,
+            winners=(*self.winners, winner),
+            protocol=winner.protocol or self.protocol,
+            metadata=winner.metadata or self.metadata,
+            row_id_high_water_mark=max(self.row_id_high_water_mark, high_water_mark_of(marks, table=self.table)),
+            timestamp_ms=winner.commit.timestamp_ms,
+            modified_ms=winner.commit.modified_ms,
+            added=kept | came,
+            removed=(self.removed | gone) - came.keys(),
+        )
+
+
+def latest_state_at(snapshot: Snapshot | None, *, table: str) -> LatestState:
+    """The head as it was when the table was read."""
+    if snapshot is None:
+        return LatestState(
+            table=table,
+            base=None,
+            base_files=LiveFileIndex(LiveFiles()),
+            protocol=None,
+            metadata=None,
+            row_id_high_water_mark=NO_ROW_IDS,
+            timestamp_ms=0,
+            modified_ms=0,
+            added={},
+            removed=frozenset(),
+        )
+    return LatestState(
+        table=table,
+        base=snapshot,
+        base_files=LiveFileIndex(snapshot.files),
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        row_id_high_water_mark=high_water_mark_of(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN), table=table),
+        timestamp_ms=snapshot.timestamp_ms,
+        modified_ms=snapshot.segment.modified_ms,
+        added={},
+        removed=frozenset(),
+    )
+
+
+# Whether the log that a commit follows is still there.
+
+
+def check_still_there(read: LatestState, head: LatestState, store: LogStore) -> None:
+    """Refuse to write behind a gap: the commits that we would follow must be in the log.
+
+    While we worked, clean-up may have removed the version we read and many that followed it, or the table
+    may have been dropped and made anew. Our next version is then unused, but writing it would leave a gap. Raises
+    `LogMovedOnError`, `MetadataChangedException`.
+    """
+    witness = _witness(read)
+    if witness is not None and not _stands(witness, store):
+        raise _gone(witness, read, head, store)
+
+
+def take_back_if_alone(version: int, *, read: LatestState, head: LatestState, store: LogStore) -> None:
+    """Remove our commit, which has just landed, where the table was dropped right before it did.
+
+    It would begin a log without the versions before it or, worse, wait in the way of a new table until that
+    comes to this version. Nobody can have built upon it: no other commit and no checkpoint is beside or above it.
+    Raises `MetadataChangedException`.
+    """
+    witness = _witness(read)
+    if witness is None or _stands(witness, store) or not _is_alone(version, store):
+        return
+    error = _replaced(witness, read, head)
+    try:
+        store.delete(commit_path(version))
+        store.remove_directory(LOG_DIRECTORY)
+    except StorageError as failure:
+        error.add_note(f"anabranch: {commit_path(version)} is left behind and should be deleted: {failure}")
+    raise error
+
+
+def _witness(read: LatestState) -> StoredFile | None:
+    """The file that stands for the version we read."""
+    if read.base is None:
+        return None
+    segment = read.base.segment
+    if segment.version_file is None and segment.checkpoint is not None:
+        return segment.checkpoint.files[0]
+    return segment.version_file
+
+
+def _stands(witness: StoredFile, store: LogStore) -> bool:
+    if store.head(witness.path) == witness:
+        return True
+    # Some storages round times differently in a listing, which is where the witness comes from.
+    directory, _, name = witness.path.rpartition("/")
+    return witness in store.list_from(directory, start_after=name[:-1])
+
+
+def _is_alone(version: int, store: LogStore) -> bool:
+    others = (
+        name
+        for name, _ in list_named(store, first=version - 1, upto=None)
+        if name.kind.is_checkpoint or (name.kind is LogFileKind.COMMIT and name.version != version)
+    )
+    return next(others, None) is None
+
+
+def _gone(witness: StoredFile, read: LatestState, head: LatestState, store: LogStore) -> DeltaError:
+    listing = list_log(store, first=0, upto=None)
+    if listing.latest_version is not None and listing.latest_version > head.version:
+        earliest = listing.earliest_recreatable_version()
+        return LogMovedOnError(table=head.table, read_version=read.version, earliest=earliest)
+    return _replaced(witness, read, head)
+
+
+def _replaced(witness: StoredFile, read: LatestState, head: LatestState) -> MetadataChangedException:
+    return MetadataChangedException(
+        table=head.table,
+        version=None,
+        operation="another program",
+        read_version=read.version,
+        reason=ConflictReason.TABLE_REPLACED,
+        where=f"{witness.path} is gone, or is another file",
+        advice="The table was dropped, or made anew. Check what is there now.",
+    )

@@ -1,0 +1,130 @@
+"""Ids for new rows. See "Row IDs" and "Writer Requirements for Row Tracking"."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from anabranch.errors.commits import MalformedDomainError, NumbersExhaustedError, RowIdsNeedStatisticsError
+from anabranch.protocol.actions import Action, AddFile, DomainMetadata, RemoveFile
+from anabranch.protocol.actions import Protocol as TableProtocol
+from anabranch.protocol.value_text import LONG_MAX
+
+FileAction = TypeVar("FileAction", bound=AddFile | RemoveFile)
+
+ROW_TRACKING_FEATURE = "rowTracking"
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+NO_ROW_IDS = -1
+"""The high-water mark of a table that has given out no id."""
+
+
+class _RowIdMark(msgspec.Struct, rename="camel"):
+    row_id_high_water_mark: Annotated[int, msgspec.Meta(ge=NO_ROW_IDS, le=LONG_MAX)] = NO_ROW_IDS
+
+
+class _RowCount(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+_MARK = msgspec.json.Decoder(_RowIdMark)
+_COUNT = msgspec.json.Decoder(_RowCount)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RowIds:
+    """What the log says of the rows of one file."""
+
+    base_row_id: int
+    default_row_commit_version: int | None
+
+
+def high_water_mark_of(domain: DomainMetadata | None, *, table: str) -> int:
+    """The highest id given out, as the domain `delta.rowTracking` says. Raises `MalformedDomainError`."""
+    if domain is None or domain.removed:
+        return NO_ROW_IDS
+    try:
+        return _MARK.decode(domain.configuration).row_id_high_water_mark
+    except msgspec.MsgspecError as error:
+        raise MalformedDomainError(table=table, domain=domain.domain, reason=str(error)) from error
+
+
+def row_count(stats: str | None) -> int | None:
+    """The rows of a data file, hidden ones included; None where its statistics do not say."""
+    if not stats:
+        return None
+    try:
+        count = _COUNT.decode(stats).num_records
+    except msgspec.MsgspecError:
+        return None
+    return count if count is not None and count >= 0 else None
+
+
+def with_row_count(file: AddFile, known: AddFile | RemoveFile) -> AddFile:
+    """The file, with the count of rows that another action of the same path tells, where it tells none itself."""
+    count = None if row_count(file.stats) is not None else row_count(known.stats)
+    if count is None:
+        return file
+    told = _told(file.stats)
+    return msgspec.structs.replace(file, stats=msgspec.json.encode({**told, "numRecords": count}).decode())
+
+
+def _told(stats: str | None) -> dict[str, Any]:
+    """What statistics say; nothing where they cannot be read."""
+    try:
+        found = msgspec.json.decode(stats or "{}")
+    except msgspec.MsgspecError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def shown_rows(stats: str | None, hidden: int) -> int | None:
+    """The rows of a logical file, those that its vector hides left out; None where it is not known."""
+    rows = row_count(stats)
+    return None if rows is None else rows - hidden
+
+
+def assigns_row_ids(protocol: TableProtocol, *, suspended: bool) -> bool:
+    """Whether new files need row ids: row tracking is supported, be it active or not, and not suspended."""
+    return ROW_TRACKING_FEATURE in (protocol.writer_features or ()) and not suspended
+
+
+def with_row_ids(actions: Sequence[Action], *, after: int, version: int, table: str) -> tuple[Action, ...]:
+    """Give ids above `after`, and `version` as commit version, to the files that have none.
+
+    A file that came with ids keeps them: it was in the table before. The new high-water mark is among the
+    actions if it moved. Raises `RowIdsNeedStatisticsError`, `NumbersExhaustedError`.
+    """
+    mark = after
+    numbered: list[Action] = []
+    for action in actions:
+        if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN and not action.removed:
+            continue
+        if isinstance(action, AddFile) and action.base_row_id is None:
+            rows = row_count(action.stats)
+            if rows is None:
+                raise RowIdsNeedStatisticsError(table=table, path=action.path)
+            numbered.append(with_ids(action, RowIds(base_row_id=mark + 1, default_row_commit_version=version)))
+            mark += rows
+        else:
+            numbered.append(action)
+    if mark > LONG_MAX:
+        way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
+        raise NumbersExhaustedError(table=table, version=version, numbers="row ids", last=after, way_out=way_out)
+    if mark != after:
+        numbered.insert(0, _mark_action(mark))
+    return tuple(numbered)
+
+
+def with_ids(action: FileAction, ids: RowIds) -> FileAction:
+    """The action with these ids in the place of its own."""
+    return msgspec.structs.replace(
+        action, base_row_id=ids.base_row_id, default_row_commit_version=ids.default_row_commit_version
+    )
+
+
+def _mark_action(mark: int) -> DomainMetadata:
+    configuration = msgspec.json.encode({"rowIdHighWaterMark": mark}).decode()
+    return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)

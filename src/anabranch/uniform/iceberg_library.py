@@ -1,0 +1,20 @@
+"""Whether the library that writes Iceberg's metadata is there."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from anabranch.errors.other_formats import PyIcebergMissingError
+from anabranch.protocol.iceberg_compat import writes_iceberg
+from anabranch.protocol.properties import TableProperties
+
+
+def is_installed() -> bool:
+    """Whether pyiceberg can be imported; it is not imported here."""
+    return importlib.util.find_spec("pyiceberg") is not None
+
+
+def check_installed(properties: TableProperties, *, table: str) -> None:
+    """Raises `PyIcebergMissingError` for properties that ask for Iceberg metadata which nothing here can write."""
+    if writes_iceberg(properties) and not is_installed():
+        raise PyIcebergMissingError(table=table)
