@@ -81,11 +81,20 @@ def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) ->
     return found
 
 
+def is_as_asked(found: Description, statement: Alter | Replace, *, read: Description) -> bool:
+    """Whether the table is what the statement made of the one that it read, but for features that others added."""
+    asked = statement.change(read)
+    if asked is None:
+        return False
+    features = found.features - (read.features - asked.features) | (asked.features - read.features)
+    return found == dataclasses.replace(asked, features=features) and features >= read.features & asked.features
+
+
 def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
     """The description of each version is what its statement makes of the one before, and all rows keep its rules.
 
     A statement that would be refused at its place is not in the log, unless the table is as it asks already: of two who
-    ask for the same, both succeed.
+    ask for the same, both succeed. Features that others added since it read are no part of what it asks.
     """
     found = []
     known = descriptions(outcome.played)
@@ -93,7 +102,7 @@ def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> l
         before, after, statement = known[commit.version - 1], known[commit.version], commit.statement
         describes = isinstance(statement, Alter | Replace)
         expected = statement.change(before) if describes else before  # type: ignore[union-attr]
-        agrees = describes and before == after == statement.change(known[commit.read_version])  # type: ignore[union-attr]
+        agrees = describes and before == after and is_as_asked(before, statement, read=known[commit.read_version])
         if isinstance(statement, Restore):
             then = known[0 if statement.back is None else max(0, commit.read_version - statement.back)]
             expected = dataclasses.replace(then, features=then.features | before.features)
