@@ -184,7 +184,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="WriteSerializable without Rule R",
-        patches=[(row_conflicts, "closes_a_cycle", _no_cycles)],
+        patches=[(row_conflicts, "breaks_serial_order", _no_cycles)],
         mix=APPENDS_AND_READERS,
         histories_max=6_000,
         verdict="no order",
@@ -232,7 +232,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="Rule R does not count who read the very version of the append",
-        patches=[(row_conflicts, "closes_a_cycle", _reads_of_the_append_do_not_count)],
+        patches=[(row_conflicts, "breaks_serial_order", _reads_of_the_append_do_not_count)],
         mix=APPENDS_AND_READERS,
         histories_max=6_000,
         verdict="no order",
