@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import threading
 from collections.abc import Callable
 
 from anabranch import __version__
@@ -50,6 +51,8 @@ class Table:
     ) -> None:
         self.store = store
         self.snapshots = snapshots or SnapshotCache(store, clock)
+        self.compacting = threading.Lock()
+        """Held by who compacts the table unasked, so that the threads of one process do not all do the same."""
         self._landed = landed
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
         self._place = CommitContext(

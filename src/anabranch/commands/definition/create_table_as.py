@@ -21,6 +21,7 @@ from anabranch.commands.definition.table_definition import (
     redefine_table,
 )
 from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import FIRST, register, write_rows
@@ -69,6 +70,7 @@ def create_table_as(
     committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
     if handle.entry is not None:
         register(handle, handle.entry)
+    compact_after(handle, committed)
     return committed
 
 

@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import application_of
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
@@ -135,6 +136,7 @@ def execute(handle: TableRef, prepare: Callable[[], Prepared], *, conflict_retri
         return NOTHING
     if application is not None:
         _reset_application(handle)
+    compact_after(handle, outcome.committed)
     return outcome
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -41,7 +41,6 @@ def optimize(
     predicate: str | None = None,
     zorder_by: Sequence[str] = (),
     full: bool = False,
-    auto: bool = False,
 ) -> RewriteResult:
     """Put small files, and those that hide many rows, together; with `zorder_by`, order all rows by these columns.
 
@@ -50,9 +49,7 @@ def optimize(
     left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
     `InvalidClusteringError`, `NotADeltaTableError`.
     """
-    return run_rewrite_job(
-        handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full, auto=auto)
-    )
+    return run_rewrite_job(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full))
 
 
 def optimize_work(
@@ -62,36 +59,42 @@ def optimize_work(
     zorder_by: Sequence[str] = (),
     full: bool = False,
     auto: bool = False,
+    settings: OptimizeSettings | None = None,
+    choose: Callable[[Snapshot], FilesToPlan] | None = None,
 ) -> RewriteJob:
-    """What `optimize` does, not done yet."""
+    """What `optimize` does, not done yet.
+
+    `auto` is what the log tells: nobody asked for it. `settings` go before the session's, and `choose` says in the
+    place of `predicate` which files are considered.
+    """
     snapshot = handle.latest()
     _check_clauses(handle, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
-    settings = OptimizeSettings.of(handle.session, snapshot.properties)
+    limits = settings or OptimizeSettings.of(handle.session, snapshot.properties)
     cluster_by = quoted_clustering_columns(snapshot)
     parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full, auto=auto)
 
     def plan(newest: Snapshot) -> Plan:
-        files = files_to_plan(handle, newest, predicate)
+        files = choose(newest) if choose is not None else files_to_plan(handle, newest, predicate)
         if quoted_clustering_columns(newest) != cluster_by:
             # The commit would say what is not so. The next run orders rows by what the table asks for then.
             return Plan(files=files, bins=())
         if cluster_by:
             order_columns(handle, newest)
-            return cluster_plan(files, Cubes.of(newest.files.table, cluster_by), settings, full=full)
+            return cluster_plan(files, Cubes.of(newest.files.table, cluster_by), limits, full=full)
         if not zorder_by:
-            return compaction_plan(files, settings)
-        check_zorder_columns(handle, newest, zorder_by, settings)
+            return compaction_plan(files, limits)
+        check_zorder_columns(handle, newest, zorder_by, limits)
         return zorder_plan(files)
 
     def rewrite(newest: Snapshot, planned: Plan, each: PlannedBin) -> RewrittenBin:
         if cluster_by:
-            return clustered(handle, newest, planned, each, settings)
+            return clustered(handle, newest, planned, each, limits)
         if zorder_by:
-            return zordered(handle, newest, planned, each, zorder_by, settings)
-        return compacted(handle, newest, planned, each, target=settings.max_file_bytes)
+            return zordered(handle, newest, planned, each, zorder_by, limits)
+        return compacted(handle, newest, planned, each, target=limits.max_file_bytes)
 
     return RewriteJob(
-        operation=Operation(name="OPTIMIZE", parameters=parameters), plan=plan, rewrite=rewrite, settings=settings
+        operation=Operation(name="OPTIMIZE", parameters=parameters), plan=plan, rewrite=rewrite, settings=limits
     )
 
 

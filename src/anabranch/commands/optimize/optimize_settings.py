@@ -10,6 +10,8 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.spark.session.delta_session import DeltaSession
 
 PREFIX: Final = "spark.databricks.delta.optimize."
+AUTO_COMPACT: Final = "spark.databricks.delta.autoCompact."
+AUTO_COMPACT_FILE_BYTES_DEFAULT: Final = 128 << 20
 CHECK_STATISTICS_SETTING: Final = f"{PREFIX}zorder.checkStatsCollection.enabled"
 RANGES_SETTING: Final = "spark.databricks.io.skipping.mdc.rangeId.max"
 FILE_BYTES_DEFAULT: Final = 1 << 30
@@ -52,17 +54,29 @@ class OptimizeSettings:
             threads_max=max(1, _whole(session, "maxThreads", 15)),
             batch_bytes_max=_whole(session, "batchSize", 0) or None,
             check_statistics=session.flag(CHECK_STATISTICS_SETTING, default=True),
-            ranges_max=max(2, _number(session, RANGES_SETTING, 1000)),
+            ranges_max=max(2, whole_number(session, RANGES_SETTING, 1000)),
             stable_cube_bytes=stable,
             cube_bytes_max=max(stable, _whole(session, f"{_CUBES}targetCubeSize", _CUBE_BYTES_DEFAULT)),
         )
 
+    @classmethod
+    def for_auto_compaction(cls, session: DeltaSession, properties: TableProperties) -> OptimizeSettings:
+        """Files are smaller here, so that statements need not wait long; a size that the session names goes first.
+
+        Raises `InvalidOptionError`.
+        """
+        default = properties.target_file_size_bytes or AUTO_COMPACT_FILE_BYTES_DEFAULT
+        largest = whole_number(session, f"{AUTO_COMPACT}maxFileSize", default)
+        smallest = whole_number(session, f"{AUTO_COMPACT}minFileSize", largest // 2)
+        return dataclasses.replace(cls.of(session, properties), min_file_bytes=smallest, max_file_bytes=largest)
+
 
 def _whole(session: DeltaSession, name: str, default: int) -> int:
-    return _number(session, PREFIX + name, default)
+    return whole_number(session, PREFIX + name, default)
 
 
-def _number(session: DeltaSession, key: str, default: int) -> int:
+def whole_number(session: DeltaSession, key: str, default: int) -> int:
+    """A setting of the session. Raises `InvalidOptionError`."""
     text = (session.setting(key) or str(default)).strip()
     if not text.isdecimal():
         raise InvalidOptionError(option=key, value=text, problem="it is a whole number, 0 or more")

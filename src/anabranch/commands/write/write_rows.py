@@ -14,6 +14,7 @@ from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.read.read_table import split_time_travel
 from anabranch.commands.table_access import TableRef, table_at, table_named, table_to_create
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
@@ -208,9 +209,9 @@ def _write(
         with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
             return _write_once(handle, rows, chosen, api, newest, attempt)
 
-    if snapshot is None:
-        return run(FIRST)
-    return executed_again(handle, run, options.conflict_retries)
+    committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
+    compact_after(handle, committed)
+    return committed
 
 
 def _write_once(

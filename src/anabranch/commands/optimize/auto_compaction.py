@@ -1,0 +1,136 @@
+"""Automatic compaction: what a statement leaves in many small files is put together right after its commit.
+
+Delta's rules: `spark.databricks.delta.autoCompact.enabled` of the session goes before `delta.autoOptimize` and
+`delta.autoOptimize.autoCompact` of the table. A partition is compacted where the commit put files into it and it has
+`autoCompact.minNumFiles` small ones. It is an OPTIMIZE: no other writer conflicts with it, nor it with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.commands.describe.describe_table import quoted_clustering_columns
+from anabranch.commands.optimize.optimize_command import optimize_work
+from anabranch.commands.optimize.optimize_plan import FilesToPlan, partitions_of
+from anabranch.commands.optimize.optimize_settings import AUTO_COMPACT, OptimizeSettings, whole_number
+from anabranch.commands.optimize.rewrite_bins import NO_CUBE, Cubes
+from anabranch.commands.optimize.rewrite_job import run_rewrite_job
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.protocol.actions import AddFile
+from anabranch.protocol.properties import TableProperties
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.commit.commit_context import CommittedVersion
+
+LOGGER = logging.getLogger("anabranch.optimize")
+
+_ON = frozenset({"true", "auto", "legacy"})
+"""`auto` and `legacy` are words that other writers of Delta tables know; here they mean `true`."""
+
+
+def compact_after(handle: TableRef, committed: CommittedVersion | None) -> None:
+    """Compact the partitions that the commit put files into, if that is switched on and there are many small files.
+
+    Raises nothing but an interrupt by the user: the statement has landed, whatever becomes of this.
+    """
+    if committed is None:
+        return
+    try:
+        if is_enabled(handle, committed.snapshot.properties):
+            _compact(handle, committed)
+    except Exception:
+        version = committed.version
+        LOGGER.warning("%s: the compaction after version %d failed", handle.label, version, exc_info=True)
+
+
+def is_enabled(handle: TableRef, properties: TableProperties) -> bool:
+    """Whether the session, or where it says nothing the table, asks for it. Raises `InvalidOptionError`."""
+    name = f"{AUTO_COMPACT}enabled"
+    text = handle.session.setting(name)
+    if text is None:
+        return properties.auto_compact_enabled
+    word = text.strip().lower()
+    if word not in _ON | {"false"}:
+        raise InvalidOptionError(option=name, value=text, problem="it is true, auto, legacy or false")
+    return word in _ON
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """When a partition is compacted."""
+
+    small_file_bytes: int
+    """Files below this size are small."""
+    num_files_min: int
+    """So many small files a partition must have."""
+    touched_only: bool
+    """Partitions that the commit put no file into are left alone."""
+    num_partitions_max: int
+    """How many partitions are compacted at once; those with the most small files come first."""
+
+
+def _compact(handle: TableRef, committed: CommittedVersion) -> None:
+    added = [action.path for action in committed.actions if isinstance(action, AddFile) and action.data_change]
+    if not added:
+        return
+    session = handle.session
+    settings = OptimizeSettings.for_auto_compaction(session, committed.snapshot.properties)
+    threshold = Threshold(
+        small_file_bytes=settings.min_file_bytes,
+        num_files_min=whole_number(session, f"{AUTO_COMPACT}minNumFiles", 50),
+        touched_only=session.flag(f"{AUTO_COMPACT}modifiedPartitionsOnly.enabled", default=True),
+        num_partitions_max=max(1, whole_number(session, f"{AUTO_COMPACT}maxNumModifiedPartitions", 128)),
+    )
+
+    def choose(newest: Snapshot) -> FilesToPlan:
+        return _files_to_compact(handle, newest, added, threshold)
+
+    if not choose(committed.snapshot).considered.any():
+        return
+    # Whoever compacts the table in this process already takes the files of others along, or leaves them to the next.
+    if handle.table.compacting.acquire(blocking=False):
+        try:
+            run_rewrite_job(handle, optimize_work(handle, auto=True, settings=settings, choose=choose))
+        finally:
+            handle.table.compacting.release()
+
+
+def _files_to_compact(handle: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:
+    """All files of the snapshot; those of the partitions to compact are considered."""
+    count = snapshot.files.count
+    nothing = np.zeros(count, dtype=np.bool_)
+    table = snapshot.files.table
+    small = np.asarray(pc.less(pc.fill_null(table["size"], 0), threshold.small_file_bytes).to_numpy(), dtype=np.bool_)
+    if columns := quoted_clustering_columns(snapshot):
+        # A small file of a cube is where clustering wants it.
+        small &= Cubes.of(table, columns).numbers == NO_CUBE
+    if small.sum() < threshold.num_files_min:
+        return FilesToPlan.of(snapshot, considered=nothing, partitions=np.zeros(count, dtype=np.int64))
+    partitions = partitions_of(handle, snapshot)
+    chosen = _partitions_to_compact(snapshot, partitions, small, added, threshold)
+    return FilesToPlan.of(snapshot, considered=np.isin(partitions, chosen), partitions=partitions)
+
+
+def _partitions_to_compact(
+    snapshot: Snapshot,
+    partitions: npt.NDArray[np.int64],
+    small: npt.NDArray[np.bool_],
+    added: list[str],
+    threshold: Threshold,
+) -> npt.NDArray[np.intp]:
+    """Numbers of the partitions with enough small files, those with the most of them first."""
+    counts = np.bincount(partitions[small], minlength=int(partitions.max(initial=0)) + 1)
+    enough = counts >= max(1, threshold.num_files_min)
+    if threshold.touched_only:
+        ours = pc.is_in(snapshot.files.table["path"], pa.array(added, pa.string()))
+        touched = np.zeros(len(counts), dtype=np.bool_)
+        touched[partitions[np.asarray(ours.to_numpy(), dtype=np.bool_)]] = True
+        enough &= touched
+    found = np.flatnonzero(enough)
+    return found[np.argsort(-counts[found], kind="stable")][: threshold.num_partitions_max]
