@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from anabranch.connect.python_source import delta_source
+from anabranch.connect.python_source import registration
 from anabranch.connect.python_source.delta_source import DeltaDataSource
 from anabranch.protocol.actions import PARQUET, Action, CommitInfo, Metadata, Protocol
 from anabranch.protocol.actions_json import encode_actions
@@ -44,8 +44,8 @@ def plain(session: SparkSession) -> Iterator[SparkSession]:
         "DeltaDataSource", (DeltaDataSource,), {"name": classmethod(lambda _: FORMAT), "__module__": "__main__"}
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(delta_source, "DeltaDataSource", named)
-        delta_source.register(made)
+        patched.setattr(registration, "DeltaDataSource", named)
+        registration.register(made)
         yield made
 
 
@@ -134,12 +134,12 @@ def test_time_travel(table_of: MakeTable, plain: SparkSession) -> None:
     assert plain.read.format(FORMAT).option("TIMESTAMPASOF", "2024-01-01T01:10:00+01:00").load(table.root).count() == 3
     plain.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        delta_source.register(plain)
+        registration.register(plain)
         tokyo = plain.read.format(FORMAT).option("timestampAsOf", "2024-01-01 09:05:00")
         assert tokyo.load(table.root).count() == 1
     finally:
         plain.conf.set("spark.sql.session.timeZone", "UTC")
-        delta_source.register(plain)
+        registration.register(plain)
     with pytest.raises(Exception, match="timestampAsOf"):
         plain.read.format(FORMAT).option("timestampAsOf", "yesterday").load(table.root).count()
     with pytest.raises(Exception, match="DELTA_VERSION"):

@@ -61,7 +61,7 @@ def history(
 ) -> None:
     """Who changed the table, when and how: one row a commit, newest first."""
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.detail import history_document, print_history
+        from anabranch.cli.history import history_document, print_history
         from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])

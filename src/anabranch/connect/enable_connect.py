@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from anabranch.connect.python_source.delta_source import register
+from anabranch.connect.python_source.registration import register
 from anabranch.connect.reader_and_writer_patches import disable_readers_and_writers, enable_readers_and_writers
 from anabranch.connect.sql.connect_sql import disable_sql, enable_sql
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, is_delta_name, table_identified
 from anabranch.connect.builder_state import columns_of, means_delta, noted, session_of
-from anabranch.connect.python_source.delta_source import register
+from anabranch.connect.python_source.registration import register
 from anabranch.connect.python_source.stream_request import LABEL, OUT_OF_RANGE, STARTING_MS
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.portable.file_table import bare, column, table_column

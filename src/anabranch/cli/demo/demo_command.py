@@ -22,8 +22,8 @@ from anabranch.cli.demo.demo_flights import (
 )
 from anabranch.cli.demo.demo_race import RaceResult, run_race
 from anabranch.cli.demo.demo_writers import Landing, Writers
-from anabranch.cli.detail import print_history
 from anabranch.cli.files import FileList, list_files
+from anabranch.cli.history import print_history
 from anabranch.cli.output import count, listed, size
 from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError

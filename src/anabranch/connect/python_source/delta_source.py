@@ -5,14 +5,11 @@ Its methods run in Python processes that Spark starts, without a session.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyspark.sql.datasource
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter
 from pyspark.sql.types import StructField, StructType
 
@@ -22,8 +19,6 @@ from anabranch.connect.python_source.stream_reader import stream_reader
 from anabranch.connect.python_source.stream_request import StreamTold
 from anabranch.errors.arguments import SessionNotEnabledError
 from anabranch.schema.paths import FieldPath, as_nullable, transform
-from anabranch.spark.session.session_settings import is_connect
-from anabranch.storage.external_files import PLACES_SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceWriter
@@ -101,54 +96,3 @@ def _shown(schema: StructType) -> StructType:
 
 def _is_asked_to_filter() -> bool:
     return any(frame.filename.endswith(_PUSHDOWN_WORKER) for frame in inspect.stack(context=0))
-
-
-# Making Spark know the format `delta` by name.
-
-
-_PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
-_TIME_ZONE_SETTING = "spark.sql.session.timeZone"
-_HADOOP = "spark.hadoop."
-
-
-def register(spark: SparkSession, *, name: str = "delta") -> None:
-    """Let `spark` read and append to Delta tables as format `delta`, or by another `name`, through public API alone.
-
-    Python workers must be able to import anabranch. Of the session, its time zone and its `spark.hadoop.*`
-    settings are taken as they are now; register again after changing them. Calling it again is harmless.
-
-    Where PySpark can hand filters to Python sources, it is set to, unless the session says not to: without
-    that, no file is ever skipped.
-    """
-    if hasattr(pyspark.sql.datasource, "Filter") and spark.conf.get(_PUSHDOWN_SETTING, None) is None:
-        spark.conf.set(_PUSHDOWN_SETTING, "true")
-    settings = dict(spark.conf.getAll)
-    facts = SessionFacts(
-        time_zone=settings.get(_TIME_ZONE_SETTING) or spark.conf.get(_TIME_ZONE_SETTING) or "UTC",
-        file_system={key: value for key, value in settings.items() if key.startswith(_HADOOP) or key == PLACES_SETTING},
-    )
-    # The class travels to Python workers, and what it knows of the session with it.
-    source = type(
-        DeltaDataSource.__name__, (DeltaDataSource,), {"facts": facts, "called": name, "__module__": __name__}
-    )
-    with _active(spark):
-        spark.dataSource.register(source)
-
-
-@contextlib.contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Spark looks for a source of the name in the thread's active session, whichever session registers."""
-    if is_connect(spark):
-        yield
-        return
-    jvm: Any = spark.sparkContext._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -1,5 +1,5 @@
 """The format `delta`, for every kind of session."""
 
-from anabranch.connect.python_source.delta_source import register
+from anabranch.connect.python_source.registration import register
 
 __all__ = ["register"]
