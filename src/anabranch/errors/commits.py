@@ -258,7 +258,7 @@ class DeltaConcurrentModificationException(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class ConcurrentWriteException(DeltaConcurrentModificationException):
-    """Others landed first at every attempt, though none of them was in conflict."""
+    """Other commits landed first at every attempt, though none of them was in conflict."""
 
     condition: ClassVar[str] = "DELTA_CONCURRENT_WRITE"
     happened: ClassVar[str] = "took the version that this operation tried for"
