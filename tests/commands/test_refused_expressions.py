@@ -1,4 +1,4 @@
-"""What is refused where it is defined, by Delta's conditions. F42."""
+"""What is refused where it is defined, by Delta's conditions. Bug B42."""
 
 from __future__ import annotations
 

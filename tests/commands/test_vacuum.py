@@ -261,7 +261,7 @@ def test_a_table_in_the_folder_of_a_table_stays(tmp_path: Path) -> None:
 
 
 def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
-    """Covers fault F54."""
+    """Covers fault F54, attack A3."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "theirs").write_text("x")

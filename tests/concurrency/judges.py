@@ -1,6 +1,6 @@
 """Judges of histories. They know the log and the statements, and nothing of conflict checks.
 
-C1 and C2 of the list of judges; the linter of logs, C5, is `log_linter`.
+Judges C1 and C2; the linter of logs, judge C5, is `log_linter`.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def row_of_words(text: str) -> Row:
 
 
 def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
-    """C1: the log is a serial order. Each statement, run again at its place, does what it did."""
+    """Judge C1: the log is a serial order. Each statement, run again at its place, does what it did."""
     found = []
     rows = tables[0]
     for commit in outcome.commits:
@@ -221,7 +221,7 @@ def replay_oracle(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]
 
 
 def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row]) -> list[str]:
-    """C2: some order of the statements explains the table. The one that the rules mean is tried first."""
+    """Judge C2: some order of the statements explains the table. The one that the rules mean is tried first."""
     if explains(reordered(outcome.commits), first, last):
         return []
     if len(outcome.commits) <= PERMUTED_MAX and has_serial_order(outcome.commits, first, last):

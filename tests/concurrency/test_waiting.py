@@ -17,8 +17,7 @@ NEED_MORE = {
     30: "`current_date()` is frozen by Spark's session: statements on Spark",
     31: "conditions on structs, arrays and maps are asked by Spark: statements on Spark. In memory it is shown that files "
     "which were not opened stay out",
-    82: "the change feed of a rebased commit: waits for DELETE, UPDATE and MERGE to write change files. In memory it is "
-    "shown that change files stay as they are",
+    82: "the change feed of a rebased commit: statements on Spark. In memory it is shown that change files stay as they are",
     89: "readers beside eight writers: processes",
     90: "other engines read a rebased log: foreign readers. In memory it is shown that the log keeps to the protocol",
 }

@@ -203,6 +203,7 @@ def test_a_hidden_row_that_the_file_lacks(stored: tuple[CountingStore, DeletionV
 def test_a_vector_that_claims_more_than_its_file_needs_is_not_read(
     stored: tuple[CountingStore, DeletionVectorDescriptor, BitMap64],
 ) -> None:
+    """Covers attack A9."""
     store, descriptor, _ = stored
     small = changed(descriptor, size_in_bytes=512 << 20)
     with pytest.raises(DeletionVectorSizeError, match="too many for a file with 1000 rows"):
@@ -298,6 +299,7 @@ def run_bucket(*runs: tuple[int, int]) -> bytes:
     ],
 )
 def test_a_malformed_bitmap_is_refused(data: bytes, reason: str) -> None:
+    """Covers attack A10."""
     with pytest.raises(MalformedBitmapError, match=reason):
         decode_bitmap(data)
 

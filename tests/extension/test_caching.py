@@ -28,7 +28,7 @@ def table(delta: SparkSession, name: str) -> str:
 
 @pytest.mark.parametrize("how", ["statement", "catalog", "frame"])
 def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, how: str) -> None:
-    """F51."""
+    """Bug B51."""
     frame = delta.table(table)
     if how == "statement":
         delta.sql(f"CACHE TABLE {table}")

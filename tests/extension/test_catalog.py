@@ -34,7 +34,7 @@ def test_create_table_makes_a_log(delta: SparkSession, name: str, path: str) -> 
 
 
 def test_get_table_tells_kind_and_description(delta: SparkSession, name: str, path: str) -> None:
-    """F39."""
+    """Bug B39."""
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta COMMENT 'old'")
     delta.sql(f"COMMENT ON TABLE {name} IS 'new'")
     table = delta.catalog.getTable(name)
@@ -45,7 +45,7 @@ def test_get_table_tells_kind_and_description(delta: SparkSession, name: str, pa
 
 
 def test_details_name_a_table_with_its_catalog(delta: SparkSession, name: str) -> None:
-    """F39."""
+    """Bug B39."""
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
     assert delta.sql(f"DESCRIBE DETAIL {name}").first().name == f"spark_catalog.default.{name}"
 

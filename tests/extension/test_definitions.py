@@ -93,7 +93,7 @@ def test_a_table_with_a_default_collation_is_refused(delta: SparkSession, name: 
 
 
 def test_options_of_a_writer_are_no_properties(delta: SparkSession, name: str) -> None:
-    """F39."""
+    """Bug B39."""
     options = "OPTIONS ('overwriteSchema' = 'true', 'delta.appendOnly' = 'true')"
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta {options}")
     properties = {row.key: row.value for row in delta.sql(f"SHOW TBLPROPERTIES {name}").collect()}
@@ -102,7 +102,7 @@ def test_options_of_a_writer_are_no_properties(delta: SparkSession, name: str) -
 
 
 def test_a_declaration_over_a_table_with_varchar_says_what_is_true(delta: SparkSession, name: str, path: str) -> None:
-    """F39."""
+    """Bug B39."""
     delta.sql(f"CREATE TABLE delta.`{path}` (a VARCHAR(4)) USING delta")
     delta.sql(f"CREATE TABLE {name} (a VARCHAR(4)) USING delta LOCATION '{path}'")
     assert delta.sql(f"DESCRIBE {name}").first().data_type == "varchar(4)"

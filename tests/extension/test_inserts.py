@@ -141,7 +141,7 @@ def test_static_partitions(delta: SparkSession, parts: str) -> None:
 
 
 def test_a_partition_with_a_value_is_no_column_of_the_list(delta: SparkSession, parts: str) -> None:
-    """F4: the list's value went into another column."""
+    """Bug B4: the list's value went into another column."""
     with pytest.raises(AnalysisException) as refused:
         delta.sql(f"INSERT OVERWRITE {parts} PARTITION (part = 1) (part) VALUES (2)")
     assert refused.value.getCondition() == "STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST"
@@ -149,7 +149,7 @@ def test_a_partition_with_a_value_is_no_column_of_the_list(delta: SparkSession, 
 
 
 def test_dynamic_overwrite_leaves_partitions_that_get_no_row(delta: SparkSession, name: str, dynamic: None) -> None:
-    """F3: of a table of two partition columns, one given by PARTITION, all with its value were replaced."""
+    """Bug B3: of a table of two partition columns, one given by PARTITION, all with its value were replaced."""
     delta.sql(f"CREATE TABLE {name} (v INT, id INT, p INT) USING delta PARTITIONED BY (id, p)")
     delta.sql(f"INSERT INTO {name} VALUES (0, 1, 2), (0, 2, 2), (0, 2, 3)")
     delta.sql(f"INSERT OVERWRITE {name} PARTITION (p = 2) SELECT 9 AS v, 1 AS id")
@@ -179,7 +179,7 @@ def test_an_insert_reads_its_own_table_at_one_version(delta: SparkSession, parts
 
 
 def test_a_script_does_not_conflict_with_itself(delta: SparkSession, parts: str) -> None:
-    """F17: rows of a frame that was made before a statement of the same session."""
+    """Bug B17: rows of a frame that was made before a statement of the same session."""
     frame = delta.table(parts).where("id = 1")
     delta.sql(f"DELETE FROM {parts} WHERE id = 2")
     frame.write.insertInto(parts)
@@ -212,7 +212,7 @@ def defaults(delta: SparkSession, name: str) -> str:
 )
 def test_the_keyword_default(delta: SparkSession, defaults: str, statement: str, expected: Any) -> None:
     """It stands for the column's default, NULL without one, and what the table computes; a column of that name goes
-    before it (F35)."""
+    before it (bug B35)."""
     delta.sql(statement.replace("{t}", defaults))
     assert rows(delta, defaults) == (expected or [(1, 7, 5, 2), (2, 7, None, 3)])
 
@@ -251,7 +251,7 @@ def test_evolution_by_option(delta: SparkSession, parts: str) -> None:
 
 
 def test_an_execution_after_a_conflict_makes_the_rows_anew(delta: SparkSession, path: str) -> None:
-    """F11: somebody appends while the rows of an overwrite are computed; done again, they come from the new version."""
+    """Bug B11: somebody appends while the rows of an overwrite are computed; done again, they come from the new version."""
     delta.sql(f"CREATE TABLE delta.`{path}` (v INT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
 

@@ -112,7 +112,7 @@ def test_a_schema_given_to_the_reader_must_be_the_tables(delta: SparkSession, na
 
 
 def test_frames_and_views_follow_their_table(delta: SparkSession, name: str, place: str) -> None:
-    """F46: a frame without a version of its own shows the newest each time it runs, as in Delta."""
+    """Bug B46: a frame without a version of its own shows the newest each time it runs, as in Delta."""
     delta.table(name).createOrReplaceTempView(f"v_{name}")
     delta.sql(f"CREATE VIEW p_{name} AS SELECT k FROM {name}")
     delta.sql(f"CREATE OR REPLACE TEMP VIEW w_{name} AS SELECT k FROM {name}")
@@ -162,7 +162,7 @@ def test_a_frame_whose_columns_changed_says_so(delta: SparkSession, name: str) -
 
 
 def test_a_script_does_not_conflict_with_itself(delta: SparkSession, name: str, place: str) -> None:
-    """F17: rows computed from a table, then the table changed, then the rows appended to it."""
+    """Bug B17: rows computed from a table, then the table changed, then the rows appended to it."""
     more = delta.read.format("delta").load(place).where("p = 1").withColumn("k", F.col("k") + 10)
     delta.sql(f"DELETE FROM {name} WHERE k = 1")
     more.write.format("delta").mode("append").save(place)

@@ -83,7 +83,7 @@ def test_what_is_no_value_of_one_row_is_refused_by_name(delta: SparkSession, tab
 
 
 def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: str) -> None:
-    """F8."""
+    """Bug B8."""
     delta.conf.set("spark.sql.caseSensitive", "true")
     try:
         for text in (
@@ -103,7 +103,7 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
 
 @pytest.mark.parametrize(("name", "known"), [("οδος", True), ("οδοσ", False)])
 def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, name: str, known: bool) -> None:
-    """F8: Σ has two small letters. At the end of a word it is ς, for Spark as for us."""
+    """Bug B8: Σ has two small letters. At the end of a word it is ς, for Spark as for us."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, `ΟΔΟΣ` BIGINT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10)")
     for text in (
@@ -180,7 +180,7 @@ def test_statements_take_parameters_variables_and_names(delta: SparkSession, tab
 
 
 def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
-    """F35: with schema and catalog before them, in conditions, values and what is set."""
+    """Bug B35: with schema and catalog before them, in conditions, values and what is set."""
     full, longer = f"default.{table}", f"spark_catalog.default.{table}"
     changed = delta.sql(f"UPDATE {full} SET {full}.n = {longer}.n + {full}.s.x, s.y = {table}.id WHERE {longer}.id = 1")
     assert changed.first() == (1,)

@@ -87,7 +87,7 @@ def test_what_an_overwrite_replaces(delta: SparkSession, path: str) -> None:
 
 
 def test_a_path_with_a_version_is_not_written(delta: SparkSession, path: str) -> None:
-    """F39."""
+    """Bug B39."""
     numbers(delta, 1).write.format("delta").save(path)
     with pytest.raises(InvalidOptionError, match="old version"):
         numbers(delta, 1).write.format("delta").mode("append").save(f"{path}@v0")
@@ -143,7 +143,7 @@ def test_save_as_table_makes_properties_partitions_and_clusters(delta: SparkSess
 
 
 def test_a_table_that_is_replaced_stays_where_it_is(delta: SparkSession, name: str, tmp_path: Path) -> None:
-    """F5: another path was ignored, and the old place overwritten."""
+    """Bug B5: another path was ignored, and the old place overwritten."""
     numbers(delta, 1).write.format("delta").saveAsTable(name)
     elsewhere = str(tmp_path / "elsewhere")
     with pytest.raises(TableLocationMismatchError, match="elsewhere"):
@@ -158,7 +158,7 @@ def test_a_table_that_is_replaced_stays_where_it_is(delta: SparkSession, name: s
 
 
 def test_save_as_table_over_a_table_of_another_format(delta: SparkSession, name: str) -> None:
-    """F47: overwrite replaces it, ignore leaves it, and so does CREATE TABLE IF NOT EXISTS."""
+    """Bug B47: overwrite replaces it, ignore leaves it, and so does CREATE TABLE IF NOT EXISTS."""
     delta.sql(f"CREATE TABLE {name} USING parquet AS SELECT 1 AS a")
     numbers(delta, 1).write.format("delta").mode("ignore").saveAsTable(name)
     delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS SELECT 2 AS a")

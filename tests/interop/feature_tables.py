@@ -220,7 +220,9 @@ class Refusal:
     why: str
 
 
-_V7 = Refusal("Writer features must be Writer-only", "takes reader version 2 beside writer version 7 for a mistake")
+_V7 = Refusal(
+    "Writer features must be Writer-only", "refuses reader version 2 with writer version 7, which the protocol allows"
+)
 _MAPPING = Refusal("column mapping", "has no column mapping")
 READS_REFUSED: dict[tuple[str, str], Refusal] = {
     ("delta-rs", "type widening"): Refusal("TypeWidening", "lacks the feature"),

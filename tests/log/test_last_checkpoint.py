@@ -90,7 +90,7 @@ def test_text_that_is_no_unicode_has_no_checksum(hint: str) -> None:
 
 
 def test_a_hint_that_is_too_large_is_never_read(tmp_path: Path) -> None:
-    """A sparse file costs whoever made it nothing."""
+    """Covers attack A9: a sparse file costs whoever made it nothing."""
     store = LocalStore(str(tmp_path))
     store.put(LAST_CHECKPOINT_PATH, b"{}")
     os.truncate(tmp_path / LAST_CHECKPOINT_PATH, 1 << 40)

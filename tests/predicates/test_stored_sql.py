@@ -1,4 +1,4 @@
-"""SQL from a table's metadata: what is run, and that nothing else ever is."""
+"""SQL from a table's metadata: what is run, and that nothing else ever is. Covers attack A6."""
 
 from __future__ import annotations
 

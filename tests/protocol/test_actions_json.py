@@ -298,6 +298,7 @@ def test_what_is_no_action_is_refused_with_its_line(line: bytes, reason: str) ->
 
 
 def test_a_line_of_senseless_length_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Covers attack A9."""
     monkeypatch.setattr(actions_json, "LINE_BYTES_MAX", 100)
     with pytest.raises(MalformedActionError, match="more than 100"):
         parse_action(encode_action(SetTransaction(app_id="a" * 200, version=1)))
@@ -338,6 +339,7 @@ def test_whatever_parses_is_stable_under_writing_and_reading(kind: str, fields: 
 
 @given(st.text())
 def test_user_text_never_breaks_a_line(text: str) -> None:
+    """Covers attack A12."""
     action = CommitInfo(user_metadata=text)
     try:
         line = encode_action(action)

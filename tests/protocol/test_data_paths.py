@@ -1,4 +1,4 @@
-"""Paths in the log lead to files of the table and nowhere else."""
+"""Paths in the log lead to files of the table and nowhere else. Covers attacks A1, A2 and A5."""
 
 from __future__ import annotations
 

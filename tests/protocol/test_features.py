@@ -127,6 +127,7 @@ def test_tables_we_cannot_write_are_refused_by_feature(name: str) -> None:
 
 
 def test_unknown_reader_features_stop_reading_and_unknown_writer_features_only_writing() -> None:
+    """Covers attack A11."""
     with pytest.raises(UnsupportedFeatureError, match=r"`aFutureThing`.*reading"):
         check_readable(table_features("aFutureThing", "deletionVectors"), table="t")
     writer_only = table_features("aFutureThing", readers=False)

@@ -1,6 +1,6 @@
 """Names, texts and expressions that would be something else if anybody put them into SQL, a path or a format string.
 
-The rest of CASES §5 that concerns metadata: the grammar of stored expressions is tried in tests/predicates/test_stored_sql.py, paths
+Covers attacks A2, A4, A6, A7, A11 and A12. The grammar of stored expressions is tried in tests/predicates/test_stored_sql.py, paths
 of the log in tests/protocol/test_data_paths.py, features in tests/protocol/test_features.py, lines of the log in
 tests/protocol/test_actions_json.py.
 """
@@ -82,7 +82,7 @@ def commits(path: str) -> list[list[dict[str, Any]]]:
 
 
 def test_names_of_columns(delta: SparkSession, path: str) -> None:
-    """Every statement takes them for names, and their values for values."""
+    """Covers attack A7: every statement takes them for names, and their values for values."""
     schema = StructType([StructField("id", LongType()), *(StructField(name, StringType()) for name in NAMES)])
     rows = [(number, *(f"{number}{name}" for name in NAMES)) for number in range(3)]
     frame = delta.createDataFrame(rows, schema)
@@ -197,7 +197,7 @@ def test_names_of_folders(delta: SparkSession, tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["a{b,c}*?[d].parquet", "a%2Fb ;'#.parquet", "$(x) `y`.parquet"])
 def test_names_of_data_files(delta: SparkSession, path: str, name: str) -> None:
-    """Covers "glob characters": a file that the name would match as a pattern is no part of the table."""
+    """Covers attack A4: a file that the name would match as a pattern is no part of the table."""
     delta.range(0, 3, 1, 1).write.format("delta").save(path)
     commit = Path(path, "_delta_log", "00000000000000000000.json")
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -255,7 +255,7 @@ def test_partition_values_never_leave_the_table(delta: SparkSession, tmp_path: P
 
 
 def test_text_of_users_stays_in_its_line_of_the_log(native: SparkSession, path: str) -> None:
-    """Covers "log injection"."""
+    """Covers attack A12."""
     evil = '\n{"remove":{"path":"x","dataChange":true}}\r\n\u2028"}}\n'
     native.range(3).write.format("delta").option("userMetadata", evil).save(path)
     table = f"delta.`{path}`"
@@ -358,7 +358,7 @@ class Victim:
 def test_stored_expressions_that_do_more_than_they_may(
     native: SparkSession, path: str, tmp_path: Path, carrier: str
 ) -> None:
-    """They are refused by name before Spark sees them, whatever statement comes across them."""
+    """Covers attack A6: they are refused by name before Spark sees them, whatever statement comes across them."""
     native.udf.register("hostile_function", lambda number: number, "long")
     victim, marker = Victim(native, path), tmp_path / "marker"
     statements = list(victim.statements())
@@ -420,7 +420,7 @@ DOWNGRADES = {
 
 @pytest.mark.parametrize("trick", DOWNGRADES)
 def test_protocols_that_we_do_not_know_are_refused(native: SparkSession, path: str, trick: str) -> None:
-    """For reading as for writing; the table is left as it was."""
+    """Covers attack A11: for reading as for writing; the table is left as it was."""
     victim = Victim(native, path)
     protocol, named = DOWNGRADES[trick]
     victim.write(json.dumps({"protocol": protocol}))
@@ -435,6 +435,7 @@ def test_protocols_that_we_do_not_know_are_refused(native: SparkSession, path: s
     ["../other/f.parquet", "file:///etc/passwd", "a/..%2f..%2f/f.parquet"],
 )
 def test_files_outside_the_table_are_not_read(delta: SparkSession, path: str, uri: str) -> None:
+    """Covers attack A2."""
     victim = Victim(delta, path)
     add = {"path": uri, "partitionValues": {}, "size": 10, "modificationTime": 0, "dataChange": True, "stats": None}
     victim.write(json.dumps({"add": add}))

@@ -104,7 +104,7 @@ def test_explain(delta: SparkSession, table: str, path: str) -> None:
 
 @statement("EXECUTE IMMEDIATE 'statement' [INTO variables] [USING values]")
 def test_execute_immediate(delta: SparkSession, table: str) -> None:
-    """Runs the statement that an expression tells."""
+    """Runs the statement whose text an expression gives."""
     delta.sql("DECLARE OR REPLACE VARIABLE chosen BIGINT DEFAULT 3")
     assert delta.sql(f"EXECUTE IMMEDIATE 'DELETE FROM {table} WHERE id = ' || chosen").first() == (1,)
     changed = delta.sql(
@@ -119,7 +119,7 @@ def test_execute_immediate(delta: SparkSession, table: str) -> None:
 
 @statement("{DECLARE | SET} VARIABLE v = …; a variable in a statement")
 def test_variables(delta: SparkSession, table: str) -> None:
-    """Session variables stand for values in queries, conditions and assignments, and take what a query gives."""
+    """Session variables stand for values in queries, conditions and assignments, and a query can set them."""
     delta.sql("DECLARE OR REPLACE VARIABLE found BIGINT")
     delta.sql(f"SET VARIABLE found = (SELECT max(id) FROM {table})")
     assert delta.sql(f"UPDATE {table} SET word = 'last' WHERE id = found").first() == (1,)

@@ -98,7 +98,7 @@ def test_format_fields(delta: SparkSession, table: str) -> None:
 
 @statement("IDENTIFIER(expression) in the place of a name")
 def test_identifier_clause(delta: SparkSession, name: str) -> None:
-    """A constant expression tells the name of the table that a statement works on."""
+    """A constant expression gives the name of the table that a statement works on."""
     delta.sql("CREATE TABLE IDENTIFIER(:name) USING delta AS SELECT 1 AS id", {"name": name})
     assert delta.sql("DELETE FROM IDENTIFIER(lower(:name)) WHERE id = :id", {"name": name, "id": 1}).first() == (1,)
     assert delta.sql(f"DESCRIBE HISTORY IDENTIFIER('{name}')").count() == 2
@@ -131,7 +131,7 @@ def test_time_travel_takes_parameters(delta: SparkSession, table: str) -> None:
 
 @statement('"a name" with spark.sql.ansi.doubleQuotedIdentifiers')
 def test_names_in_double_quotes(native: SparkSession, path: str) -> None:
-    """Where the session takes what stands in double quotes for names, so it is in every statement."""
+    """Where the session reads text in double quotes as names, every statement does."""
     delta = native.newSession()
     anabranch.enable(delta).conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     delta.conf.set("spark.sql.ansi.enabled", "true")

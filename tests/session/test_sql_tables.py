@@ -27,7 +27,7 @@ def operations(delta: SparkSession, name: str) -> list[str]:
 
 @statement("CREATE TABLE [IF NOT EXISTS] t (…) USING delta")
 def test_create_table(delta: SparkSession, name: str) -> None:
-    """Makes an empty table, and the catalog knows its name. With `IF NOT EXISTS` a table that is there stays as it is."""
+    """Makes an empty table, and the catalog knows its name. With `IF NOT EXISTS` an existing table stays as it is."""
     created = delta.sql(
         f"""CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', `a b` STRING, s STRUCT<x: INT, y: ARRAY<DATE>>)
             USING delta COMMENT 'it''s mine' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
@@ -159,7 +159,7 @@ def test_create_like(delta: SparkSession, name: str, path: str) -> None:
 
 @statement("DROP TABLE [IF EXISTS] t")
 def test_drop(delta: SparkSession, name: str) -> None:
-    """Takes the name away; the files too, if the catalog chose their place. A table without a name is refused."""
+    """Removes the name, and the files too if the catalog chose their place. A table without a name is refused."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     delta.sql(f"DROP TABLE {name}")
     assert not delta.catalog.tableExists(name)

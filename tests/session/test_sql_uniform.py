@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 @statement("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))")
 def test_upgrade(delta: SparkSession, path: str) -> None:
-    """Makes a table one for Iceberg too: sets the properties, and writes files again that Iceberg could not read."""
+    """Lets Iceberg read the table too: sets the properties, and writes files again that Iceberg could not read."""
     delta.range(3).coalesce(1).write.format("delta").save(path)
     with pytest.raises(UnsupportedOperationError, match="as a whole"):
         delta.sql(f"REORG TABLE delta.`{path}` WHERE id = 1 APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))")
@@ -27,7 +27,7 @@ def test_upgrade(delta: SparkSession, path: str) -> None:
     "CREATE TABLE t … TBLPROPERTIES ('delta.enableIcebergCompatV2' = 'true', 'delta.universalFormat.enabledFormats' = 'iceberg')"
 )
 def test_create(delta: SparkSession, path: str) -> None:
-    """Makes a table whose every version readers of Iceberg read as well; column mapping comes with it."""
+    """Makes a table of which readers of Iceberg can read every version; column mapping is turned on with it."""
     with pytest.raises(UniFormNeedsCompatError):
         delta.sql(
             f"CREATE TABLE delta.`{path}` USING delta "

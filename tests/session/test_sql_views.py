@@ -38,7 +38,7 @@ def ids(delta: SparkSession, name: str) -> list[int]:
 
 @statement("CREATE [OR REPLACE] [GLOBAL] TEMP VIEW v [(columns)] AS query")
 def test_temporary_view(delta: SparkSession, table: str, view: str) -> None:
-    """Names a query for this session, or for all of the application. It is asked anew each time the view is read."""
+    """Names a query for this session, or for all of the application. It runs again each time the view is read."""
     delta.sql(f"CREATE TEMP VIEW {view} (id COMMENT 'the key', text) AS SELECT * FROM {table} WHERE id > :n", {"n": 0})
     assert ids(delta, view) == [1, 2]
     delta.sql(f"INSERT INTO {table} VALUES (7, 'seven')")
@@ -55,7 +55,7 @@ def test_temporary_view(delta: SparkSession, table: str, view: str) -> None:
 
 @statement("CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(columns)] AS query, ALTER VIEW v AS query")
 def test_view_in_the_catalog(delta: SparkSession, table: str, path: str, view: str) -> None:
-    """Puts the query into the catalog, for every session. It is asked anew each time the view is read."""
+    """Puts the query into the catalog, for every session. It runs again each time the view is read."""
     delta.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT 1L AS id, 5 AS n")
     delta.sql(f"CREATE VIEW {view} COMMENT 'both' AS SELECT t.id, word FROM {table} AS t WHERE id >= 1")
     delta.sql(f"CREATE VIEW IF NOT EXISTS {view} AS SELECT 1 AS other")

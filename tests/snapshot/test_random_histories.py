@@ -116,7 +116,7 @@ def written(history: list[list[Action]], extra: Extras) -> tuple[LogInMemory, li
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commits, extras)
 def test_any_mix_of_log_files_comes_to_the_naive_replay(history: list[list[Action]], extra: Extras) -> None:
-    """Covers C5 (checkpoint(v) ≡ replay(0..v)), faults F44 and F46."""
+    """Covers judge C5 (checkpoint(v) ≡ replay(0..v)), faults F44 and F46."""
     log, contents, seen = written(history, extra)
     for snapshot in seen:
         assert_same(snapshot, naive_replay(contents[: snapshot.version + 1]))
@@ -152,7 +152,7 @@ def test_after_a_clean_up_what_is_left_is_right_or_refused(history: list[list[Ac
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commits, st.integers(1, 5))
 def test_reconciliation_in_batches_is_reconciliation(history: list[list[Action]], pending_max: int) -> None:
-    """A commit of any size is taken in batches; here of a few actions. Covers F27."""
+    """A commit of any size is taken in batches; here of a few actions. Covers fault F27."""
     before = reconciliation.PENDING_MAX
     reconciliation.PENDING_MAX = pending_max
     try:

@@ -1,4 +1,4 @@
-"""A table's store that reads files of other tables, below allowed places and nowhere else."""
+"""A table's store that reads files of other tables, below allowed places and nowhere else. Covers attack A2."""
 
 from __future__ import annotations
 

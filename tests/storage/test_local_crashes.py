@@ -50,7 +50,7 @@ def test_of_several_processes_one_makes_each_version(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_dies_at_any_system_call_leaves_whole_files(tmp_path: Path) -> None:
-    """Covers faults F3, F6, F14, F22, F23 and, for the local disk, F59."""
+    """Covers faults F3, F6, F14, F22, F23 and F59, this one for the local disk."""
     process = start("die", str(tmp_path))
     output, _ = process.communicate(timeout=120)
     survivor, outcome = output.split()

@@ -229,7 +229,7 @@ def test_with_neither_writing_is_refused(store: LocalStore, monkeypatch: pytest.
 
 
 def test_links_lead_no_write_out_of_the_table(store: LocalStore, tmp_path: Path) -> None:
-    """Covers fault F54."""
+    """Covers fault F54, attack A3."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "victim").write_text("keep")

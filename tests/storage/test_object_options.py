@@ -246,6 +246,7 @@ def test_azure_oauth() -> None:
 
 
 def test_nothing_secret_is_printed() -> None:
+    """Covers attack A13."""
     options = s3({**KEYS, "fs.s3a.access.key": "VISIBLE?", "fs.s3a.secret.key": "HIDDEN!"})
     assert "HIDDEN!" not in repr(options)
     assert "VISIBLE?" not in repr(options)

@@ -250,7 +250,7 @@ def test_a_prefix_does_not_reach_its_neighbour(faulty_s3: tuple[FaultyS3, str]) 
 
 
 def test_secrets_stay_secret(front: FaultyS3, store: LogStore, caplog: pytest.LogCaptureFixture) -> None:
-    """An answer that quotes everything it was sent still shows none of it."""
+    """Covers attack A13: an answer that quotes everything it was sent still shows none of it."""
     quoted = f"<?xml version='1.0'?><Error><Code>X</Code><Message>{SECRET_KEY} moto-access</Message></Error>".encode()
 
     def tell_all(environ: dict[str, Any], start_response: Any) -> Any:

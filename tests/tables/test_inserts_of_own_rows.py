@@ -96,7 +96,7 @@ INTO_VIEW = {
 def test_an_insert_of_own_rows_does_not_lose_to_a_writer_of_other_rows(
     native: SparkSession, told: str, shape: str
 ) -> None:
-    """F14. Covers race 20's other side: the winner changes a row of the same file that the query does not read."""
+    """Bug B14. Covers race 20's other side: the winner changes a row of the same file that the query does not read."""
     query = BY_ROWS[shape]
     beaten(native, f"INSERT INTO {told} {query.format(t=told)}", OTHER_ROW.format(t=told))
     assert is_right(native, query, told)
@@ -107,7 +107,7 @@ def test_an_insert_of_own_rows_does_not_lose_to_a_writer_of_other_rows(
 def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
     native: SparkSession, told: str, shape: str, winner: str
 ) -> None:
-    """F14. Covers races 15, 16 and 20 for INSERT."""
+    """Bug B14. Covers races 15, 16 and 20 for INSERT."""
     statement, error = INTO_VIEW[winner]
     with pytest.raises(DeltaConcurrentModificationException) as raised:
         beaten(native, f"INSERT INTO {told} {BY_ROWS[shape].format(t=told)}", statement.format(t=told))
@@ -119,7 +119,7 @@ def test_an_insert_of_own_rows_loses_to_a_writer_of_those_rows(
 
 @pytest.mark.parametrize("shape", BY_FILES)
 def test_an_insert_that_is_not_row_by_row_is_judged_by_files(native: SparkSession, told: str, shape: str) -> None:
-    """F14: how many rows there are, or which come first, is no matter of single rows. Unknown means abort."""
+    """Bug B14: how many rows there are, or which come first, is no matter of single rows. Unknown means abort."""
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(native, f"INSERT INTO {told} {BY_FILES[shape].format(t=told)}", OTHER_ROW.format(t=told))
 
@@ -161,7 +161,7 @@ def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSess
 
 
 def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:
-    """F14: where a table has no vectors, files decide for every statement."""
+    """Bug B14: where a table has no vectors, files decide for every statement."""
     handle: TableRef = numbered_table(native, path, enableDeletionVectors="false")
     name = f"delta.`{handle.path}`"
     with pytest.raises(DeltaConcurrentModificationException):

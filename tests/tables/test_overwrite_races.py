@@ -27,14 +27,14 @@ def ids(native: SparkSession, path: str) -> list[int]:
 
 
 def test_an_overwrite_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
-    """F16: the files that it takes out were rearranged, which the OPTIMIZE told. Covers race 47 for overwrites."""
+    """Bug B16: the files that it takes out were rearranged, which the OPTIMIZE told. Covers race 47 for overwrites."""
     table(native, path, "true")
     beaten(native, f"INSERT OVERWRITE delta.`{path}` VALUES (50, 0, 0)", f"OPTIMIZE delta.`{path}`")
     assert ids(native, path) == [50]
 
 
 def test_an_overwrite_of_partitions_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
-    """F16: by `replaceWhere` as well as by the partitions of the new rows."""
+    """Bug B16: by `replaceWhere` as well as by the partitions of the new rows."""
     table(native, path, "true")
     rows = f"INSERT OVERWRITE delta.`{path}` PARTITION (part = 0) VALUES (50, 0)"
     beaten(native, rows, f"OPTIMIZE delta.`{path}`")
@@ -42,7 +42,7 @@ def test_an_overwrite_of_partitions_stands_behind_an_optimize(native: SparkSessi
 
 
 def test_a_restore_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
-    """F16."""
+    """Bug B16."""
     handle = table(native, path, "true")
     prepared = prepare_restore(handle, TimeTravel(version=0))
     assert prepared is not None
@@ -52,7 +52,7 @@ def test_a_restore_stands_behind_an_optimize(native: SparkSession, path: str) ->
 
 
 def test_without_vectors_files_that_were_rearranged_are_a_conflict(native: SparkSession, path: str) -> None:
-    """F16: as the matrix says of such tables. Nothing can hide single rows of the file that an OPTIMIZE made."""
+    """Bug B16: as the matrix says of such tables. Nothing can hide single rows of the file that an OPTIMIZE made."""
     table(native, path, "false")
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(native, f"INSERT OVERWRITE delta.`{path}` VALUES (50, 0, 0)", f"OPTIMIZE delta.`{path}`")

@@ -1,4 +1,4 @@
-"""F42: what a table may not compute, ask or be called, refused where it is defined, by Delta's conditions."""
+"""Bug B42: what a table may not compute, ask or be called, refused where it is defined, by Delta's conditions."""
 
 from __future__ import annotations
 

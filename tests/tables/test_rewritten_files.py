@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("feed", ["false", "true"], ids=["no feed", "change data feed"])
 @pytest.mark.parametrize("by", [(), ("part",)], ids=["plain", "partitioned"])
 def test_changed_rows_stay_with_their_file(delta: SparkSession, path: str, by: tuple[str, ...], feed: str) -> None:
-    """F41: UPDATE and MERGE write the rows that change and those that stay together. One file remains one."""
+    """Bug B41: UPDATE and MERGE write the rows that change and those that stay together. One file remains one."""
     frame = delta.range(0, 20, 1, 1).select("id", F.lit(0).cast("long").alias("n"), (F.col("id") % 2).alias("part"))
     table = make_table(delta, path, frame, by=by, enableDeletionVectors="false", enableChangeDataFeed=feed)
     for changed in (2, 4):

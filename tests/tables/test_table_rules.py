@@ -342,7 +342,7 @@ def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> Non
 
 
 def test_conditions_on_variants(delta: SparkSession, path: str) -> None:
-    """F39."""
+    """Bug B39."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v VARIANT) USING delta")
     delta.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (variant_get(v, '$.a', 'int') > 0)")
     delta.sql(f"INSERT INTO delta.`{path}` SELECT 1, parse_json('{{\"a\": 1}}')")

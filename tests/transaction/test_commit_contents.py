@@ -129,7 +129,7 @@ LAST = 2**63 - 1
 
 @pytest.mark.parametrize("mark", [LAST, LAST - 2])
 def test_row_ids_end_where_a_long_does(mark: int) -> None:
-    """Another writer gave out the last ids there are."""
+    """Covers attack A10: another writer gave out the last ids there are."""
     table = created(protocol=TRACKED)
     spoil(table, row_id_mark(json.dumps({"rowIdHighWaterMark": mark})))
     with pytest.raises(NumbersExhaustedError, match="row ids"):
@@ -213,7 +213,7 @@ def test_timestamps_turned_on_by_a_winner_are_kept_to() -> None:
 
 
 def test_timestamps_end_where_a_long_does() -> None:
-    """Another writer dated a commit to the end of time; turning the timestamps off is the way out."""
+    """Covers attack A10: another writer dated a commit to the end of time; turning the timestamps off is the way out."""
     table = created(protocol=TIMED, described=TIMES_ON)
     spoil(table, timestamp_ms=LAST)
     with pytest.raises(NumbersExhaustedError, match="enableInCommitTimestamps"):
@@ -226,6 +226,7 @@ def test_timestamps_end_where_a_long_does() -> None:
 
 
 def test_versions_end_where_a_long_does() -> None:
+    """Covers attack A10."""
     table = created()
     last = dataclasses.replace(table.table.snapshots.latest(), version=LAST)
     with pytest.raises(NumbersExhaustedError, match="version"):

@@ -401,7 +401,7 @@ def test_table_dropped_meanwhile() -> None:
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_table_dropped_between_check_and_put(anew: bool) -> None:
-    """F25: what was put stands alone in a log that is not the table's any more: it is taken back."""
+    """Bug B25: what was put stands alone in a log that is not the table's any more: it is taken back."""
     first = created(add("f"))
     first.append(add("g"))
 

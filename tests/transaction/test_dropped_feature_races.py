@@ -1,4 +1,4 @@
-"""Races 75 and fault F58 from the side of who drops the feature: a commit that uses it is never stood behind."""
+"""Race 75 and fault F58 from the side of who drops the feature: a commit that uses it is never stood behind."""
 
 from __future__ import annotations
 

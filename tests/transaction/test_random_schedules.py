@@ -1,6 +1,6 @@
 """Writers that take turns as chance has it, over a storage that fails as chance has it.
 
-The invariants of CASES, section 4: I1 what was acknowledged is in the log exactly once; I2 what was not is there
+The invariants of docs/design/cases.md: I1 what was acknowledged is in the log exactly once; I2 what was not is there
 once or not at all; I3 every version is sound; I5 nobody else is harmed; I6 errors say what is true.
 """
 

@@ -115,7 +115,7 @@ class AssignmentError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnchangeableTargetError(DeltaAnalysisError, ValueError):
-    """DELETE, UPDATE or MERGE names something that is not a table, and cannot stand for one. Nothing was done."""
+    """DELETE, UPDATE or MERGE names something that is not a table, and cannot be used as one. Nothing was done."""
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_SOURCE"
     sqlstate: ClassVar[str] = "0AKDD"
@@ -203,7 +203,7 @@ class UnboundParameterError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnsupportedParameterError(DeltaAnalysisError, ValueError):
-    """A parameter has a value that cannot stand in a condition or an assignment."""
+    """A parameter has a value that cannot be used in a condition or an assignment."""
 
     condition: ClassVar[str] = "UNSUPPORTED_SQL_PARAMETER"
     sqlstate: ClassVar[str] = "0A000"
@@ -358,7 +358,7 @@ class JavaMissingError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class DemoFailedError(DeltaError):
-    """A part of the demo did not come out as it must."""
+    """A part of the demo gave a wrong result."""
 
     condition: ClassVar[str] = "ANABRANCH_DEMO_FAILED"
     part: str

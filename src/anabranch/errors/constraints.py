@@ -201,7 +201,7 @@ class UntrustedExpressionError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnsupportedGenerationError(UntrustedExpressionError):
-    """A generated column was to be computed by what no table may compute, or by the clock, which goes on."""
+    """A generated column was to be computed by an expression that no table may hold, such as the current time."""
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
     sqlstate: ClassVar[str] = "42621"
@@ -225,7 +225,7 @@ class AggregateInGenerationError(UntrustedExpressionError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnsupportedConstraintError(UntrustedExpressionError):
-    """A CHECK constraint was to ask what no table may ask."""
+    """A CHECK constraint was to hold an expression that no table may hold."""
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
     sqlstate: ClassVar[str] = "42621"

@@ -10,7 +10,7 @@ from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class NotAParquetTableError(DeltaAnalysisError, ValueError):
-    """What is to be converted is in another format than Parquet."""
+    """A table or folder that was to be converted has another format than Parquet."""
 
     condition: ClassVar[str] = "DELTA_CONVERT_NON_PARQUET_TABLE"
     sqlstate: ClassVar[str] = "0AKDC"
@@ -26,7 +26,7 @@ class NotAParquetTableError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class ConvertSourceMissingError(DeltaAnalysisError, ValueError):
-    """The name of what is to be converted names nothing."""
+    """There is nothing of the name that was to be converted."""
 
     condition: ClassVar[str] = "DELTA_MISSING_PROVIDER_FOR_CONVERT"
     sqlstate: ClassVar[str] = "0AKDC"
@@ -103,14 +103,14 @@ class PartitionFoldersMismatchError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnexpectedPartitionFolderError(PartitionFoldersMismatchError):
-    """A folder of a file names another partition column than the one that should stand there."""
+    """A folder of a file names another partition column than the expected one."""
 
     condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class PartitionFolderValueError(DeltaAnalysisError, ValueError):
-    """The value that a folder has for a partition column is none of the column's type."""
+    """The value that a folder has for a partition column does not fit the column's type."""
 
     condition: ClassVar[str] = "DELTA_FAILED_CAST_PARTITION_VALUE"
     sqlstate: ClassVar[str] = "22018"

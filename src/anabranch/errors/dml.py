@@ -25,7 +25,7 @@ class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
-    """A clause without a condition stands before others of its kind, which no row can reach. See the subclasses."""
+    """A clause without a condition is before others of its kind, which no row can reach. See the subclasses."""
 
     kind: ClassVar[str]
     table: str
@@ -221,7 +221,7 @@ class UnknownReplaceUsingColumnError(ColumnNotFoundError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
-    """Columns of replaceUsing stand at another place in the rows than in the table, where places decide."""
+    """Columns of replaceUsing have another position in the rows than in the table, where positions decide."""
 
     condition: ClassVar[str] = "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
     sqlstate: ClassVar[str] = "42802"

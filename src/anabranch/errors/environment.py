@@ -99,7 +99,7 @@ class DeltaJarPresentError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class SessionCatalogTakenError(DeltaError):
-    """Another library stands in the place of the session's catalog."""
+    """Another library has set the session's catalog."""
 
     condition: ClassVar[str] = "ANABRANCH_SESSION_CATALOG_TAKEN"
     sqlstate: ClassVar[str] = "55000"

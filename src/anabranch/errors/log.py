@@ -59,7 +59,7 @@ class LogGapError(LogError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class TruncatedLogError(LogError):
-    """The commits at the start of the log are gone and no usable checkpoint stands in for them."""
+    """The commits at the start of the log are gone and no usable checkpoint replaces them."""
 
     condition: ClassVar[str] = "DELTA_TRUNCATED_TRANSACTION_LOG"
     sqlstate: ClassVar[str] = "42K03"
@@ -117,7 +117,7 @@ class CorruptCommitError(LogError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class CorruptCheckpointError(LogError):
-    """A checkpoint cannot be read, and nothing older can stand in for it."""
+    """A checkpoint cannot be read, and nothing older can replace it."""
 
     condition: ClassVar[str] = "DELTA_CORRUPT_CHECKPOINT"
     version: int
@@ -213,7 +213,7 @@ def _instant(timestamp_ms: int) -> str:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class DeletionVectorError(DeltaError):
-    """The hidden rows of a file cannot be told, so the file cannot be read."""
+    """The hidden rows of a file are not known, so the file cannot be read."""
 
     condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID"
 

@@ -187,7 +187,7 @@ HOUR_MS = 60 * 60 * 1000
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class RetentionTooShortError(DeltaError, ValueError):
-    """VACUUM was to delete files younger than the table's retention, which somebody may still be using."""
+    """VACUUM was to delete files younger than the table's retention, which may still be in use."""
 
     condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
     sqlstate: ClassVar[str] = "22003"

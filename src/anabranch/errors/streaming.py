@@ -12,7 +12,7 @@ _FROM_SCRATCH = "give the query a new checkpoint to start from scratch"
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StartGivenTwiceError(DeltaAnalysisError, ValueError):
-    """A stream was told both a version and a time to start from."""
+    """A stream was given both a version and a time to start from."""
 
     condition: ClassVar[str] = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
     sqlstate: ClassVar[str] = "42613"
@@ -66,7 +66,7 @@ class StreamOffsetTooNewError(StreamOffsetError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StreamedTableReplacedError(DeltaError):
-    """Another table stands where the stream read one."""
+    """Another table is in the place of the one that the stream read."""
 
     condition: ClassVar[str] = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
     sqlstate: ClassVar[str] = "55019"
@@ -83,7 +83,7 @@ class StreamedTableReplacedError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StreamedRowsChangedError(DeltaError):
-    """A commit changed or deleted rows, and the stream was not told what to do about that."""
+    """A commit changed or deleted rows, and no option of the stream says what to do about that."""
 
     condition: ClassVar[str] = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
     sqlstate: ClassVar[str] = "0A000"
@@ -103,7 +103,7 @@ class StreamedRowsChangedError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StreamedRowsDeletedError(DeltaError):
-    """A commit deleted rows and added none, and the stream was not told to ignore that."""
+    """A commit deleted rows and added none, and no option of the stream says to ignore that."""
 
     condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"
     sqlstate: ClassVar[str] = "0A000"
@@ -149,7 +149,7 @@ class StreamedSchemaChangedError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
-    """As `StreamedSchemaChangedError`, of a stream that was told where to start."""
+    """As `StreamedSchemaChangedError`, of a stream with an option that says where to start."""
 
     condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
 
@@ -274,7 +274,7 @@ class StreamedMetadataEvolvedError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StreamedChangeNotAllowedError(DeltaError):
-    """Columns were renamed, dropped or widened, and nobody has said that the stream may go on."""
+    """Columns were renamed, dropped or widened, and no option or setting allows the stream to continue."""
 
     condition: ClassVar[str] = "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION"
     sqlstate: ClassVar[str] = "KD002"

@@ -249,7 +249,7 @@ class DeepCloneError(DeltaError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class CloneSourceError(DeltaAnalysisError):
-    """What was to be cloned is no table whose files a Delta log can name."""
+    """The source of a clone is not a table whose files a Delta log can name."""
 
     condition: ClassVar[str] = "DELTA_CLONE_UNSUPPORTED_SOURCE"
     sqlstate: ClassVar[str] = "0AKDC"
