@@ -14,6 +14,7 @@ from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 from anabranch.schema.logical_types import without_void
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.optimized_write import optimized
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
@@ -77,11 +78,13 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
     """Write rows, which have the table's columns and more, as data files. Nothing is committed."""
     snapshot, handle = target.snapshot, target.handle
     schema = without_void(snapshot.schema)
+    rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
+    rows = optimized(handle.session, rows, properties=snapshot.properties, partition_columns=snapshot.partition_columns)
     with typed_violations():
         return handle.session.engine.write(
             WriteRequest(
                 table_root=handle.path,
-                frame=frame.select(*(frame[quote(name)] for name in schema.fieldNames())),
+                frame=rows,
                 schema=schema,
                 partition_columns=snapshot.partition_columns,
                 column_mapping=snapshot.column_mapping_mode,

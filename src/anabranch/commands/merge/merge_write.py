@@ -27,6 +27,7 @@ from anabranch.spark.conditions.repeatable_rows import kept
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
+from anabranch.spark.write.optimized_write import optimized
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 
 ROWS_OF_FILE = 250_000
@@ -148,11 +149,12 @@ def _data_files(
     partition_columns: tuple[str, ...],
     properties: TableProperties,
 ) -> WrittenFiles:
+    together = optimized(handle.session, rows, properties=properties, partition_columns=partition_columns)
     with typed_violations():
         return handle.session.engine.write(
             WriteRequest(
                 table_root=handle.path,
-                frame=rows,
+                frame=together,
                 schema=schema,
                 partition_columns=partition_columns,
                 column_mapping=ColumnMappingMode.parse(properties.column_mapping_mode),

@@ -44,6 +44,7 @@ from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, quote
 from anabranch.spark.write.conform import conform
+from anabranch.spark.write.optimized_write import optimized
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
@@ -58,6 +59,13 @@ def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options:
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
         rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
+    rows = optimized(
+        handle.session,
+        rows,
+        properties=target.properties,
+        partition_columns=target.partition_columns,
+        option=options.optimize_write,
+    )
     with typed_violations():
         return handle.session.engine.write(
             WriteRequest(
