@@ -198,6 +198,20 @@ def test_user_metadata_and_max_records_per_file(delta: SparkSession, path: str) 
     assert DeltaTable.forPath(delta, path).detail().first().numFiles == 10
 
 
+def test_the_history_says_who_it_was(delta: SparkSession, path: str) -> None:
+    delta.range(3).write.format("delta").save(path)
+    spark_user = last(delta, path).userName
+    assert spark_user
+    delta.conf.set("spark.anabranch.user", "ana@example.org")
+    try:
+        delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    finally:
+        delta.conf.unset("spark.anabranch.user")
+    assert (last(delta, path).userName, last(delta, path).userId) == ("ana@example.org", "ana@example.org")
+    delta.range(3).write.format("delta").mode("append").save(path)
+    assert last(delta, path).userName == spark_user
+
+
 def test_not_null_columns_refuse_null(delta: SparkSession, path: str) -> None:
     schema = StructType([StructField("id", LongType(), False), StructField("name", StringType())])
     DeltaTable.create(delta).location(path).addColumns(schema).execute()

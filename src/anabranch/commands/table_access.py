@@ -43,11 +43,12 @@ class TableRef:
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        """A transaction on a version that was read before, with the session's word for its commit where it has one."""
-        if operation.user_metadata is None:
+        """A transaction on a version that was read before. Its commit tells who made it, and the session's note."""
+        note = operation.user_metadata
+        if note is None:
             note = self.session.setting(USER_METADATA_SETTING)
-            operation = dataclasses.replace(operation, user_metadata=note)
-        return self.table.begin_at(operation, snapshot=snapshot)
+        told = dataclasses.replace(operation, user_metadata=note, user=self.session.user)
+        return self.table.begin_at(told, snapshot=snapshot)
 
 
 def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:

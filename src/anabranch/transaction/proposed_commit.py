@@ -39,6 +39,8 @@ class Operation:
     """`WRITE`, `DELETE`, `CREATE TABLE` …"""
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     user_metadata: str | None = None
+    user: str | None = None
+    """Who does it."""
 
     def encoded_parameters(self) -> dict[str, str]:
         """Parameters as the log holds them: a text as it is, anything else as the text of its JSON."""

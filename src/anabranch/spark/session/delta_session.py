@@ -5,6 +5,7 @@ Engine and catalog of sessions that are not native are imported by these alone: 
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import random
@@ -35,6 +36,7 @@ logger = logging.getLogger("anabranch.spark")
 TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
 _HADOOP = "spark.hadoop."
+USER_SETTING = "spark.anabranch.user"
 
 SESSIONS_KEPT_MAX = 8
 """How many are kept though the user has let go of the session, or never had it, as with a stream's."""
@@ -164,6 +166,17 @@ class DeltaSession:
     def setting(self, key: str, default: str | None = None) -> str | None:
         """A runtime setting of the session, or `default` where it is not set."""
         return self.spark.conf.get(key, default)
+
+    @property
+    def user(self) -> str | None:
+        """Who commits by this session: as the setting says, else whom Spark runs as."""
+        return self.setting(USER_SETTING) or self._spark_user
+
+    @functools.cached_property
+    def _spark_user(self) -> str | None:
+        # Of a client, the name that it gives itself with each request.
+        spark: Any = self.spark
+        return (spark.client._user_id if self.is_connect else spark.sparkContext.sparkUser()) or None
 
     def flag(self, key: str, *, default: bool) -> bool:
         """A runtime setting that is true or false. Raises `InvalidOptionError` for any other word."""

@@ -143,6 +143,8 @@ def draft_commit(ours: ProposedCommit, head: LatestState, *, now_ms: int, engine
     info = CommitInfo(
         in_commit_timestamp=timestamp_ms,
         timestamp=now_ms if timestamp_ms is None else timestamp_ms,
+        user_id=ours.operation.user,
+        user_name=ours.operation.user,
         operation=ours.operation.name,
         operation_parameters=dict(ours.operation.encoded_parameters()),
         read_version=ours.read_version if ours.read_version >= 0 else None,
