@@ -77,7 +77,6 @@ def test_defaults() -> None:
     assert properties.checkpoint_interval == 10
     assert properties.log_retention_ms == 30 * DAY_MS
     assert properties.deleted_file_retention_ms == 7 * DAY_MS
-    assert properties.checkpoint_retention_ms == 2 * DAY_MS
     assert properties.drop_feature_retention_ms == DAY_MS
     assert properties.set_transaction_retention_ms is None
     assert properties.isolation_level is IsolationLevel.WRITE_SERIALIZABLE
@@ -87,8 +86,6 @@ def test_defaults() -> None:
     assert properties.stats_columns is None
     assert properties.string_prefix_length == 32
     assert properties.deletion_vectors_enabled is False
-    assert properties.optimize_write_enabled is None
-    assert properties.auto_compact_enabled is False
     assert properties.constraints == {}
 
 
@@ -109,7 +106,6 @@ def test_values() -> None:
             "delta.constraints.positive": "x > 0",
             "delta.constraints.gone": None,
             "delta.enableChangeDataCapture": "true",
-            "delta.autoOptimize": "true",
             "free": "x",
         }
     )
@@ -120,7 +116,6 @@ def test_values() -> None:
     assert properties.target_file_size_bytes == 128 * 1024 * 1024
     assert properties.constraints == {"positive": "x > 0"}
     assert properties.change_data_feed_enabled
-    assert properties.auto_compact_enabled
 
 
 def test_a_new_name_goes_before_the_old() -> None:

@@ -76,11 +76,6 @@ def adds_of_table(table: pa.Table, *, data_change: bool) -> list[AddFile]:
     return [AddFile(data_change=data_change, **row) for row in rows]
 
 
-def removes_of_table(table: pa.Table) -> list[RemoveFile]:
-    """The rows as actions."""
-    return [RemoveFile(**{**row, "data_change": bool(row["data_change"])}) for row in _rows(table, TOMBSTONE_SCHEMA)]
-
-
 def vector_ids(deletion_vectors: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The unique id of each vector, null where there is none. See "Derived Fields"."""
     if deletion_vectors.null_count == len(deletion_vectors):

@@ -123,10 +123,6 @@ class TableProperties:
         return cast("int", self.value("delta.logRetentionDuration"))
 
     @property
-    def checkpoint_retention_ms(self) -> int:
-        return cast("int", self.value("delta.checkpointRetentionDuration"))
-
-    @property
     def deleted_file_retention_ms(self) -> int:
         return cast("int", self.value("delta.deletedFileRetentionDuration"))
 
@@ -163,18 +159,6 @@ class TableProperties:
         """Characters of a string that statistics keep."""
         length = self.value("delta.dataSkippingStringPrefixLength")
         return STRING_PREFIX_LENGTH_DEFAULT if length is None else cast("int", length)
-
-    @property
-    def auto_compact_enabled(self) -> bool:
-        return bool(self.value("delta.autoOptimize")) or self.value("delta.autoOptimize.autoCompact") not in {
-            None,
-            "false",
-        }
-
-    @property
-    def optimize_write_enabled(self) -> bool | None:
-        """None: the session decides."""
-        return cast("bool | None", self.value("delta.autoOptimize.optimizeWrite"))
 
     @property
     def target_file_size_bytes(self) -> int | None:

@@ -129,18 +129,6 @@ def to_physical(
     return transform(schema, rename)
 
 
-def to_logical(physical: StructType, reference: StructType, mode: ColumnMappingMode) -> StructType:
-    """The inverse of `to_physical`: names of `reference`, the table's schema, in place of physical ones."""
-    if not mode.maps:
-        return physical
-    names = {path: logical[-1] for logical, path in physical_paths(reference, mode).items()}
-
-    def rename(path: FieldPath, field: StructField) -> StructField:
-        return StructField(names.get(path, field.name), field.dataType, field.nullable, field.metadata)
-
-    return transform(physical, rename)
-
-
 def physical_paths(schema: StructType, mode: ColumnMappingMode) -> dict[FieldPath, FieldPath]:
     """The physical path of every field, by its logical path, both with `element`, `key` and `value`."""
     physical: dict[FieldPath, FieldPath] = {(): ()}

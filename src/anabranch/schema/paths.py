@@ -140,16 +140,6 @@ def same_type(left: DataType, right: DataType) -> bool:
     return left == right
 
 
-def same_data_layout(left: StructType, right: StructType) -> bool:
-    """Whether files of one schema are files of the other; see `same_type`."""
-    return same_type(left, right)
-
-
-def same_columns(left: StructType, right: StructType) -> bool:
-    """Whether both have the same columns with the same types, nullability and metadata, in any case and order."""
-    return next(_differences(left, right, ()), None) is None
-
-
 def differences(before: StructType, after: StructType) -> list[str]:
     """What changed from `before` to `after`, one phrase a difference, such as `b.c is new (long)`."""
     return list(_differences(before, after, ()))

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.log.file_columns import (
-    LIVE_FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
     logical_keys,
     table_of_adds,
@@ -97,11 +96,6 @@ def _newest_of(batches: list[FileChanges]) -> FileChanges:
 
 def _chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-
-
-def no_adds() -> pa.Table:
-    """An empty table of live files."""
-    return LIVE_FILE_SCHEMA.empty_table()
 
 
 def no_tombstones() -> pa.Table:
