@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
+from anabranch.booleans import parse_boolean
 from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
 from anabranch.protocol.property_table import PROPERTIES, PROPERTIES_BY_LOWER_NAME, IsolationLevel, PropertyRow
 
@@ -252,7 +253,7 @@ def with_session_defaults(properties: Mapping[str, str], session: Mapping[str, s
     given = validated(properties)
     defaults = validated(_session_defaults(session))
     ignore = given.get("delta.ignoreProtocolDefaults", defaults.get("delta.ignoreProtocolDefaults", "false"))
-    if ignore.lower() == "true":
+    if parse_boolean(ignore):
         defaults = {name: value for name, value in defaults.items() if not is_protocol_property(name)}
     merged = {**defaults, **given}
     _check_retention(merged, {})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from pyspark.sql.types import StructType
 
+from anabranch.booleans import parse_boolean
 from anabranch.commands.definition.clustering import clustering_domain, column_named
 from anabranch.commands.other_formats.symlink_manifests import check_manifests
 from anabranch.errors.constraints import ConstraintExistsError
@@ -135,7 +136,7 @@ def _clustering(
 
 def _with_row_tracking_columns(stored: dict[str, str], source: random.Random) -> dict[str, str]:
     """See "Row Tracking": the names of the columns are fixed when row tracking starts."""
-    if stored.get(_ROW_TRACKING, "false").lower() != "true":
+    if not parse_boolean(stored.get(_ROW_TRACKING, "false")):
         return stored
     names = {
         ROW_ID_COLUMN: f"_row-id-col-{uuid.UUID(int=source.getrandbits(128), version=4)}",
