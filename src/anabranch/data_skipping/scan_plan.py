@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from anabranch.data_skipping.column_bounds import ColumnBounds, FileMask
+from anabranch.data_skipping.column_bounds import ColumnBounds
 from anabranch.data_skipping.skipping_columns import SkippingColumns
-from anabranch.log.file_columns import table_of_adds
+from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import (
     And,
     Column,

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+
+FileMask = npt.NDArray[np.bool_]
+"""One entry a file, in the order of a table of files; True for those that are chosen."""
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -101,6 +106,14 @@ def logical_keys(table: pa.Table) -> pa.ChunkedArray | pa.Array:
         return paths
     suffix = pc.fill_null(pc.binary_join_element_wise("\n", vector_ids(vectors), ""), "")
     return pc.binary_join_element_wise(paths, suffix, "")
+
+
+def logical_keys_of(*tables: pa.Table) -> pa.ChunkedArray:
+    """Those of all the tables' rows, one table after another."""
+    found: list[pa.Array] = []
+    for keys in map(logical_keys, tables):
+        found += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    return pa.chunked_array(found, pa.string())
 
 
 def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Schema) -> pa.Table:

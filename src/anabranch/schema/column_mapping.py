@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 import random
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from anabranch.clock import random_uuid
 from anabranch.errors.schema import (
     ColumnMappingChangeError,
     ColumnNotFoundError,
@@ -200,7 +200,7 @@ def has_mapping(schema: StructType) -> bool:
 
 def random_names(source: random.Random) -> Callable[[], str]:
     """Physical names as Delta makes them, `col-<uuid>`, drawn from `source`."""
-    return lambda: f"col-{uuid.UUID(int=source.getrandbits(128), version=4)}"
+    return lambda: f"col-{random_uuid(source)}"
 
 
 def max_column_id(schema: StructType) -> int:
