@@ -184,12 +184,10 @@ class IcebergCompatVersionError(IcebergCompatError):
     """REORG … UPGRADE UNIFORM names a version that there is not, or that anabranch does not have."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED"
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {self.compat_version}. Versions 1 and 2 are "
-            "there; take 2 unless a reader needs 1."
-        )
+    template: ClassVar[str] = (
+        "{table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {compat_version}. Versions 1 and 2 are there; take 2 "
+        "unless a reader needs 1."
+    )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -198,14 +196,12 @@ class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
     sqlstate: ClassVar[str] = "KD00E"
+    template: ClassVar[str] = (
+        "delta.universalFormat.enabledFormats of {table} names iceberg, and no version of Iceberg compatibility is on. "
+        "For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists run REORG TABLE … APPLY "
+        "(UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"delta.universalFormat.enabledFormats of {self.table} names iceberg, and no version of Iceberg "
-            "compatibility is on. For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists "
-            "run REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -214,14 +210,12 @@ class UniFormFormatError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "delta.universalFormat.enabledFormats of {table} names {format}, for which anabranch writes no metadata. It "
+        "writes iceberg."
+    )
     table: str
     format: str
-
-    def explain(self) -> str:
-        return (
-            f"delta.universalFormat.enabledFormats of {self.table} names {self.format}, for which anabranch writes no "
-            "metadata. It writes iceberg."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -230,13 +224,11 @@ class PyIcebergMissingError(DeltaAnalysisError, ImportError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{table} is to be written for Iceberg as well, which needs the library pyiceberg. Install it with: pip install "
+        "'anabranch[iceberg]'"
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} is to be written for Iceberg as well, which needs the library pyiceberg. "
-            "Install it with: pip install 'anabranch[iceberg]'"
-        )
 
 
 # Errors about GENERATE and the manifests that it writes.
@@ -248,11 +240,9 @@ class UnknownGenerateModeError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MODE_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "GENERATE makes {known}, and not {mode!r}."
     mode: str
     known: tuple[str, ...]
-
-    def explain(self) -> str:
-        return f"GENERATE makes {', '.join(self.known)}, and not {self.mode!r}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -261,15 +251,12 @@ class ManifestsHideVectorsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{num_files} files of {table} have deletion vectors, and who reads a manifest would see the deleted rows. Set "
+        "'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it again."
+    )
     table: str
     num_files: int
-
-    def explain(self) -> str:
-        return (
-            f"{self.num_files} files of {self.table} have deletion vectors, and who reads a manifest would see the "
-            "deleted rows. Set 'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it "
-            "again."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -278,15 +265,13 @@ class ManifestLineError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "The data file {file!r} of {table} has a line break in its name: in a manifest, what follows would be another "
+        "file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), and find out who named "
+        "it so."
+    )
     table: str
     file: str
-
-    def explain(self) -> str:
-        return (
-            f"The data file {self.file!r} of {self.table} has a line break in its name: in a manifest, what follows "
-            "would be another file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), "
-            "and find out who named it so."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -295,13 +280,11 @@ class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{table} has column mapping: its files name columns in their own way, which who reads a manifest does not "
+        "know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has column mapping: its files name columns in their own way, which who reads a manifest "
-            "does not know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -310,10 +293,8 @@ class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
+        "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
-            "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
-        )
