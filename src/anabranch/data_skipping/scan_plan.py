@@ -46,13 +46,9 @@ def files_to_read(
     *,
     physical_schema: StructType,
     partition_columns: Iterable[str],
-    columns: SkippingColumns | None = None,
 ) -> FileMask:
-    """One entry a file: whether `predicate`, in physical names, can be true for a row of it.
-
-    `columns`, made from the same `files`, keeps what one call learnt for the next.
-    """
-    columns = columns or SkippingColumns(files, physical_schema=physical_schema, partition_columns=partition_columns)
+    """One entry a file: whether `predicate`, in physical names, can be true for a row of it."""
+    columns = SkippingColumns(files, physical_schema=physical_schema, partition_columns=partition_columns)
     return can_be_true(predicate, columns)
 
 

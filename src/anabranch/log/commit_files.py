@@ -24,7 +24,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.log_store import LogStore, StoredFile
+from anabranch.storage.log_store import LogStore
 
 # Actions of several commits without those that a later one supersedes. See "Action Reconciliation".
 
@@ -95,13 +95,13 @@ class Commit:
     """When storage says that the file was written."""
 
 
-def read_commit(store: LogStore, version: int, *, file: StoredFile | None = None) -> Commit:
-    """The commit of one version. `file` saves asking storage for its time.
+def read_commit(store: LogStore, version: int) -> Commit:
+    """The commit of one version.
 
     Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
     """
     path = commit_path(version)
-    known = file or store.head(path)
+    known = store.head(path)
     if known is None:
         raise FileMissingError(root=store.root, path=path)
     commit = CommitFile(version=version, file=known)

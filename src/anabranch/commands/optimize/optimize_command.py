@@ -41,7 +41,6 @@ def optimize(
     predicate: str | None = None,
     zorder_by: Sequence[str] = (),
     full: bool = False,
-    auto: bool = False,
 ) -> RewriteResult:
     """Put small files, and those that hide many rows, together; with `zorder_by`, order all rows by these columns.
 
@@ -50,9 +49,7 @@ def optimize(
     left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
     `InvalidClusteringError`, `NotADeltaTableError`.
     """
-    return run_rewrite_job(
-        handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full, auto=auto)
-    )
+    return run_rewrite_job(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full))
 
 
 def optimize_work(
@@ -61,14 +58,13 @@ def optimize_work(
     predicate: str | None = None,
     zorder_by: Sequence[str] = (),
     full: bool = False,
-    auto: bool = False,
 ) -> RewriteJob:
     """What `optimize` does, not done yet."""
     snapshot = handle.latest()
     _check_clauses(handle, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
     settings = OptimizeSettings.of(handle.session, snapshot.properties)
     cluster_by = quoted_clustering_columns(snapshot)
-    parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full, auto=auto)
+    parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full)
 
     def plan(newest: Snapshot) -> Plan:
         files = files_to_plan(handle, newest, predicate)
@@ -141,14 +137,14 @@ def files_to_plan(handle: TableRef, snapshot: Snapshot, predicate: str | None) -
 
 
 def _parameters(
-    *, predicate: str | None, zorder_by: Sequence[str], cluster_by: Sequence[str], full: bool, auto: bool
+    *, predicate: str | None, zorder_by: Sequence[str], cluster_by: Sequence[str], full: bool
 ) -> dict[str, object]:
     """As the log tells of the operation."""
     return {
         "predicate": [] if predicate is None else [predicate],
         "zOrderBy": list(zorder_by),
         "clusterBy": list(cluster_by),
-        "auto": auto,
+        "auto": False,
         **({"isFull": full} if cluster_by else {}),
     }
 
