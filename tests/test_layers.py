@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"errors", "clock"},
+    {"errors", "clock", "booleans"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},

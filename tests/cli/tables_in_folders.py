@@ -16,7 +16,6 @@ from pyroaring import BitMap64
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from anabranch.clock import SystemClock
-from anabranch.deletion_vectors.vector_writing import encode_file
 from anabranch.log.checksum import write_checksum
 from anabranch.predicates.expressions import Unknown
 from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Protocol, RemoveFile
@@ -27,6 +26,7 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from anabranch.transaction.table import Table
+from deletion_vectors.vector_files import encode_file
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
 SOME_ROWS = Unknown("a condition on rows")

@@ -13,13 +13,14 @@ from pyroaring import BitMap64
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.restore.restore_table import PreparedRestore, file_difference, planned_restore
 from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import supported
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Bin, Operation
-from anabranch.transaction.read_set import FileKey, FileMask, RowsOfFile
+from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row

@@ -14,10 +14,11 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors, to_words
-from anabranch.deletion_vectors.vector_writing import encode_file, inline_descriptor
+from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.actions_json import encode_action, parse_actions
 from anabranch.storage.memory_store import MemoryStore
+from deletion_vectors.vector_files import encode_file
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "corpus" / "golden.tar.gz"
 TABLES = ["dv-partitioned-with-checkpoint", "dv-with-columnmapping", "log-replay-dv-key-cases"]

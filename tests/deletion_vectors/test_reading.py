@@ -23,7 +23,7 @@ from anabranch.deletion_vectors.bitmap_format import (
     encode_bitmap,
 )
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors
-from anabranch.deletion_vectors.vector_writing import encode_file, encode_files, inline_descriptor
+from anabranch.deletion_vectors.vector_writing import encode_files, inline_descriptor
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError, StorageError
 from anabranch.errors.log import (
@@ -38,6 +38,7 @@ from anabranch.errors.log import (
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.storage.memory_store import MemoryStore
+from deletion_vectors.vector_files import encode_file
 
 FILE_ID = uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
 POSITIONS = st.one_of(

@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterable
 
+from anabranch.log.commit_files import subject_of
 from anabranch.protocol.actions import (
     PARQUET,
     Action,
@@ -19,7 +20,7 @@ from anabranch.protocol.actions import (
     SetTransaction,
 )
 from anabranch.protocol.actions_json import encode_actions, parse_actions
-from anabranch.protocol.log_paths import commit_path
+from anabranch.protocol.log_paths import commit_path, compacted_path
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.memory_store import MemoryStore
 
@@ -168,3 +169,15 @@ class CountedUuids:
     def __call__(self) -> str:
         self.number += 1
         return str(uuid.UUID(int=self.number, version=4))
+
+
+def write_compaction(store: MemoryStore, *, first: int, last: int) -> None:
+    """Commits in one file, without what a later one of them supersedes, as other engines write it. See "Log Compaction Files"."""
+    newest: dict[object, Action] = {}
+    for version in range(first, last + 1):
+        for action in parse_actions(store.read(commit_path(version))):
+            subject = subject_of(action)
+            if subject is not None:
+                newest.pop(subject, None)
+                newest[subject] = action
+    store.put_if_absent(compacted_path(first, last), encode_actions(newest.values()))

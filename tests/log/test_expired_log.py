@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_in_memory import START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove
+from log_in_memory import START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 from anabranch.errors.log import CorruptCheckpointError, LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
@@ -21,7 +21,6 @@ from anabranch.log.cleanup import (
     plan_cleanup,
     sidecars_of,
 )
-from anabranch.log.commit_files import write_compaction
 from anabranch.log.listing import list_log
 from anabranch.protocol.actions import CommitInfo
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, parse_log_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from log_in_memory import CountedUuids, LogInMemory, add
+from log_in_memory import CountedUuids, LogInMemory, add, write_compaction
 
 from anabranch.errors.log import (
     CorruptCommitError,
@@ -15,7 +15,7 @@ from anabranch.errors.log import (
     VersionNotFoundError,
 )
 from anabranch.log import commit_files
-from anabranch.log.commit_files import read_commit, read_commits, write_compaction
+from anabranch.log.commit_files import read_commit, read_commits
 from anabranch.log.segment import find_segment
 from anabranch.protocol.log_paths import (
     LAST_CHECKPOINT_PATH,

@@ -21,7 +21,6 @@ from anabranch.predicates.expressions import (
     StartsWith,
     Unknown,
     conjunction,
-    conjuncts,
     disjunction,
     is_opaque,
     references,
@@ -41,7 +40,6 @@ def test_joining_flattens_and_drops_what_changes_nothing() -> None:
     assert disjunction([]) == FALSE
     assert conjunction([TRUE, IsNull(A)]) == IsNull(A)
     assert conjunction([And((IsNull(A), IsNull(B))), IsNotNull(A)]) == And((IsNull(A), IsNull(B), IsNotNull(A)))
-    assert conjuncts(And((IsNull(A), IsNull(B)))) == (IsNull(A), IsNull(B))
     assert normalise(And((IsNull(A), FALSE))) == FALSE
     assert normalise(Or((IsNull(A), Not(FALSE)))) == TRUE
 

@@ -77,7 +77,6 @@ def test_defaults() -> None:
     assert properties.checkpoint_interval == 10
     assert properties.log_retention_ms == 30 * DAY_MS
     assert properties.deleted_file_retention_ms == 7 * DAY_MS
-    assert properties.checkpoint_retention_ms == 2 * DAY_MS
     assert properties.drop_feature_retention_ms == DAY_MS
     assert properties.set_transaction_retention_ms is None
     assert properties.isolation_level is IsolationLevel.WRITE_SERIALIZABLE

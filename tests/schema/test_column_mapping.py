@@ -34,7 +34,6 @@ from anabranch.schema.column_mapping import (
     random_names,
     reuse_mapping,
     strip_mapping,
-    to_logical,
     to_physical,
     with_field_ids,
 )
@@ -49,12 +48,10 @@ def mapped(schema: StructType = PLAIN, *, max_id: int = 0, keep_names: bool = Fa
 
 
 @given(schemas, st.integers())
-def test_to_physical_and_back_is_the_identity(schema: StructType, seed: int) -> None:
+def test_every_path_goes_to_physical_names_and_back(schema: StructType, seed: int) -> None:
     ours, max_id = assign_ids_and_names(schema, 0, keep_names=False, new_name=random_names(random.Random(seed)))
     check_mapping(ours, NAME, max_id, table="t")
     physical = to_physical(ours, NAME)
-    assert to_logical(physical, ours, NAME) == ours
-    assert to_physical(strip_mapping(ours), NAME, reference=ours) == physical
     for path, field in physical_paths(ours, NAME).items():
         assert physical_path(ours, path, NAME) == field
         assert logical_path(ours, field, NAME) == path
@@ -96,8 +93,6 @@ def test_paths_follow_case_and_collections() -> None:
     assert logical_path(ours, path, NAME) == ("s", "m", "value", "c")
     assert physical_path(ours, ("l", "element"), NAME)[1] == "element"
     with pytest.raises(ColumnNotFoundError):
-        physical_path(ours, ("S",), NAME, case_sensitive=True)
-    with pytest.raises(ColumnNotFoundError):
         physical_path(ours, ("s", "nope"), NAME)
     assert logical_path(ours, ("nope",), NAME) is None
 
@@ -107,15 +102,6 @@ def test_without_mapping_names_are_what_they_are() -> None:
     assert to_physical(ours, NONE) == ours
     assert physical_name(ours.fields[0], NONE) == "a"
     assert physical_path(ours, ("s", "b"), NONE) == ("s", "b")
-
-
-def test_columns_the_table_does_not_list_need_leave() -> None:
-    ours = mapped()
-    data = struct(a=INT, _change_type=STRING)
-    with pytest.raises(ColumnNotFoundError):
-        to_physical(data, NAME, reference=ours)
-    physical = to_physical(data, NAME, reference=ours, unmapped=["_change_type"])
-    assert physical.names == [ours["a"].metadata[PHYSICAL_NAME], "_change_type"]
 
 
 def test_parquet_gets_ids_nested_ones_too() -> None:

@@ -25,9 +25,21 @@ from schema_samples import (
 
 from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
 from anabranch.schema.casts import Casting
-from anabranch.schema.merging import MergeRules, merge_schemas
-from anabranch.schema.paths import as_nullable, differences, same_columns, same_data_layout
+from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.names import check_duplicates
+from anabranch.schema.paths import as_nullable, differences, same_type
 from anabranch.schema.type_widening import Widening
+
+
+def merge_schemas(
+    table_schema: StructType, data_schema: StructType, rules: MergeRules | None = None, *, table: str = "the table"
+) -> StructType:
+    """`table_schema` grown so that data of `data_schema` fits."""
+    check_duplicates(data_schema, where="the data", table=table)
+    found = merge(table_schema, data_schema, rules or MergeRules())
+    if found.conflicts:
+        raise IncompatibleTypesError(table=table, extra={}, mismatched=found.conflicts, overwriting=False)
+    return found.schema
 
 
 def merged(left: StructType, right: StructType) -> StructType | None:
@@ -49,7 +61,7 @@ def test_merging_twice_is_merging_once(left: StructType, right: StructType) -> N
     assume(once is not None)
     assert once is not None
     assert merge_schemas(once, right) == once
-    assert once.fields[: len(left.fields)] == left.fields or not same_columns(left, once)
+    assert once.fields[: len(left.fields)] == left.fields or differences(left, once)
     assert once.names[: len(left.names)] == left.names
 
 
@@ -163,6 +175,6 @@ def test_differences_in_words() -> None:
 
 
 def test_layout_ignores_what_files_do_not_show() -> None:
-    assert same_data_layout(struct(a=required(INT), l=ArrayType(INT, False)), struct(A=INT, l=ArrayType(INT)))
-    assert not same_data_layout(struct(a=INT, b=INT), struct(b=INT, a=INT))
-    assert same_columns(struct(a=INT, b=INT), struct(B=INT, a=INT))
+    assert same_type(struct(a=required(INT), l=ArrayType(INT, False)), struct(A=INT, l=ArrayType(INT)))
+    assert not same_type(struct(a=INT, b=INT), struct(b=INT, a=INT))
+    assert differences(struct(a=INT, b=INT), struct(B=INT, a=INT)) == []

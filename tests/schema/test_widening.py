@@ -86,11 +86,11 @@ def test_changes_are_recorded_at_the_nearest_field() -> None:
 
 
 def test_later_changes_follow_earlier_ones() -> None:
-    first = record_type_changes(struct(a=SHORT), struct(a=BYTE), table_version=3)
+    first = record_type_changes(struct(a=SHORT), struct(a=BYTE))
     wider = StructType([type(first["a"])("a", LONG, True, first["a"].metadata)])
     changes = read_type_changes(record_type_changes(wider, first)["a"])
     assert changes == [
-        TypeChange(old=BYTE, new=SHORT, table_version=3),
+        TypeChange(old=BYTE, new=SHORT),
         TypeChange(old=SHORT, new=LONG),
     ]
 

@@ -8,12 +8,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, NaiveState, add, metadata, naive_replay, remove
+from log_in_memory import (
+    PROTOCOL,
+    CountedUuids,
+    LogInMemory,
+    NaiveState,
+    add,
+    metadata,
+    naive_replay,
+    remove,
+    write_compaction,
+)
 
 from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
-from anabranch.log.commit_files import write_compaction
-from anabranch.log.file_columns import adds_of_table, removes_of_table
+from anabranch.log.file_columns import adds_of_table, vector_ids
 from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot import reconciliation
@@ -81,7 +90,9 @@ def assert_same(snapshot: Snapshot, expected: NaiveState) -> None:
     assert snapshot.files.size_bytes == sum(action.size for action in expected.adds.values())
     assert {app: action.version for app, action in snapshot.set_transactions.items()} == expected.transactions
     assert {name: action.configuration for name, action in snapshot.domain_metadata.items()} == expected.domains
-    assert {action.key for action in removes_of_table(snapshot.tombstones())} == set(expected.removes)
+    tombstones = snapshot.tombstones()
+    vectors = vector_ids(tombstones["deletion_vector"]).to_pylist()
+    assert set(zip(tombstones["path"].to_pylist(), vectors, strict=True)) == set(expected.removes)
     for key, action in expected.adds.items():
         assert snapshot.files.find(*key) == dataclasses_without_change(action)
 

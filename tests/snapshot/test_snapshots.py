@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove
+from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 from anabranch.errors.log import (
     CorruptCheckpointError,
@@ -18,7 +18,6 @@ from anabranch.errors.log import (
     VersionNotFoundError,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.log.commit_files import write_compaction
 from anabranch.protocol.actions import (
     AddFile,
     DeletionVectorDescriptor,

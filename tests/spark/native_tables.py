@@ -13,12 +13,12 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.log.file_columns import table_of_adds
+from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.spark.engine import FileMask, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import ScanRequest, WriteRequest, WrittenFiles
 from anabranch.spark.native.native_engine import NativeEngine
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.booleans import parse_boolean
 from anabranch.callbacks.asker import Asker
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
@@ -126,7 +127,7 @@ def _check_collation(given: Mapping[str, str]) -> None:
 
 
 def _location(given: Mapping[str, str], options: Mapping[str, str]) -> str | None:
-    if given.get("is_managed_location", "").lower() == "true":
+    if parse_boolean(given.get("is_managed_location", "")):
         return None
     path = next((value for key, value in options.items() if key.lower() == "path"), None)
     return given.get("location", path)

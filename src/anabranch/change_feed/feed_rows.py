@@ -14,12 +14,12 @@ from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, CO
 from anabranch.change_feed.feed_files import FeedFiles
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns
-from anabranch.log.file_columns import table_of_adds
+from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.schema.column_mapping import physical_name, to_physical
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import Engine, FileMask, ScanRequest
+from anabranch.spark.engine import Engine, ScanRequest
 
 LoadVector = Callable[[DeletionVectorDescriptor], BitMap64]
 

@@ -32,9 +32,8 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import EQ, GE, GT, LE, LT, NE, Literal, Operator
-
-FileMask = npt.NDArray[np.bool_]
 
 EXACT_DECIMAL = pa.decimal256(76, 38)
 """Holds every decimal of Spark."""

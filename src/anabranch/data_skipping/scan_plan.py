@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from anabranch.data_skipping.column_bounds import ColumnBounds, FileMask
+from anabranch.data_skipping.column_bounds import ColumnBounds
 from anabranch.data_skipping.skipping_columns import SkippingColumns
-from anabranch.log.file_columns import table_of_adds
+from anabranch.log.file_columns import FileMask, table_of_adds
 from anabranch.predicates.expressions import (
     And,
     Column,
@@ -46,13 +46,9 @@ def files_to_read(
     *,
     physical_schema: StructType,
     partition_columns: Iterable[str],
-    columns: SkippingColumns | None = None,
 ) -> FileMask:
-    """One entry a file: whether `predicate`, in physical names, can be true for a row of it.
-
-    `columns`, made from the same `files`, keeps what one call learnt for the next.
-    """
-    columns = columns or SkippingColumns(files, physical_schema=physical_schema, partition_columns=partition_columns)
+    """One entry a file: whether `predicate`, in physical names, can be true for a row of it."""
+    columns = SkippingColumns(files, physical_schema=physical_schema, partition_columns=partition_columns)
     return can_be_true(predicate, columns)
 
 

@@ -182,32 +182,6 @@ def _runs(cursor: _Cursor) -> npt.NDArray[np.uint16]:
     return runs
 
 
-def serialize_blocks(blocks: npt.NDArray[np.uint8]) -> bytes:
-    """The bitmap of the rows whose bit is set; `blocks` has 8,192 bytes for each 65,536 rows, from 0 on."""
-    used = np.flatnonzero(blocks.any(axis=1))
-    keys = np.unique(used >> 16)
-    parts = [struct.pack("<Q", len(keys))]
-    for key in keys.tolist():
-        inside = used[used >> 16 == key]
-        parts += [struct.pack("<I", key), *_serialize_bucket(blocks, inside)]
-    return b"".join(parts)
-
-
-def _serialize_bucket(blocks: npt.NDArray[np.uint8], used: npt.NDArray[np.intp]) -> list[bytes]:
-    header = np.empty((len(used), 2), dtype="<u2")
-    header[:, 0] = used & 0xFFFF
-    bodies = []
-    for index, block in enumerate(used.tolist()):
-        values = np.flatnonzero(np.unpackbits(blocks[block], bitorder="little"))
-        header[index, 1] = len(values) - 1
-        dense = len(values) > _ARRAY_VALUES_MAX
-        bodies.append(blocks[block].tobytes() if dense else values.astype("<u2").tobytes())
-    sizes = np.array([len(body) for body in bodies], dtype=np.int64)
-    offsets = 8 + 8 * len(used) + np.cumsum(sizes) - sizes
-    head = struct.pack("<II", _COOKIE_WITHOUT_RUNS, len(used))
-    return [head, header.tobytes(), offsets.astype("<u4").tobytes(), *bodies]
-
-
 PORTABLE_MAGIC = 1681511377
 OLD_MAGIC = 1681511376
 """A form from before the protocol: bitmaps one after another, each with its length, none with a key. Delta still

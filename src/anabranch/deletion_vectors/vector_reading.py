@@ -27,7 +27,6 @@ from anabranch.deletion_vectors.bitmap_format import (
     MalformedBitmapError,
     containers,
     decode_bitmap,
-    serialize_blocks,
 )
 from anabranch.deletion_vectors.vector_locations import FILE_VERSION, fault, short_id, vector_path
 from anabranch.errors.log import (
@@ -224,18 +223,6 @@ def to_words(positions: BitMap64, *, num_rows: int) -> npt.NDArray[np.int64]:
         start = container.block * _BLOCK_BYTES
         bits[start : start + _BLOCK_BYTES] = _block_bits(container)
     return bits.view("<i8")[:word_count].astype(np.int64, copy=False)
-
-
-def from_words(words: npt.NDArray[np.int64]) -> BitMap64:
-    """The positions whose bit is set."""
-    data = np.ascontiguousarray(words, dtype="<i8").view(np.uint8)
-    whole_blocks = np.zeros(-(-len(data) // _BLOCK_BYTES) * _BLOCK_BYTES, dtype=np.uint8)
-    whole_blocks[: len(data)] = data
-    blocks = whole_blocks.reshape(-1, _BLOCK_BYTES)
-    # The roaring library takes whole blocks as they are, and a list of positions only one by one.
-    positions: BitMap64 = BitMap64.deserialize(serialize_blocks(blocks))
-    positions.run_optimize()
-    return positions
 
 
 def _block_bits(container: Container) -> npt.NDArray[np.uint8]:

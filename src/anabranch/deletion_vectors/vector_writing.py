@@ -56,15 +56,6 @@ def inline_descriptor(positions: BitMap64) -> DeletionVectorDescriptor:
     )
 
 
-def encode_file(vectors: Sequence[BitMap64], *, file_id: uuid.UUID, prefix: str = "") -> VectorFile:
-    """All vectors in one file. `prefix` is a directory below the table's root, for `delta.randomizeFilePrefixes`."""
-    return _file(
-        [(encode_bitmap(vector), len(vector)) for vector in vectors],
-        location=encoded_location(file_id, prefix=prefix),
-        path=relative_path(file_id, prefix=prefix),
-    )
-
-
 def encode_files(
     vectors: Sequence[BitMap64], *, file_ids: Iterator[uuid.UUID], prefixes: Iterator[str] | None = None
 ) -> Iterator[VectorFile]:

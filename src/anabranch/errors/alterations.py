@@ -14,15 +14,13 @@ class NotAStructError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
     sqlstate: ClassVar[str] = "42KD3"
+    template: ClassVar[str] = (
+        "{column} of {table} is {column_type} and has no fields of its own. Below an array go on with `element`, below "
+        "a map with `key` or `value`."
+    )
     table: str
     column: str
     column_type: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.column} of {self.table} is {self.column_type} and has no fields of its own. Below an array go on "
-            "with `element`, below a map with `key` or `value`."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -51,15 +49,13 @@ class ColumnMappingNeededError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_COLUMN_MAPPING_NEEDED"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "Cannot {change} of {table}: its data files know columns by the names that users see. Set the table property "
+        "'delta.columnMapping.mode' = 'name' first; older engines may then need an upgrade."
+    )
     table: str
     change: str
     """Such as "drop column a"."""
-
-    def explain(self) -> str:
-        return (
-            f"Cannot {self.change} of {self.table}: its data files know columns by the names that users see. Set the "
-            "table property 'delta.columnMapping.mode' = 'name' first; older engines may then need an upgrade."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -68,12 +64,10 @@ class UnsupportedColumnChangeError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "Column {column} of {table} cannot be changed in this way: {reason}."
     table: str
     column: str
     reason: str
-
-    def explain(self) -> str:
-        return f"Column {self.column} of {self.table} cannot be changed in this way: {self.reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -82,12 +76,10 @@ class UnsupportedNewColumnError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_ALTER_TABLE_ADD_COLUMN"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "Column {column} cannot be added to {table}: {reason}."
     table: str
     column: str
     reason: str
-
-    def explain(self) -> str:
-        return f"Column {self.column} cannot be added to {self.table}: {self.reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -96,12 +88,10 @@ class InvalidClusteringError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_INVALID_CLUSTERING"
     sqlstate: ClassVar[str] = "42996"
+    template: ClassVar[str] = "{table} cannot be clustered by {columns}: {reason}."
     table: str
     columns: tuple[str, ...]
     reason: str
-
-    def explain(self) -> str:
-        return f"{self.table} cannot be clustered by {', '.join(self.columns)}: {self.reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -110,11 +100,9 @@ class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_PROPERTY_NEEDS_COMMAND"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = "Table property `{name}` is not set by SET TBLPROPERTIES. Use {command}."
     name: str
     command: str
-
-    def explain(self) -> str:
-        return f"Table property `{self.name}` is not set by SET TBLPROPERTIES. Use {self.command}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -131,11 +119,9 @@ class PropertyNotSetError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSET_NON_EXISTENT_PROPERTY"
     sqlstate: ClassVar[str] = "42616"
+    template: ClassVar[str] = "{table} has no property `{name}` to unset. UNSET TBLPROPERTIES IF EXISTS passes over it."
     table: str
     name: str
-
-    def explain(self) -> str:
-        return f"{self.table} has no property `{self.name}` to unset. UNSET TBLPROPERTIES IF EXISTS passes over it."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -161,12 +147,10 @@ class FeatureDropError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_FEATURE_DROP_UNSUPPORTED"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "Table feature {feature} of {table} cannot be dropped: {reason}."
     table: str
     feature: str
     reason: str
-
-    def explain(self) -> str:
-        return f"Table feature {self.feature} of {self.table} cannot be dropped: {self.reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -207,15 +191,13 @@ class ColumnNamesNeedMappingError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_INVALID_COLUMN_NAMES_WHEN_REMOVING_COLUMN_MAPPING"
     sqlstate: ClassVar[str] = "42K05"
+    template: ClassVar[str] = (
+        "Without column mapping the data files of {table} could not have columns named {columns}: Parquet takes no "
+        "space, comma, semicolon, brace, parenthesis, tab, line break or equals sign in a name. Rename these columns "
+        "first: ALTER TABLE … RENAME COLUMN … TO …."
+    )
     table: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"Without column mapping the data files of {self.table} could not have columns named "
-            f"{', '.join(self.columns)}: Parquet takes no space, comma, semicolon, brace, parenthesis, tab, line break "
-            "or equals sign in a name. Rename these columns first: ALTER TABLE … RENAME COLUMN … TO …."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -224,11 +206,9 @@ class RowTrackingEnablementError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CANNOT_ENABLE_ROW_TRACKING"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "Row tracking cannot be turned on for {table}: {num_files} of its files were written before rows had ids. "
+        "Create a table with 'delta.enableRowTracking' = 'true' and write the rows into it."
+    )
     table: str
     num_files: int
-
-    def explain(self) -> str:
-        return (
-            f"Row tracking cannot be turned on for {self.table}: {self.num_files} of its files were written before "
-            "rows had ids. Create a table with 'delta.enableRowTracking' = 'true' and write the rows into it."
-        )

@@ -18,12 +18,10 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_ILLEGAL_OPTION"
     sqlstate: ClassVar[str] = "42616"
+    template: ClassVar[str] = "Option {option} = {value!r}: {problem}."
     option: str
     value: str
     problem: str
-
-    def explain(self) -> str:
-        return f"Option {self.option} = {self.value!r}: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -78,10 +76,8 @@ class SessionNotEnabledError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_CONFIGURE_SPARK_SESSION"
     sqlstate: ClassVar[str] = "56038"
+    template: ClassVar[str] = "{call} needs a session that knows Delta. Call anabranch.enable(spark) once, first."
     call: str
-
-    def explain(self) -> str:
-        return f"{self.call} needs a session that knows Delta. Call anabranch.enable(spark) once, first."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -90,12 +86,10 @@ class InvalidArgumentError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_ARGUMENT"
     sqlstate: ClassVar[str] = "22023"
+    template: ClassVar[str] = "{argument} = {value!r}: {problem}."
     argument: str
     value: str
     problem: str
-
-    def explain(self) -> str:
-        return f"{self.argument} = {self.value!r}: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -104,13 +98,11 @@ class AssignmentError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_ASSIGNMENT"
     sqlstate: ClassVar[str] = "42703"
+    template: ClassVar[str] = "{column} of {table} cannot be set: {problem}."
     table: str
     column: str
     """As it was written."""
     problem: str
-
-    def explain(self) -> str:
-        return f"{self.column} of {self.table} cannot be set: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -119,14 +111,12 @@ class UnchangeableTargetError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_SOURCE"
     sqlstate: ClassVar[str] = "0AKDD"
+    template: ClassVar[str] = (
+        "{statement} changes rows of a Delta table; what it names cannot stand for one: {problem}. Name the table "
+        "itself, or a temporary view of rows and columns of one table."
+    )
     statement: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.statement} changes rows of a Delta table; what it names cannot stand for one: {self.problem}. "
-            "Name the table itself, or a temporary view of rows and columns of one table."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -170,6 +160,10 @@ class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
 
     condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "The statement {statement} cannot be read from line {line}, column {column} on: expected is {expected}, there "
+        "is {found}. Names that are keywords or hold other than letters, digits and _ go in backticks."
+    )
     statement: str
     """What kind of statement it is, as far as that could be told."""
     line: int
@@ -178,13 +172,6 @@ class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
     expected: str
     found: str
 
-    def explain(self) -> str:
-        return (
-            f"The statement {self.statement} cannot be read from line {self.line}, column {self.column} on: expected "
-            f"is {self.expected}, there is {self.found}. Names that are keywords or hold other than letters, digits "
-            "and _ go in backticks."
-        )
-
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnboundParameterError(DeltaAnalysisError, ValueError):
@@ -192,13 +179,11 @@ class UnboundParameterError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "UNBOUND_SQL_PARAMETER"
     sqlstate: ClassVar[str] = "42P02"
+    template: ClassVar[str] = (
+        "The statement has the parameter {parameter}, and no value was given for it. Pass named parameters as a "
+        "dictionary and those written ? as a list: spark.sql(text, args=…)."
+    )
     parameter: str
-
-    def explain(self) -> str:
-        return (
-            f"The statement has the parameter {self.parameter}, and no value was given for it. Pass named parameters "
-            "as a dictionary and those written ? as a list: spark.sql(text, args=…)."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -207,14 +192,12 @@ class UnsupportedParameterError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "UNSUPPORTED_SQL_PARAMETER"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "The parameter {parameter} is a value of type {value_type}, which has no SQL literal. Write the value into the "
+        "statement, or use a query over a DataFrame."
+    )
     parameter: str
     value_type: str
-
-    def explain(self) -> str:
-        return (
-            f"The parameter {self.parameter} is a value of type {self.value_type}, which has no SQL literal. Write the "
-            "value into the statement, or use a query over a DataFrame."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -242,13 +225,10 @@ class RecursiveViewError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "RECURSIVE_VIEW"
     sqlstate: ClassVar[str] = "42K0H"
+    template: ClassVar[str] = (
+        "The query of the view {view} reads that view itself, maybe through others. Give the new view another name."
+    )
     view: str
-
-    def explain(self) -> str:
-        return (
-            f"The query of the view {self.view} reads that view itself, maybe through others. Give the new view "
-            "another name."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -257,10 +237,8 @@ class NotCachedError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "UNCACHE_NOT_CACHED"
     sqlstate: ClassVar[str] = "42P01"
+    template: ClassVar[str] = "{table} is not cached in this session by CACHE TABLE. Write UNCACHE TABLE IF EXISTS."
     table: str
-
-    def explain(self) -> str:
-        return f"{self.table} is not cached in this session by CACHE TABLE. Write UNCACHE TABLE IF EXISTS."
 
 
 # What can be wrong with a condition that a user wrote.
@@ -297,15 +275,13 @@ class ConditionNeedsSparkError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "ANABRANCH_CONDITION_NEEDS_SPARK"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "The condition {condition_text!r} needs Spark: {parts} cannot be evaluated without it. Here, comparisons of "
+        "columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%' work, joined by AND, OR and NOT. "
+        'For more, use spark.read.format("delta").load(…).where(…).'
+    )
     condition_text: str
     parts: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"The condition {self.condition_text!r} needs Spark: {', '.join(self.parts)} cannot be evaluated without "
-            "it. Here, comparisons of columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%' work, "
-            'joined by AND, OR and NOT. For more, use spark.read.format("delta").load(…).where(…).'
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -314,14 +290,12 @@ class DemoFolderInUseError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_DEMO_FOLDER_IN_USE"
     sqlstate: ClassVar[str] = "42710"
+    template: ClassVar[str] = (
+        "{folder} is not an earlier demo table ({found}), so the demo leaves it alone. Give the path of a folder that "
+        "does not exist yet."
+    )
     folder: str
     found: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.folder} is not an earlier demo table ({self.found}), so the demo leaves it alone. "
-            "Give the path of a folder that does not exist yet."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -330,9 +304,7 @@ class DemoDataMissingError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_DEMO_DATA_MISSING"
     sqlstate: ClassVar[str] = "42704"
-
-    def explain(self) -> str:
-        return 'The flights of the demo are not installed. Run: pip install "anabranch[demo]"'
+    template: ClassVar[str] = 'The flights of the demo are not installed. Run: pip install "anabranch[demo]"'
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -341,19 +313,14 @@ class JavaMissingError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_JAVA_MISSING"
     sqlstate: ClassVar[str] = "58000"
+    template: ClassVar[str] = (
+        "Spark needs Java 17 or newer, and {found}.\nInstall one of these, then run the command again:\n  Debian, "
+        "Ubuntu   sudo apt-get install openjdk-17-jre-headless\n  Fedora, RHEL     sudo dnf install "
+        "java-17-openjdk-headless\n  macOS            brew install openjdk@17\n  conda            conda install -c "
+        "conda-forge openjdk=17\nIf Java is installed elsewhere, set JAVA_HOME to its folder."
+    )
     found: str
     """What there is instead, as a clause."""
-
-    def explain(self) -> str:
-        return (
-            f"Spark needs Java 17 or newer, and {self.found}.\n"
-            "Install one of these, then run the command again:\n"
-            "  Debian, Ubuntu   sudo apt-get install openjdk-17-jre-headless\n"
-            "  Fedora, RHEL     sudo dnf install java-17-openjdk-headless\n"
-            "  macOS            brew install openjdk@17\n"
-            "  conda            conda install -c conda-forge openjdk=17\n"
-            "If Java is installed elsewhere, set JAVA_HOME to its folder."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -361,8 +328,6 @@ class DemoFailedError(DeltaError):
     """A part of the demo gave a wrong result."""
 
     condition: ClassVar[str] = "ANABRANCH_DEMO_FAILED"
+    template: ClassVar[str] = "The demo stopped at {part}: {problem}"
     part: str
     problem: str
-
-    def explain(self) -> str:
-        return f"The demo stopped at {self.part}: {self.problem}"

@@ -12,14 +12,17 @@ from pyspark.errors import AnalysisException, PySparkException
 class DeltaError(PySparkException):
     """Something about a Delta table went wrong.
 
-    A subclass is a dataclass: its fields are the facts, `explain` turns them into the message. It is
-    a `PySparkException`, so code that catches Spark's errors catches ours, and `getCondition`,
-    `getSqlState` and `getMessageParameters` answer as they do for Spark's own.
+    A subclass is a dataclass: its fields are the facts, and `template` is the message, with names of facts in braces. A
+    subclass whose sentences depend on the facts overrides `explain` instead. It is a `PySparkException`, so code that
+    catches Spark's errors catches ours, and `getCondition`, `getSqlState` and `getMessageParameters` answer as they do
+    for Spark's own.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
     """Machine-readable name; Delta's own error class where Delta has one."""
     sqlstate: ClassVar[str] = "XXKDS"
+    template: ClassVar[str]
+    """A fact of several texts stands in the message with commas between them."""
 
     def __post_init__(self) -> None:
         Exception.__init__(self)
@@ -30,7 +33,9 @@ class DeltaError(PySparkException):
 
     def explain(self) -> str:
         """What happened, to which table and version, and what the reader can do."""
-        raise NotImplementedError
+        facts = self.facts().items()
+        shown = {name: ", ".join(fact) if isinstance(fact, tuple) else fact for name, fact in facts}
+        return self.template.format_map(shown)
 
     def facts(self) -> dict[str, Any]:
         """The fields by name."""

@@ -17,6 +17,12 @@ class CommitFateUnknownError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_COMMIT_FATE_UNKNOWN"
     sqlstate: ClassVar[str] = "40003"
+    template: ClassVar[str] = (
+        "It is not known whether the commit to {table} landed: after {attempts} attempts to write version {version} "
+        "the storage gave no answer to rely on ({cause}). The commit is in the table if, and only if, version "
+        "{version} carries the txnId {txn_id}; no other version was or will be tried. Look for it in the table's "
+        "history before running the operation again."
+    )
     table: str
     version: int
     """The only version at which the commit can be."""
@@ -25,31 +31,21 @@ class CommitFateUnknownError(DeltaError):
     cause: str
     """The last thing the storage answered."""
 
-    def explain(self) -> str:
-        return (
-            f"It is not known whether the commit to {self.table} landed: after {self.attempts} attempts to write "
-            f"version {self.version} the storage gave no answer to rely on ({self.cause}). The commit is in the table "
-            f"if, and only if, version {self.version} carries the txnId {self.txn_id}; no other version was or will be "
-            "tried. Look for it in the table's history before running the operation again."
-        )
-
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class InvalidCommitError(DeltaError):
     """A commit was about to break the protocol. Nothing was written to the log."""
 
     condition: ClassVar[str] = "DELTA_INVALID_COMMIT"
+    template: ClassVar[str] = (
+        "Version {version} of {table} was not written, because it would damage the table: {violation}. This is a "
+        "mistake of the program that made the commit."
+    )
     table: str
     version: int
     """The version that was about to be written."""
     violation: str
     """A sentence without its full stop."""
-
-    def explain(self) -> str:
-        return (
-            f"Version {self.version} of {self.table} was not written, because it would damage the table: "
-            f"{self.violation}. This is a mistake of the program that made the commit."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -80,15 +76,13 @@ class MalformedDomainError(DeltaError):
     """The configuration of a metadata domain is not what it must be for the domain's own feature to go on."""
 
     condition: ClassVar[str] = "DELTA_MALFORMED_DOMAIN_METADATA"
+    template: ClassVar[str] = (
+        "The metadata domain {domain} of {table} cannot be understood: {reason}. The program that wrote it broke the "
+        "protocol. RESTORE the table to a version before that commit."
+    )
     table: str
     domain: str
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"The metadata domain {self.domain} of {self.table} cannot be understood: {self.reason}. The program that "
-            "wrote it broke the protocol. RESTORE the table to a version before that commit."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -97,14 +91,12 @@ class AppendOnlyTableError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     sqlstate: ClassVar[str] = "42809"
+    template: ClassVar[str] = (
+        "{operation} would delete or change rows of {table}, which is append-only. To allow it: ALTER TABLE … SET "
+        "TBLPROPERTIES ('delta.appendOnly' = 'false')."
+    )
     table: str
     operation: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.operation} would delete or change rows of {self.table}, which is append-only. To allow it: "
-            "ALTER TABLE … SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -113,14 +105,12 @@ class RowIdsNeedStatisticsError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "Rows of {path} cannot be given ids in {table}: the table tracks rows, and the file's statistics hold no "
+        "`numRecords`. Collect statistics for the file before it is committed."
+    )
     table: str
     path: str
-
-    def explain(self) -> str:
-        return (
-            f"Rows of {self.path} cannot be given ids in {self.table}: the table tracks rows, and the file's "
-            "statistics hold no `numRecords`. Collect statistics for the file before it is committed."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -129,18 +119,16 @@ class LogMovedOnError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_LOG_CLEANED_UP_DURING_TRANSACTION"
     sqlstate: ClassVar[str] = "2D521"
+    template: ClassVar[str] = (
+        "The operation read version {read_version} of {table}, and that version is no longer in the log, which now "
+        "begins at version {earliest}: it was cleaned up while the operation ran, or the table was made anew. Whether "
+        "the commits since then are in conflict can no longer be told, so nothing was written. Run the operation "
+        "again; if it takes long, raise delta.logRetentionDuration."
+    )
     table: str
     read_version: int
     earliest: int
     """The oldest version that can still be rebuilt."""
-
-    def explain(self) -> str:
-        return (
-            f"The operation read version {self.read_version} of {self.table}, and that version is no longer in the "
-            f"log, which now begins at version {self.earliest}: it was cleaned up while the operation ran, or the "
-            "table was made anew. Whether the commits since then are in conflict can no longer be told, so nothing "
-            "was written. Run the operation again; if it takes long, raise delta.logRetentionDuration."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -148,16 +136,14 @@ class RowsNotLiveError(DeltaError):
     """A commit would have hidden rows that are not in the table. Nothing was written."""
 
     condition: ClassVar[str] = "DELTA_ROWS_NOT_LIVE"
+    template: ClassVar[str] = (
+        "Row {position} of {path} was to be deleted, and it is hidden already or beyond the end of the file. The "
+        "operation changed nothing. This is a defect in the program that computed the rows; please report it with the "
+        "table's last commits."
+    )
     path: str
     position: int
     """The first of them."""
-
-    def explain(self) -> str:
-        return (
-            f"Row {self.position} of {self.path} was to be deleted, and it is hidden already or beyond the end of the "
-            "file. The operation changed nothing. This is a defect in the program that computed the rows; please "
-            "report it with the table's last commits."
-        )
 
 
 # A commit that landed first made ours wrong. Delta's names, and the facts that a person or a retry needs.

@@ -14,16 +14,14 @@ class NotNullViolationError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     sqlstate: ClassVar[str] = "23502"
+    template: ClassVar[str] = (
+        "Column {column} of {table} is NOT NULL, and a row to be written has NULL there: {row}. Nothing was written. "
+        "Fill or filter such rows, or drop NOT NULL from the column."
+    )
     table: str
     column: str
     row: str
     """JSON of some of its values."""
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} is NOT NULL, and a row to be written has NULL there: {self.row}. "
-            "Nothing was written. Fill or filter such rows, or drop NOT NULL from the column."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -32,18 +30,16 @@ class LengthLimitError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"
     sqlstate: ClassVar[str] = "22001"
+    template: ClassVar[str] = (
+        "Column {column} of {table} is {declared}, and a row to be written has {value!r}: {row}. Nothing was written. "
+        "Shorten the value, or widen the column."
+    )
     table: str
     column: str
     declared: str
     value: str
     row: str
     """JSON of some of the values that were given."""
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} is {self.declared}, and a row to be written has "
-            f"{self.value!r}: {self.row}. Nothing was written. Shorten the value, or widen the column."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -52,16 +48,14 @@ class CastOverflowError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
     sqlstate: ClassVar[str] = "22003"
+    template: ClassVar[str] = (
+        "Column {column} of {table} is {column_type}, and a row to be written has {value}, which does not fit. Nothing "
+        "was written. Cast or filter such rows, or widen the column."
+    )
     table: str
     column: str
     column_type: str
     value: str
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} is {self.column_type}, and a row to be written has {self.value}, "
-            "which does not fit. Nothing was written. Cast or filter such rows, or widen the column."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -70,12 +64,10 @@ class MalformedValueError(CastOverflowError):
 
     condition: ClassVar[str] = "CAST_INVALID_INPUT"
     sqlstate: ClassVar[str] = "22018"
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} is {self.column_type}, and a row to be written has the text "
-            f"{self.value!r}, which is none. Nothing was written. Change or filter such rows."
-        )
+    template: ClassVar[str] = (
+        "Column {column} of {table} is {column_type}, and a row to be written has the text {value!r}, which is none. "
+        "Nothing was written. Change or filter such rows."
+    )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -84,16 +76,14 @@ class ReplaceWhereMismatchError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_REPLACE_WHERE_MISMATCH"
     sqlstate: ClassVar[str] = "44000"
+    template: ClassVar[str] = (
+        "A row to be written to {table} does not satisfy replaceWhere ({predicate}): {row}. Nothing was written. "
+        "Filter the rows, widen the predicate, or set spark.databricks.delta.replaceWhere.constraintCheck.enabled to "
+        "false."
+    )
     table: str
     predicate: str
     row: str
-
-    def explain(self) -> str:
-        return (
-            f"A row to be written to {self.table} does not satisfy replaceWhere ({self.predicate}): {self.row}. "
-            "Nothing was written. Filter the rows, widen the predicate, or set "
-            "spark.databricks.delta.replaceWhere.constraintCheck.enabled to false."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -126,17 +116,15 @@ class GeneratedColumnMismatchError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_GENERATED_COLUMNS_VALUE_MISMATCH"
     sqlstate: ClassVar[str] = "428C9"
+    template: ClassVar[str] = (
+        "Column {column} of {table} is generated as {expression}, and a row to be written has another value: {row}. "
+        "Nothing was written. Leave the column out of the data, or correct the value."
+    )
     table: str
     column: str
     expression: str
     row: str
     """JSON of the column and those it is computed from."""
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} is generated as {self.expression}, and a row to be written has "
-            f"another value: {self.row}. Nothing was written. Leave the column out of the data, or correct the value."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -145,14 +133,12 @@ class IdentityOverflowError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_OVERFLOW"
     sqlstate: ClassVar[str] = "22003"
+    template: ClassVar[str] = (
+        "Identity column {column} of {table} has no numbers left: the next one is no BIGINT. Nothing was written. "
+        "Write the rows to a new table whose column starts elsewhere."
+    )
     table: str
     column: str
-
-    def explain(self) -> str:
-        return (
-            f"Identity column {self.column} of {self.table} has no numbers left: the next one is no BIGINT. Nothing "
-            "was written. Write the rows to a new table whose column starts elsewhere."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -253,11 +239,9 @@ class ConstraintNameError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_CONSTRAINT_NAME"
     sqlstate: ClassVar[str] = "42939"
+    template: ClassVar[str] = "{table} can have no CHECK constraint of the name {name}: it is reserved. Choose another."
     table: str
     name: str
-
-    def explain(self) -> str:
-        return f"{self.table} can have no CHECK constraint of the name {self.name}: it is reserved. Choose another."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -289,15 +273,12 @@ class ConstraintExistsError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CONSTRAINT_ALREADY_EXISTS"
     sqlstate: ClassVar[str] = "42710"
+    template: ClassVar[str] = (
+        "{table} has a constraint {name} already: {expression}. Drop it first, or choose another name."
+    )
     table: str
     name: str
     expression: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has a constraint {self.name} already: {self.expression}. Drop it first, or choose "
-            "another name."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -14,14 +14,12 @@ class NotAParquetTableError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CONVERT_NON_PARQUET_TABLE"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "CONVERT TO DELTA takes Parquet tables, and {table} is {found}. Copy it by CREATE TABLE … USING delta AS "
+        "SELECT."
+    )
     table: str
     found: str
-
-    def explain(self) -> str:
-        return (
-            f"CONVERT TO DELTA takes Parquet tables, and {self.table} is {self.found}. Copy it by CREATE TABLE … USING "
-            "delta AS SELECT."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -30,13 +28,11 @@ class ConvertSourceMissingError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MISSING_PROVIDER_FOR_CONVERT"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "CONVERT TO DELTA found no table {table}. Name a table of the catalog, or a folder of Parquet files by its "
+        "absolute path: parquet.`/path/to/folder`."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"CONVERT TO DELTA found no table {self.table}. Name a table of the catalog, or a folder of Parquet files "
-            "by its absolute path: parquet.`/path/to/folder`."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -63,17 +59,15 @@ class FileNotConvertibleError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_CONVERT_FILE_NOT_READABLE"
     sqlstate: ClassVar[str] = "KD001"
+    template: ClassVar[str] = (
+        "{table} cannot be converted: {file} {problem}. Remove the file, wait for its writer, or set "
+        "spark.sql.files.ignoreCorruptFiles to true to leave out files that are not Parquet."
+    )
     table: str
     file: str
     problem: str
     corrupt: bool = False
     """Its content is no Parquet, whoever reads it."""
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be converted: {self.file} {self.problem}. Remove the file, wait for its writer, or "
-            "set spark.sql.files.ignoreCorruptFiles to true to leave out files that are not Parquet."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -114,18 +108,16 @@ class PartitionFolderValueError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_FAILED_CAST_PARTITION_VALUE"
     sqlstate: ClassVar[str] = "22018"
+    template: ClassVar[str] = (
+        "{table} cannot be converted: the folder of {file} says {column} = {value!r}, which is no {data_type}. Give "
+        "the column another type in PARTITIONED BY, or set "
+        "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to take such values for null."
+    )
     table: str
     file: str
     column: str
     value: str
     data_type: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be converted: the folder of {self.file} says {self.column} = {self.value!r}, "
-            f"which is no {self.data_type}. Give the column another type in PARTITIONED BY, or set "
-            "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to take such values for null."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -134,18 +126,16 @@ class ConflictingFileSchemasError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_FAILED_MERGE_SCHEMA_FILE"
     sqlstate: ClassVar[str] = "42KDA"
+    template: ClassVar[str] = (
+        "{table} cannot be converted: {column} is {data_type} in {file} and {other_type} in {other_file}. Rewrite the "
+        "files of one kind with the type of the other."
+    )
     table: str
     column: str
     file: str
     data_type: str
     other_file: str
     other_type: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be converted: {self.column} is {self.data_type} in {self.file} and {self.other_type} "
-            f"in {self.other_file}. Rewrite the files of one kind with the type of the other."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -171,16 +161,14 @@ class ConvertPropertiesMismatchError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "The folder of {table} is a Delta table already, and {properties} of the catalog's properties are not its own. "
+        "Set them on the Delta table, or set spark.databricks.delta.convert.metadataCheck.enabled to false to take "
+        "over the catalog's."
+    )
     table: str
     properties: tuple[str, ...]
     """Those of the catalog that the Delta table lacks, or has with another value."""
-
-    def explain(self) -> str:
-        return (
-            f"The folder of {self.table} is a Delta table already, and {', '.join(self.properties)} of the catalog's "
-            "properties are not its own. Set them on the Delta table, or set "
-            "spark.databricks.delta.convert.metadataCheck.enabled to false to take over the catalog's."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -189,15 +177,13 @@ class ConvertPropertyError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{table} cannot be converted with {property} = {value}. Unset it for the conversion, and set it by ALTER TABLE "
+        "afterwards."
+    )
     table: str
     property: str
     value: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be converted with {self.property} = {self.value}. Unset it for the conversion, and "
-            "set it by ALTER TABLE afterwards."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -206,12 +192,10 @@ class UnconvertibleNamesError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate: ClassVar[str] = "42K05"
+    template: ClassVar[str] = (
+        "{table} cannot be converted: {columns} has a space or one of ,;{{}}()=, a tab or a line break in its name. "
+        "Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename the "
+        "columns in the files."
+    )
     table: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be converted: {', '.join(self.columns)} has a space or one of ,;{{}}()=, a tab or a "
-            "line break in its name. Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS "
-            "SELECT, or rename the columns in the files."
-        )

@@ -17,10 +17,8 @@ class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MERGE_MISSING_WHEN"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
     table: str
-
-    def explain(self) -> str:
-        return f"The MERGE into {self.table} has no WHEN clause, so there is nothing to do. Add at least one."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -70,16 +68,14 @@ class AmbiguousMergeError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sqlstate: ClassVar[str] = "21506"
+    template: ClassVar[str] = (
+        "Several rows of the source match one row of {table} and would change it: {row}. Which of them should win is "
+        "not defined. Nothing was changed. Leave one source row for each key, or let the conditions of the clauses "
+        "choose one."
+    )
     table: str
     row: str
     """One such row of the table."""
-
-    def explain(self) -> str:
-        return (
-            f"Several rows of the source match one row of {self.table} and would change it: {self.row}. Which of them "
-            "should win is not defined. Nothing was changed. Leave one source row for each key, or let the "
-            "conditions of the clauses choose one."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -88,17 +84,15 @@ class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "The {clause} clause of the MERGE into {table} takes every column from the source, which has no {column} (it "
+        "has: {available}). Name the columns to set, add {column} to the source, or allow the schema to evolve, so "
+        "that columns the source lacks are left out."
+    )
     table: str
     column: str
     clause: str
     available: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"The {self.clause} clause of the MERGE into {self.table} takes every column from the source, which has "
-            f"no {self.column} (it has: {', '.join(self.available)}). Name the columns to set, add {self.column} to "
-            "the source, or allow the schema to evolve, so that columns the source lacks are left out."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -107,15 +101,13 @@ class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute such a value as "
+        "a column of the source first."
+    )
     table: str
     clause: str
     expression: str
-
-    def explain(self) -> str:
-        return (
-            f"The {self.clause} condition of the MERGE into {self.table} is not deterministic: {self.expression}. "
-            "Compute such a value as a column of the source first."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -124,15 +116,13 @@ class SubqueryInConditionError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_SUBQUERY"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "The {clause} condition of the MERGE into {table} holds a subquery: {expression}. Join what it asks for to the "
+        "source first."
+    )
     table: str
     clause: str
     expression: str
-
-    def explain(self) -> str:
-        return (
-            f"The {self.clause} condition of the MERGE into {self.table} holds a subquery: {self.expression}. "
-            "Join what it asks for to the source first."
-        )
 
 
 # Errors about the write options replaceOn and replaceUsing.
@@ -144,13 +134,11 @@ class IncompatibleOptionsError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
     sqlstate: ClassVar[str] = "42613"
+    template: ClassVar[str] = "{option} does not go with {other}: {problem}. Leave one of them out."
     option: str
     other: str
     """An option, or the call that acts."""
     problem: str = "both say what is overwritten"
-
-    def explain(self) -> str:
-        return f"{self.option} does not go with {self.other}: {self.problem}. Leave one of them out."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -182,16 +170,13 @@ class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION"
     sqlstate: ClassVar[str] = "42702"
+    template: ClassVar[str] = (
+        "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Give the table a name by "
+        "the option targetAlias and the rows another one by DataFrame.alias, and put these before the columns."
+    )
     table: str
     predicate: str
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"replaceOn = {self.predicate!r} on {self.table} does not say whose columns it means: {self.reason} Give "
-            "the table a name by the option targetAlias and the rows another one by DataFrame.alias, and put these "
-            "before the columns."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -200,15 +185,13 @@ class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION"
     sqlstate: ClassVar[str] = "42703"
+    template: ClassVar[str] = (
+        "replaceOn = {predicate!r} on {table} names what is not there: {reason} The table is called what the option "
+        "targetAlias says, and the rows what DataFrame.alias says."
+    )
     table: str
     predicate: str
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"replaceOn = {self.predicate!r} on {self.table} names what is not there: {self.reason} The table is "
-            "called what the option targetAlias says, and the rows what DataFrame.alias says."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -225,15 +208,12 @@ class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
     sqlstate: ClassVar[str] = "42802"
+    template: ClassVar[str] = (
+        "insertInto puts the first column into the first one of {table}, and so on; {columns} of replaceUsing would "
+        "become another column. Select the columns in the order of the table."
+    )
     table: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"insertInto puts the first column into the first one of {self.table}, and so on; "
-            f"{', '.join(self.columns)} of replaceUsing would become another column. Select the columns in the order "
-            "of the table."
-        )
 
 
 # Errors about reading and writing a table's change data feed.
@@ -245,13 +225,11 @@ class ChangesStartMissingError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_NO_START_FOR_CDC_READ"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "Changes of {table} were asked for, and not since when. Give startingVersion or startingTimestamp; that "
+        "version is the first whose changes are read."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"Changes of {self.table} were asked for, and not since when. Give startingVersion or startingTimestamp; "
-            "that version is the first whose changes are read."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -260,11 +238,9 @@ class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MULTIPLE_CDC_BOUNDARY"
     sqlstate: ClassVar[str] = "42614"
+    template: ClassVar[str] = "Both {bound}Version and {bound}Timestamp are given. Leave one of them out."
     bound: str
     """`starting` or `ending`."""
-
-    def explain(self) -> str:
-        return f"Both {self.bound}Version and {self.bound}Timestamp are given. Leave one of them out."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -273,10 +249,10 @@ class ChangesBoundNullError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
     sqlstate: ClassVar[str] = "22004"
+    template: ClassVar[str] = (
+        "A version or time given to {function} is NULL. Give a version, a timestamp or the text of one."
+    )
     function: str
-
-    def explain(self) -> str:
-        return f"A version or time given to {self.function} is NULL. Give a version, a timestamp or the text of one."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -285,12 +261,10 @@ class ChangesRangeError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_CDC_RANGE"
     sqlstate: ClassVar[str] = "22003"
+    template: ClassVar[str] = "Changes of {table} were asked for from version {start} to {end}, which lies before it."
     table: str
     start: int
     end: int
-
-    def explain(self) -> str:
-        return f"Changes of {self.table} were asked for from version {self.start} to {self.end}, which lies before it."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -299,16 +273,14 @@ class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CDC_START_VERSION_AFTER_LATEST"
     sqlstate: ClassVar[str] = "22003"
+    template: ClassVar[str] = (
+        "Changes of {table} were asked for from version {start}, and its newest version is {latest}. Set "
+        "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no rows instead of this "
+        "error."
+    )
     table: str
     start: int
     latest: int
-
-    def explain(self) -> str:
-        return (
-            f"Changes of {self.table} were asked for from version {self.start}, and its newest version is "
-            f"{self.latest}. Set spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no "
-            "rows instead of this error."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -317,17 +289,15 @@ class ChangesNotRecordedError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_MISSING_CHANGE_DATA"
     sqlstate: ClassVar[str] = "KD002"
+    template: ClassVar[str] = (
+        "Changes of {table} from version {start} to {end} cannot be read: its change data feed was off in version "
+        "{version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes are recorded from there "
+        "on."
+    )
     table: str
     version: int
     start: int
     end: int
-
-    def explain(self) -> str:
-        return (
-            f"Changes of {self.table} from version {self.start} to {self.end} cannot be read: its change data feed was "
-            f"off in version {self.version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes "
-            "are recorded from there on."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -364,15 +334,13 @@ class ChangesIncompleteError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
     sqlstate: ClassVar[str] = "KD00E"
+    template: ClassVar[str] = (
+        "Version {version} of {table} removed {path} without saying how large it was and in which partition it lay, so "
+        "that the rows that went with it cannot be read. Begin with a later version."
+    )
     table: str
     version: int
     path: str
-
-    def explain(self) -> str:
-        return (
-            f"Version {self.version} of {self.table} removed {self.path} without saying how large it was and in which "
-            "partition it lay, so that the rows that went with it cannot be read. Begin with a later version."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -34,15 +34,12 @@ class WrittenFileError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_WRITTEN_FILE_INVALID"
     sqlstate: ClassVar[str] = "58030"
+    template: ClassVar[str] = (
+        "Data file {path}, just written for {table}, {problem}. Nothing was committed; run it again."
+    )
     table: str
     path: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"Data file {self.path}, just written for {self.table}, {self.problem}. "
-            "Nothing was committed; run it again."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -51,15 +48,13 @@ class ExtensionClashError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_EXTENSION_CLASH"
     sqlstate: ClassVar[str] = "55000"
+    template: ClassVar[str] = (
+        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. "
+        "Either another version was enabled in this JVM before: then start Python, and with it the JVM, anew. Or a jar "
+        "of the session has a package of that name: then start without it."
+    )
     name: str
     location: str
-
-    def explain(self) -> str:
-        return (
-            f"The driver's JVM has a class {self.name} that is not of this version of anabranch. It comes from "
-            f"{self.location}. Either another version was enabled in this JVM before: then start Python, and with it "
-            "the JVM, anew. Or a jar of the session has a package of that name: then start without it."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -68,15 +63,13 @@ class ExtensionNotLoadedError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_EXTENSION_NOT_LOADED"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "anabranch's Java classes cannot be put into the driver of this Spark {spark_version}: {problem}. Use a "
+        "release of PySpark that is supported (4.0 to 4.3), as it is published, or set spark.anabranch.engine to "
+        "portable, which does without them."
+    )
     spark_version: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"anabranch's Java classes cannot be put into the driver of this Spark {self.spark_version}: "
-            f"{self.problem}. Use a release of PySpark that is supported (4.0 to 4.3), as it is published, or set "
-            "spark.anabranch.engine to portable, which does without them."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -85,16 +78,14 @@ class DeltaJarPresentError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_DELTA_JAR_PRESENT"
     sqlstate: ClassVar[str] = "55000"
+    template: ClassVar[str] = (
+        "This session has the delta-spark jar ({location}), and only one of the two can answer for Delta tables. To "
+        "use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
+        "spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. `anabranch run` leaves them "
+        "out for you. To use the jar, leave anabranch.enable out."
+    )
     location: str
-
-    def explain(self) -> str:
-        return (
-            f"This session has the delta-spark jar ({self.location}), and only one of the two can answer for Delta "
-            "tables. To use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the "
-            "jar from spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
-            "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. `anabranch run` leaves "
-            "them out for you. To use the jar, leave anabranch.enable out."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -103,14 +94,12 @@ class SessionCatalogTakenError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_SESSION_CATALOG_TAKEN"
     sqlstate: ClassVar[str] = "55000"
+    template: ClassVar[str] = (
+        "spark.sql.catalog.spark_catalog is {catalog}, and a session has one such catalog. Start without that setting: "
+        "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}. Or "
+        "set spark.anabranch.engine to portable, which needs none."
+    )
     catalog: str
-
-    def explain(self) -> str:
-        return (
-            f"spark.sql.catalog.spark_catalog is {self.catalog}, and a session has one such catalog. Start without "
-            "that setting: the other library's tables can have a catalog of another name, as in "
-            f"spark.sql.catalog.other={self.catalog}. Or set spark.anabranch.engine to portable, which needs none."
-        )
 
 
 # What the portable binding to Spark cannot do, or finds wrong in data files.
@@ -122,11 +111,9 @@ class DataTypeNotPortableError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "A Delta table cannot hold values of type {data_type}. Cast the column to another type."
 
     data_type: str
-
-    def explain(self) -> str:
-        return f"A Delta table cannot hold values of type {self.data_type}. Cast the column to another type."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -134,6 +121,10 @@ class DataFileMismatchError(DeltaError):
     """A data file does not hold what the table's schema says."""
 
     condition: ClassVar[str] = "ANABRANCH_DATA_FILE_MISMATCH"
+    template: ClassVar[str] = (
+        "The data file {path} of {table} does not have column {column} as {expected}: {problem}. It was written by "
+        "something that did not follow the table's schema, or is damaged."
+    )
 
     table: str
     path: str
@@ -141,27 +132,19 @@ class DataFileMismatchError(DeltaError):
     expected: str
     problem: str
 
-    def explain(self) -> str:
-        return (
-            f"The data file {self.path} of {self.table} does not have column {self.column} as {self.expected}: "
-            f"{self.problem}. It was written by something that did not follow the table's schema, or is damaged."
-        )
-
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class DataFileUnknownToSparkError(DeltaError):
     """Spark listed other files than the ones it was asked to read."""
 
     condition: ClassVar[str] = "ANABRANCH_DATA_FILE_UNKNOWN_TO_SPARK"
+    template: ClassVar[str] = (
+        "Spark was asked to read {path} of {table} and does not list it among its files. The file may have been "
+        "removed by VACUUM or by hand; read the table again, or restore the file."
+    )
 
     table: str
     path: str
-
-    def explain(self) -> str:
-        return (
-            f"Spark was asked to read {self.path} of {self.table} and does not list it among its files. "
-            "The file may have been removed by VACUUM or by hand; read the table again, or restore the file."
-        )
 
 
 # What can go wrong when programs for delta-spark are run as they are.
@@ -173,14 +156,12 @@ class SitePackagesNotWritableError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_SITE_PACKAGES_NOT_WRITABLE"
     sqlstate: ClassVar[str] = "42501"
+    template: ClassVar[str] = (
+        "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
+        "environment of yours; or start single programs by `anabranch run`, which needs no change."
+    )
     folder: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.folder} cannot be changed ({self.problem}), so nothing was. Run this as a user who may change it, "
-            "or in a virtual environment of yours; or start single programs by `anabranch run`, which needs no change."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -189,10 +170,10 @@ class ForeignSiteFileError(DeltaError):
 
     condition: ClassVar[str] = "ANABRANCH_FOREIGN_SITE_FILE"
     sqlstate: ClassVar[str] = "42710"
+    template: ClassVar[str] = (
+        "{path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
+    )
     path: str
-
-    def explain(self) -> str:
-        return f"{self.path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
 
 
 # What can go wrong between us and the bytes of a table.
@@ -296,17 +277,15 @@ class PathOutsideTableError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_PATH_OUTSIDE_TABLE"
     sqlstate: ClassVar[str] = "22023"
+    template: ClassVar[str] = (
+        "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, '/'-separated and "
+        "stay below its root."
+    )
 
     root: str
     path: str
     reason: str
     """Completes "because it …": `has a '..' segment`."""
-
-    def explain(self) -> str:
-        return (
-            f"Refused the path {self.path!r} in {self.root} because it {self.reason}. "
-            "Paths within a table are relative, '/'-separated and stay below its root."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -334,14 +313,12 @@ class UnsupportedStorageError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_STORAGE"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = "Cannot open {url}: {reason}. {way_out}."
 
     url: str
     reason: str
     """A clause: `nothing here knows the scheme 'ftp'`."""
     way_out: str
-
-    def explain(self) -> str:
-        return f"Cannot open {self.url}: {self.reason}. {self.way_out}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -350,9 +327,7 @@ class StorageOptionError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_STORAGE_OPTION_INVALID"
     sqlstate: ClassVar[str] = "22023"
+    template: ClassVar[str] = "Cannot use the storage option {option}: {reason}."
 
     option: str
     reason: str
-
-    def explain(self) -> str:
-        return f"Cannot use the storage option {self.option}: {self.reason}."

@@ -17,13 +17,11 @@ class TableNotFoundError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
     sqlstate: ClassVar[str] = "42P01"
+    template: ClassVar[str] = (
+        "`{table}` is not a Delta table: no commit was found in its `_delta_log` directory. Check the path, or create "
+        "the table first."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"`{self.table}` is not a Delta table: no commit was found in its `_delta_log` directory. "
-            "Check the path, or create the table first."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -63,16 +61,14 @@ class TruncatedLogError(LogError):
 
     condition: ClassVar[str] = "DELTA_TRUNCATED_TRANSACTION_LOG"
     sqlstate: ClassVar[str] = "42K03"
+    template: ClassVar[str] = (
+        "Version {version} of {table} cannot be rebuilt: its log starts at version {first_commit} and has no complete "
+        "checkpoint to start from. The log was cleaned up by its retention period, or files were deleted by hand. Put "
+        "the files back from a backup."
+    )
     version: int
     first_commit: int
     """The oldest commit that is there."""
-
-    def explain(self) -> str:
-        return (
-            f"Version {self.version} of {self.table} cannot be rebuilt: its log starts at version {self.first_commit} "
-            "and has no complete checkpoint to start from. The log was cleaned up by its retention period, or files "
-            "were deleted by hand. Put the files back from a backup."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -102,17 +98,14 @@ class CorruptCommitError(LogError):
     """A commit file is empty, torn or not what the protocol says."""
 
     condition: ClassVar[str] = "DELTA_CORRUPT_COMMIT"
+    template: ClassVar[str] = (
+        "Commit {version} of {table} cannot be read: {path}: {reason}. It is not skipped, since the table would "
+        "silently lose changes. Put the file back from a backup; versions before {version} remain readable."
+    )
     version: int
     path: str
     """Relative to the table."""
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"Commit {self.version} of {self.table} cannot be read: {self.path}: {self.reason}. "
-            "It is not skipped, since the table would silently lose changes. Put the file back from a backup; "
-            f"versions before {self.version} remain readable."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -120,16 +113,14 @@ class CorruptCheckpointError(LogError):
     """A checkpoint cannot be read, and nothing older can replace it."""
 
     condition: ClassVar[str] = "DELTA_CORRUPT_CHECKPOINT"
+    template: ClassVar[str] = (
+        "The checkpoint of version {version} of {table} cannot be read: {path}: {reason}. Delete it if the commits "
+        "before it are still there; otherwise put it back from a backup."
+    )
     version: int
     path: str
     """Relative to the table."""
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"The checkpoint of version {self.version} of {self.table} cannot be read: {self.path}: {self.reason}. "
-            "Delete it if the commits before it are still there; otherwise put it back from a backup."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -137,15 +128,13 @@ class IncompleteStateError(LogError):
     """Commits and checkpoint together hold no `protocol`, or no `metaData`."""
 
     condition: ClassVar[str] = "DELTA_STATE_RECOVER_ERROR"
+    template: ClassVar[str] = (
+        "Version {version} of {table} holds no `{missing}` action, so it cannot be interpreted. Its first commit or "
+        "its checkpoint is damaged, or files were deleted from `_delta_log` by hand."
+    )
     version: int
     missing: str
     """The name of the action: `protocol` or `metaData`."""
-
-    def explain(self) -> str:
-        return (
-            f"Version {self.version} of {self.table} holds no `{self.missing}` action, so it cannot be interpreted. "
-            "Its first commit or its checkpoint is damaged, or files were deleted from `_delta_log` by hand."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -154,13 +143,11 @@ class MissingInCommitTimestampError(LogError):
 
     condition: ClassVar[str] = "DELTA_MISSING_COMMIT_TIMESTAMP"
     sqlstate: ClassVar[str] = "KD004"
+    template: ClassVar[str] = (
+        "Commit {version} of {table} has no `inCommitTimestamp`, although the table property "
+        "`delta.enableInCommitTimestamps` is on. The writer of that commit broke the protocol."
+    )
     version: int
-
-    def explain(self) -> str:
-        return (
-            f"Commit {self.version} of {self.table} has no `inCommitTimestamp`, although the table property "
-            "`delta.enableInCommitTimestamps` is on. The writer of that commit broke the protocol."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -216,19 +203,16 @@ class DeletionVectorError(DeltaError):
     """The hidden rows of a file are not known, so the file cannot be read."""
 
     condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID"
+    template: ClassVar[str] = (
+        "The deletion vector {vector} of {table} cannot be used: {reason}. Reading its data file without it would "
+        "bring deleted rows back. Restore the vector from a backup, or the table to a version before it."
+    )
 
     table: str
     vector: str
     """The vector's unique id, shortened."""
     reason: str
     """What is wrong, as a clause."""
-
-    def explain(self) -> str:
-        return (
-            f"The deletion vector {self.vector} of {self.table} cannot be used: {self.reason}. "
-            "Reading its data file without it would bring deleted rows back. Restore the vector from a backup, "
-            "or the table to a version before it."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -53,12 +53,10 @@ class PartitionConditionError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_PARTITION_PREDICATE"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = "Partitions of {table} cannot be chosen by {predicate!r}: {problem}."
     table: str
     predicate: str
     problem: str
-
-    def explain(self) -> str:
-        return f"Partitions of {self.table} cannot be chosen by {self.predicate!r}: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -67,12 +65,10 @@ class ZOrderColumnMissingError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
     sqlstate: ClassVar[str] = "42703"
+    template: ClassVar[str] = "{table} has no column {column} to order rows by. It has: {known}."
     table: str
     column: str
     known: tuple[str, ...]
-
-    def explain(self) -> str:
-        return f"{self.table} has no column {self.column} to order rows by. It has: {', '.join(self.known)}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -81,14 +77,12 @@ class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
     sqlstate: ClassVar[str] = "42P10"
+    template: ClassVar[str] = (
+        "{table} is partitioned by {column}, so every file has one value of it, in whatever order its rows are. Name "
+        "other columns."
+    )
     table: str
     column: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} is partitioned by {self.column}, so every file has one value of it, in whatever order its "
-            "rows are. Name other columns."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -97,16 +91,14 @@ class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"
     sqlstate: ClassVar[str] = "KD00D"
+    template: ClassVar[str] = (
+        "No statistics are collected for {columns} of {table}, so rows in their order would let nobody skip files. "
+        "Name other columns, or let statistics be collected (delta.dataSkippingStatsColumns, "
+        "delta.dataSkippingNumIndexedCols), or set {setting} to false."
+    )
     table: str
     columns: tuple[str, ...]
     setting: str
-
-    def explain(self) -> str:
-        return (
-            f"No statistics are collected for {', '.join(self.columns)} of {self.table}, so rows in their order "
-            "would let nobody skip files. Name other columns, or let statistics be collected "
-            f"(delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols), or set {self.setting} to false."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -115,14 +107,10 @@ class ZOrderTypeError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
     table: str
     column: str
     data_type: str
-
-    def explain(self) -> str:
-        return (
-            f"Rows of {self.table} cannot be ordered by {self.column}: values of type {self.data_type} have no order."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -131,12 +119,10 @@ class ClusteredTableError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = "{table} is clustered, and OPTIMIZE takes no {clause} there; leave {given} out."
     table: str
     clause: str
     given: str
-
-    def explain(self) -> str:
-        return f"{self.table} is clustered, and OPTIMIZE takes no {self.clause} there; leave {self.given} out."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -154,13 +140,11 @@ class FullNeedsClusteringError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "{table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave FULL out, or "
+        "name columns by ALTER TABLE … CLUSTER BY."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave "
-            "FULL out, or name columns by ALTER TABLE … CLUSTER BY."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -169,14 +153,12 @@ class RowTrackingColumnsError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "{table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
+        "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other files. "
+        "Whoever enabled row tracking has to set both."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
-            "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other "
-            "files. Whoever enabled row tracking has to set both."
-        )
 
 
 # Errors about VACUUM.
@@ -214,11 +196,11 @@ class NegativeRetentionError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
     sqlstate: ClassVar[str] = "22003"
+    template: ClassVar[str] = (
+        "VACUUM of {table} cannot keep files for {given} hours. Give a number of hours, 0 or more."
+    )
     table: str
     given: str
-
-    def explain(self) -> str:
-        return f"VACUUM of {self.table} cannot keep files for {self.given} hours. Give a number of hours, 0 or more."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -248,11 +230,9 @@ class VacuumModeError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_VACUUM_CLAUSES_CONFLICT"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = "VACUUM of {table} was given {clauses}. Leave one of them out."
     table: str
     clauses: str
-
-    def explain(self) -> str:
-        return f"VACUUM of {self.table} was given {self.clauses}. Leave one of them out."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -261,15 +241,13 @@ class InventorySchemaError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_INVENTORY_SCHEMA"
     sqlstate: ClassVar[str] = "42000"
+    template: ClassVar[str] = (
+        "VACUUM of {table} was given an inventory of ({found}). It needs the columns ({expected}): the complete path, "
+        "the size in bytes, whether it is a directory, and milliseconds since 1970."
+    )
     table: str
     found: str
     expected: str
-
-    def explain(self) -> str:
-        return (
-            f"VACUUM of {self.table} was given an inventory of ({self.found}). It needs the columns ({self.expected}): "
-            "the complete path, the size in bytes, whether it is a directory, and milliseconds since 1970."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

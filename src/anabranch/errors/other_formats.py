@@ -44,15 +44,13 @@ class IcebergCompatColumnMappingError(IcebergCompatError):
     """The table has no column mapping, by whose ids Iceberg finds columns."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): column mapping must be name or id, and delta.columnMapping.mode is "
+        "{mode}. For a table that exists, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
+        "{compat_version})) turns it on and writes files again where that is needed; to do without Iceberg, set "
+        "delta.enableIcebergCompatV{compat_version} to false first."
+    )
     mode: str
-
-    def explain(self) -> str:
-        return (
-            f"{self._of}: column mapping must be name or id, and delta.columnMapping.mode is {self.mode}. For a table "
-            "that exists, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
-            f"{self.compat_version})) turns it on and writes files again where that is needed; to do without Iceberg, "
-            f"set delta.enableIcebergCompatV{self.compat_version} to false first."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -81,10 +79,11 @@ class IcebergCompatFileVectorError(IcebergCompatError):
     """A commit adds a file with a deletion vector."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): {path} would hide rows by a deletion vector. Write the rows that "
+        "stay to a new file."
+    )
     path: str
-
-    def explain(self) -> str:
-        return f"{self._of}: {self.path} would hide rows by a deletion vector. Write the rows that stay to a new file."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -108,17 +107,15 @@ class IcebergCompatTypeChangeError(IcebergCompatError):
     """A column was widened in a way that Iceberg V2 cannot follow."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): Iceberg cannot follow the change of {column} from {old} to {new}. "
+        "It knows wider integers, float to double, and decimals of more digits before the point. Add a column of the "
+        "new type instead; where the change lies in the past, ALTER TABLE … DROP FEATURE typeWidening writes its files "
+        "again and forgets it."
+    )
     column: str
     old: str
     new: str
-
-    def explain(self) -> str:
-        return (
-            f"{self._of}: Iceberg cannot follow the change of {self.column} from {self.old} to {self.new}. It knows "
-            "wider integers, float to double, and decimals of more digits before the point. Add a column of the new "
-            "type instead; where the change lies in the past, ALTER TABLE … DROP FEATURE typeWidening writes its files "
-            "again and forgets it."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -126,15 +123,12 @@ class IcebergCompatPartitioningError(IcebergCompatError):
     """A partitioned table would be replaced by one with other partition columns."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): a partitioned table keeps its partition columns: ({old}) cannot "
+        "become ({new}). Make a new table, or set delta.enableIcebergCompatV{compat_version} to false first."
+    )
     old: tuple[str, ...]
     new: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"{self._of}: a partitioned table keeps its partition columns: ({', '.join(self.old)}) cannot become "
-            f"({', '.join(self.new)}). Make a new table, or set delta.enableIcebergCompatV{self.compat_version} to "
-            "false first."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -142,10 +136,11 @@ class IcebergCompatStatisticsError(IcebergCompatError):
     """A commit adds a file without saying how many rows it has."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): every file must come with the statistic numRecords, and {path} does "
+        "not."
+    )
     path: str
-
-    def explain(self) -> str:
-        return f"{self._of}: every file must come with the statistic numRecords, and {self.path} does not."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -153,16 +148,14 @@ class IcebergCompatFilesError(IcebergCompatError):
     """Data files that are there were not written as Iceberg needs them."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): {num_files} data files must be written again first, such as "
+        "{example}, {problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {compat_version})) does "
+        "so and sets the properties."
+    )
     num_files: int
     example: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"{self._of}: {self.num_files} data files must be written again first, such as {self.example}, "
-            f"{self.problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {self.compat_version})) "
-            "does so and sets the properties."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -170,13 +163,12 @@ class IcebergCompatRewriteError(IcebergCompatError):
     """REORG … UPGRADE UNIFORM could not write all files again, because other writers came first each time."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED"
+    template: ClassVar[str] = (
+        "{table} (IcebergCompatV{compat_version}): {num_files} data files are still to be written again; other writers "
+        "changed them meanwhile. What was done stays: run the same REORG TABLE again to do the rest and to turn "
+        "UniForm on."
+    )
     num_files: int
-
-    def explain(self) -> str:
-        return (
-            f"{self._of}: {self.num_files} data files are still to be written again; other writers changed them "
-            "meanwhile. What was done stays: run the same REORG TABLE again to do the rest and to turn UniForm on."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -184,12 +176,10 @@ class IcebergCompatVersionError(IcebergCompatError):
     """REORG … UPGRADE UNIFORM names a version that there is not, or that anabranch does not have."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED"
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {self.compat_version}. Versions 1 and 2 are "
-            "there; take 2 unless a reader needs 1."
-        )
+    template: ClassVar[str] = (
+        "{table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {compat_version}. Versions 1 and 2 are there; take 2 "
+        "unless a reader needs 1."
+    )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -198,14 +188,12 @@ class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
     sqlstate: ClassVar[str] = "KD00E"
+    template: ClassVar[str] = (
+        "delta.universalFormat.enabledFormats of {table} names iceberg, and no version of Iceberg compatibility is on. "
+        "For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists run REORG TABLE … APPLY "
+        "(UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"delta.universalFormat.enabledFormats of {self.table} names iceberg, and no version of Iceberg "
-            "compatibility is on. For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists "
-            "run REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -214,14 +202,12 @@ class UniFormFormatError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "delta.universalFormat.enabledFormats of {table} names {format}, for which anabranch writes no metadata. It "
+        "writes iceberg."
+    )
     table: str
     format: str
-
-    def explain(self) -> str:
-        return (
-            f"delta.universalFormat.enabledFormats of {self.table} names {self.format}, for which anabranch writes no "
-            "metadata. It writes iceberg."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -230,13 +216,11 @@ class PyIcebergMissingError(DeltaAnalysisError, ImportError):
 
     condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{table} is to be written for Iceberg as well, which needs the library pyiceberg. Install it with: pip install "
+        "'anabranch[iceberg]'"
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} is to be written for Iceberg as well, which needs the library pyiceberg. "
-            "Install it with: pip install 'anabranch[iceberg]'"
-        )
 
 
 # Errors about GENERATE and the manifests that it writes.
@@ -248,11 +232,9 @@ class UnknownGenerateModeError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_MODE_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = "GENERATE makes {known}, and not {mode!r}."
     mode: str
     known: tuple[str, ...]
-
-    def explain(self) -> str:
-        return f"GENERATE makes {', '.join(self.known)}, and not {self.mode!r}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -261,15 +243,12 @@ class ManifestsHideVectorsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{num_files} files of {table} have deletion vectors, and who reads a manifest would see the deleted rows. Set "
+        "'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it again."
+    )
     table: str
     num_files: int
-
-    def explain(self) -> str:
-        return (
-            f"{self.num_files} files of {self.table} have deletion vectors, and who reads a manifest would see the "
-            "deleted rows. Set 'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it "
-            "again."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -278,15 +257,13 @@ class ManifestLineError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "The data file {file!r} of {table} has a line break in its name: in a manifest, what follows would be another "
+        "file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), and find out who named "
+        "it so."
+    )
     table: str
     file: str
-
-    def explain(self) -> str:
-        return (
-            f"The data file {self.file!r} of {self.table} has a line break in its name: in a manifest, what follows "
-            "would be another file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), "
-            "and find out who named it so."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -295,13 +272,11 @@ class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{table} has column mapping: its files name columns in their own way, which who reads a manifest does not "
+        "know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has column mapping: its files name columns in their own way, which who reads a manifest "
-            "does not know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -310,10 +285,8 @@ class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
+        "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
-            "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
-        )

@@ -120,10 +120,8 @@ class ReadOnlyPropertyError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
     sqlstate: ClassVar[str] = "42939"
+    template: ClassVar[str] = "Table property `{name}` is kept by the table itself and cannot be set."
     name: str
-
-    def explain(self) -> str:
-        return f"Table property `{self.name}` is kept by the table itself and cannot be set."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -132,16 +130,13 @@ class UnsafePathError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_UNSAFE_PATH"
     sqlstate: ClassVar[str] = "22023"
+    template: ClassVar[str] = (
+        "The log of {table} names the file {path!r}, which is refused: {reason}. Nothing was read or deleted there. If "
+        "it is a shallow clone whose log you trust, add the folder to the setting spark.anabranch.allowedPathPrefixes."
+    )
     path: str
     table: str
     reason: str
-
-    def explain(self) -> str:
-        return (
-            f"The log of {self.table} names the file {self.path!r}, which is refused: {self.reason}. "
-            "Nothing was read or deleted there. If it is a shallow clone whose log you trust, add the folder to the "
-            "setting spark.anabranch.allowedPathPrefixes."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -167,10 +162,8 @@ class InvalidStatisticsError(DeltaError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_STATISTICS"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = "The statistics of a data file cannot be used: {reason}."
     reason: str
-
-    def explain(self) -> str:
-        return f"The statistics of a data file cannot be used: {self.reason}."
 
 
 def _did_you_mean(suggestions: tuple[str, ...]) -> str:

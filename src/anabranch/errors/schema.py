@@ -63,10 +63,8 @@ class UnknownColumnMappingModeError(DeltaAnalysisError, ValueError):
 
     condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE"
     sqlstate = "0AKDC"
+    template = "delta.columnMapping.mode is {mode!r}; it can be 'none', 'name' or 'id'."
     mode: str
-
-    def explain(self) -> str:
-        return f"delta.columnMapping.mode is {self.mode!r}; it can be 'none', 'name' or 'id'."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -75,14 +73,12 @@ class ColumnMappingChangeError(DeltaAnalysisError):
 
     condition = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
     sqlstate = "0AKDC"
+    template = (
+        "The column mapping mode cannot change from {old_mode!r} to {new_mode!r}; an existing table can go from 'none' "
+        "to 'name', and back to 'none' by rewriting its files."
+    )
     old_mode: str
     new_mode: str
-
-    def explain(self) -> str:
-        return (
-            f"The column mapping mode cannot change from {self.old_mode!r} to {self.new_mode!r}; an existing table "
-            "can go from 'none' to 'name', and back to 'none' by rewriting its files."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -172,12 +168,10 @@ class InvalidPartitioningError(DeltaAnalysisError):
 
     condition = "DELTA_INVALID_PARTITIONING"
     sqlstate = "42996"
+    template = "{table} cannot be partitioned by {columns}: {reason}."
     table: str
     columns: tuple[str, ...]
     reason: str
-
-    def explain(self) -> str:
-        return f"{self.table} cannot be partitioned by {', '.join(self.columns)}: {self.reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -287,15 +281,13 @@ class DuplicateColumnsError(DeltaAnalysisError):
 
     condition = "DELTA_DUPLICATE_COLUMNS_FOUND"
     sqlstate = "42711"
+    template = (
+        "Columns come twice in {where} for {table}: {columns}. Names must differ by more than case; rename or drop one "
+        "of each."
+    )
     table: str
     where: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"Columns come twice in {self.where} for {self.table}: {', '.join(self.columns)}. "
-            "Names must differ by more than case; rename or drop one of each."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -304,15 +296,12 @@ class InvalidColumnNamesError(DeltaAnalysisError):
 
     condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate = "42K05"
+    template = (
+        "Columns of {table} have one of the characters ' ,;{{}}()\\n\\t=' in their names: {columns}. Rename them, or "
+        "set the table property 'delta.columnMapping.mode' = 'name', with which any name is allowed."
+    )
     table: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"Columns of {self.table} have one of the characters ' ,;{{}}()\\n\\t=' in their names: "
-            f"{', '.join(self.columns)}. Rename them, or set the table property "
-            "'delta.columnMapping.mode' = 'name', with which any name is allowed."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -321,15 +310,13 @@ class ReservedColumnsError(DeltaAnalysisError):
 
     condition = "RESERVED_CDC_COLUMNS_ON_WRITE"
     sqlstate = "42939"
+    template = (
+        "{table} cannot have these columns: {columns}. Such names are kept for columns that statements add while they "
+        "run, and for the change data feed. Rename or drop them, or, where it is the feed that reserves them, set "
+        "'delta.enableChangeDataFeed' = 'false'."
+    )
     table: str
     columns: tuple[str, ...]
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot have these columns: {', '.join(self.columns)}. Such names are kept for columns that "
-            "statements add while they run, and for the change data feed. Rename or drop them, or, where it is the "
-            "feed that reserves them, set 'delta.enableChangeDataFeed' = 'false'."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -338,13 +325,11 @@ class InvalidTypeChangeError(DeltaAnalysisError):
 
     condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA"
     sqlstate = "0AKDC"
+    template = "Column {column} of {table} was changed from {old} to {new}, which cannot be read."
     table: str
     column: str
     old: str
     new: str
-
-    def explain(self) -> str:
-        return f"Column {self.column} of {self.table} was changed from {self.old} to {self.new}, which cannot be read."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -353,11 +338,9 @@ class IdentityInsertError(DeltaAnalysisError):
 
     condition = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
     sqlstate = "42808"
+    template = "{table} generates {column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."
     table: str
     column: str
-
-    def explain(self) -> str:
-        return f"{self.table} generates {self.column} itself (GENERATED ALWAYS AS IDENTITY); leave it out of the data."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -16,9 +16,7 @@ class StartGivenTwiceError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
     sqlstate: ClassVar[str] = "42613"
-
-    def explain(self) -> str:
-        return "Both startingVersion and startingTimestamp are given. Leave one of them out."
+    template: ClassVar[str] = "Both startingVersion and startingTimestamp are given. Leave one of them out."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -27,11 +25,9 @@ class ExcludeRegexError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_REGEX_OPT_SYNTAX_ERROR"
     sqlstate: ClassVar[str] = "2201B"
+    template: ClassVar[str] = "excludeRegex = {pattern!r} is no regular expression: {problem}."
     pattern: str
     problem: str
-
-    def explain(self) -> str:
-        return f"excludeRegex = {self.pattern!r} is no regular expression: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -107,17 +103,13 @@ class StreamedRowsDeletedError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "Version {version} of {table} deleted rows (for example the file {path}), and a stream of a table is of rows "
+        "that are added. To pass over deletions, set the option ignoreDeletes or skipChangeCommits to true."
+    )
     table: str
     version: int
     path: str
-
-    def explain(self) -> str:
-        return (
-            f"Version {self.version} of {self.table} deleted rows (for example the file {self.path}), and a "
-            "stream of a table is of rows that are added. To pass over deletions, set the option ignoreDeletes "
-            "or skipChangeCommits "
-            "to true."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -220,15 +212,13 @@ class StreamedCommitMissingError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_TRAILING_COMMIT_MISSING"
     sqlstate: ClassVar[str] = "42K03"
+    template: ClassVar[str] = (
+        "The checkpoint has planned a batch up to version {version} of {table}, and the log ends with version {seen}. "
+        "Commits were taken away, or storage does not show them yet. Nothing was read."
+    )
     table: str
     version: int
     seen: int
-
-    def explain(self) -> str:
-        return (
-            f"The checkpoint has planned a batch up to version {self.version} of {self.table}, and the log ends with "
-            f"version {self.seen}. Commits were taken away, or storage does not show them yet. Nothing was read."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -237,15 +227,12 @@ class StreamedSchemaStaleError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
     sqlstate: ClassVar[str] = "KD007"
+    template: ClassVar[str] = (
+        "{table} has other columns than when this stream was made of it: {difference}. Make it anew with "
+        "spark.readStream and start the query again."
+    )
     table: str
     difference: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has other columns than when this stream was made of it: {self.difference}. Make it "
-            "anew with "
-            "spark.readStream and start the query again."
-        )
 
 
 # Errors of streams that keep a log of their columns (`schemaTrackingLocation`).
@@ -260,16 +247,14 @@ class StreamedMetadataEvolvedError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_METADATA_EVOLUTION"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "The stream has read {table} up to version {version}, which describes the table anew: {difference}. That is "
+        "noted in its schema log. Start the query again, from spark.readStream on, to read on with the columns as they "
+        "are from then on."
+    )
     table: str
     version: int
     difference: str
-
-    def explain(self) -> str:
-        return (
-            f"The stream has read {self.table} up to version {self.version}, which describes the table anew: "
-            f"{self.difference}. That is noted in its schema log. Start the query again, from spark.readStream on, to "
-            "read on with the columns as they are from then on."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -305,11 +290,11 @@ class SchemaLocationOutsideCheckpointError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "schemaTrackingLocation = {location} must lie in the checkpoint of the query, {checkpoint}."
+    )
     location: str
     checkpoint: str
-
-    def explain(self) -> str:
-        return f"schemaTrackingLocation = {self.location} must lie in the checkpoint of the query, {self.checkpoint}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -318,15 +303,12 @@ class SchemaLocationConflictError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "Another stream writes the schema log {location}, too, which this stream of {table} was told. Give one of them "
+        "another schemaTrackingLocation or, where both are of one query, a streamingSourceTrackingId."
+    )
     table: str
     location: str
-
-    def explain(self) -> str:
-        return (
-            f"Another stream writes the schema log {self.location}, too, which this stream of {self.table} was told. "
-            "Give one of them another schemaTrackingLocation or, where both are of one query, a "
-            "streamingSourceTrackingId."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -365,13 +347,11 @@ class SchemaLogStartError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA"
     sqlstate: ClassVar[str] = "22000"
+    template: ClassVar[str] = (
+        "The checkpoint has planned a batch of versions {start} to {end} of {table}, between which columns or protocol "
+        "changed so that no schema reads all of it. It was planned before the stream had a schema log; give the query "
+        "a new checkpoint to start from scratch."
+    )
     table: str
     start: int
     end: int
-
-    def explain(self) -> str:
-        return (
-            f"The checkpoint has planned a batch of versions {self.start} to {self.end} of {self.table}, between which "
-            "columns or protocol changed so that no schema reads all of it. It was planned before the stream had a "
-            "schema log; give the query a new checkpoint to start from scratch."
-        )

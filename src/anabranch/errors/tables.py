@@ -41,13 +41,11 @@ class TableAlreadyExistsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate: ClassVar[str] = "42P07"
+    template: ClassVar[str] = (
+        "{table} exists already. Use mode append, overwrite or ignore, or createIfNotExists / createOrReplace, to say "
+        "what shall happen to it."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} exists already. Use mode append, overwrite or ignore, or createIfNotExists / "
-            "createOrReplace, to say what shall happen to it."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -64,14 +62,12 @@ class LocationNotEmptyError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "{table} cannot be created: its folder is not empty (it holds {example}) and is not a Delta table. Choose "
+        "another location, or clear the folder."
+    )
     table: str
     example: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot be created: its folder is not empty (it holds {self.example}) and is not a Delta "
-            "table. Choose another location, or clear the folder."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -80,15 +76,13 @@ class TableLocationMismatchError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_TABLE_LOCATION_MISMATCH"
     sqlstate: ClassVar[str] = "42613"
+    template: ClassVar[str] = (
+        "{table} lies in {existing}, and {location} was given as its place. Leave the place out to replace the table "
+        "where it is, or drop the name first, or use another one."
+    )
     table: str
     location: str
     existing: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} lies in {self.existing}, and {self.location} was given as its place. Leave the place out to "
-            "replace the table where it is, or drop the name first, or use another one."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -97,16 +91,14 @@ class CreateTableMismatchError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
     sqlstate: ClassVar[str] = "42KD7"
+    template: ClassVar[str] = (
+        "{table} exists with another {what}: declared is {declared}, the table has {existing}. Leave the declaration "
+        "out to use the table as it is, or use createOrReplace."
+    )
     table: str
     what: str
     declared: str
     existing: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} exists with another {self.what}: declared is {self.declared}, the table has "
-            f"{self.existing}. Leave the declaration out to use the table as it is, or use createOrReplace."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -115,10 +107,8 @@ class EmptyTableSchemaError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_EMPTY_DATA"
     sqlstate: ClassVar[str] = "428GU"
+    template: ClassVar[str] = "{table} would have no columns. Give it a schema, or write a DataFrame that has one."
     table: str
-
-    def explain(self) -> str:
-        return f"{self.table} would have no columns. Give it a schema, or write a DataFrame that has one."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -127,13 +117,11 @@ class ReadWithoutColumnsError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_READ_TABLE_WITHOUT_COLUMNS"
     sqlstate: ClassVar[str] = "428GU"
+    template: ClassVar[str] = (
+        "{table} has no columns to be read. Give it some by ALTER TABLE … ADD COLUMNS, or write rows with "
+        'option("mergeSchema", "true").'
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} has no columns to be read. Give it some by ALTER TABLE … ADD COLUMNS, or write rows with "
-            'option("mergeSchema", "true").'
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -142,15 +130,12 @@ class InvalidIdentifierError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "PARSE_SYNTAX_ERROR"
     sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "{identifier!r} is not a table name: {problem}. Write table, schema.table or catalog.schema.table, with "
+        "backticks around parts that hold other than letters, digits and _, or delta.`/path/to/table`."
+    )
     identifier: str
     problem: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.identifier!r} is not a table name: {self.problem}. Write table, schema.table or "
-            "catalog.schema.table, with backticks around parts that hold other than letters, digits and _, "
-            "or delta.`/path/to/table`."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -159,14 +144,12 @@ class UnsupportedCatalogError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_CATALOG"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{table} names the catalog {catalog}; anabranch keeps tables in the session's own catalog, spark_catalog. Use "
+        "a name there, or a path."
+    )
     table: str
     catalog: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} names the catalog {self.catalog}; anabranch keeps tables in the session's own catalog, "
-            "spark_catalog. Use a name there, or a path."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -175,11 +158,9 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate: ClassVar[str] = "428H2"
+    template: ClassVar[str] = "Identity column {column} is {column_type}; identity columns are BIGINT. Declare it so."
     column: str
     column_type: str
-
-    def explain(self) -> str:
-        return f"Identity column {self.column} is {self.column_type}; identity columns are BIGINT. Declare it so."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -188,10 +169,8 @@ class IdentityStepError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"
     sqlstate: ClassVar[str] = "42611"
+    template: ClassVar[str] = "Identity column {column} counts in steps of 0. Choose another step, such as 1 or -1."
     column: str
-
-    def explain(self) -> str:
-        return f"Identity column {self.column} counts in steps of 0. Choose another step, such as 1 or -1."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -200,14 +179,12 @@ class DefaultsNotEnabledError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
     sqlstate: ClassVar[str] = "0AKDE"
+    template: ClassVar[str] = (
+        "Column {column} of {table} cannot have a default: the table does not support column defaults. Set the table "
+        "property 'delta.feature.allowColumnDefaults' = 'supported' first."
+    )
     table: str
     column: str
-
-    def explain(self) -> str:
-        return (
-            f"Column {self.column} of {self.table} cannot have a default: the table does not support column defaults. "
-            "Set the table property 'delta.feature.allowColumnDefaults' = 'supported' first."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -238,13 +215,11 @@ class DeepCloneError(DeltaError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_DEEP_CLONE"
     sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "{target} cannot be made by a deep clone: only SHALLOW CLONE (isShallow=True) is there. To have the files "
+        "copied, use CREATE TABLE … AS SELECT, or clone shallow and run OPTIMIZE, which writes new files."
+    )
     target: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.target} cannot be made by a deep clone: only SHALLOW CLONE (isShallow=True) is there. To have the "
-            "files copied, use CREATE TABLE … AS SELECT, or clone shallow and run OPTIMIZE, which writes new files."
-        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -253,11 +228,11 @@ class CloneSourceError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_CLONE_UNSUPPORTED_SOURCE"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{source} cannot be cloned: {found}. Clone a Delta table, or use CREATE TABLE … AS SELECT."
+    )
     source: str
     found: str
-
-    def explain(self) -> str:
-        return f"{self.source} cannot be cloned: {self.found}. Clone a Delta table, or use CREATE TABLE … AS SELECT."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -266,11 +241,9 @@ class CloneTargetError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_CLONE_TARGET"
     sqlstate: ClassVar[str] = "22KD1"
+    template: ClassVar[str] = "{target} cannot become the clone: {problem}."
     target: str
     problem: str
-
-    def explain(self) -> str:
-        return f"{self.target} cannot become the clone: {self.problem}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -279,12 +252,10 @@ class CloneArgumentError(DeltaAnalysisError, ValueError):
 
     condition: ClassVar[str] = "DELTA_INVALID_ARGUMENT"
     sqlstate: ClassVar[str] = "22023"
+    template: ClassVar[str] = "{argument} needs to be {expected} but got '{found}'."
     argument: str
     expected: str
     found: str
-
-    def explain(self) -> str:
-        return f"{self.argument} needs to be {self.expected} but got '{self.found}'."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -293,13 +264,11 @@ class CloneOntoItselfError(DeltaAnalysisError):
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE"
     sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{table} cannot become a clone of itself. To go back to an older version of it, use RESTORE TABLE {table} TO "
+        "VERSION AS OF …."
+    )
     table: str
-
-    def explain(self) -> str:
-        return (
-            f"{self.table} cannot become a clone of itself. To go back to an older version of it, use "
-            f"RESTORE TABLE {self.table} TO VERSION AS OF …."
-        )
 
 
 # Errors about RESTORE.

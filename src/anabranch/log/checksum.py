@@ -66,16 +66,16 @@ class FileSizeHistogram:
             raise ValueError("the boundaries of a histogram do not ascend from 0")
 
 
-def file_size_histogram(sizes: np.ndarray, boundaries: tuple[int, ...] = FILE_SIZE_BOUNDARIES) -> FileSizeHistogram:
+def file_size_histogram(sizes: np.ndarray) -> FileSizeHistogram:
     """The histogram of these file sizes in bytes; negative ones, which no file has, count as 0."""
     sizes = np.maximum(sizes.astype(np.int64), 0)
-    bins = np.searchsorted(np.array(boundaries), sizes, side="right") - 1
-    counts = np.bincount(bins, minlength=len(boundaries))
-    totals = np.zeros(len(boundaries), dtype=np.int64)
+    bins = np.searchsorted(np.array(FILE_SIZE_BOUNDARIES), sizes, side="right") - 1
+    counts = np.bincount(bins, minlength=len(FILE_SIZE_BOUNDARIES))
+    totals = np.zeros(len(FILE_SIZE_BOUNDARIES), dtype=np.int64)
     # Not `bincount` with weights, which would add in floating point and lose bytes beyond 2^53.
     np.add.at(totals, bins, sizes)
     return FileSizeHistogram(
-        boundaries=boundaries, file_counts=tuple(counts.tolist()), total_bytes=tuple(totals.tolist())
+        boundaries=FILE_SIZE_BOUNDARIES, file_counts=tuple(counts.tolist()), total_bytes=tuple(totals.tolist())
     )
 
 

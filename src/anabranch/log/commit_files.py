@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from anabranch.errors.environment import FileMissingError
-from anabranch.errors.log import CorruptCommitError, LogGapError
+from anabranch.errors.log import CorruptCommitError
 from anabranch.errors.protocol import MalformedActionError
 from anabranch.log.listing import CommitFile, CompactedFile, list_log
 from anabranch.protocol.actions import (
@@ -22,9 +22,9 @@ from anabranch.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from anabranch.protocol.actions_json import LINE_BYTES_MAX, encode_actions, parse_actions
-from anabranch.protocol.log_paths import commit_path, compacted_path
-from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
+from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
+from anabranch.protocol.log_paths import commit_path
+from anabranch.storage.log_store import LogStore
 
 # Actions of several commits without those that a later one supersedes. See "Action Reconciliation".
 
@@ -47,20 +47,6 @@ def subject_of(action: Action) -> Subject | None:
             return ("protocol",)
         case _:
             return None
-
-
-def reconciled(actions: Iterable[Action]) -> Iterator[Action]:
-    """The actions of consecutive commits without those that a later one supersedes.
-
-    Removals stay, also those of domain metadata: they cancel what stands in the log before.
-    """
-    newest: dict[Subject, Action] = {}
-    for action in actions:
-        subject = subject_of(action)
-        if subject is not None:
-            newest.pop(subject, None)
-            newest[subject] = action
-    yield from newest.values()
 
 
 class Doublets:
@@ -109,13 +95,13 @@ class Commit:
     """When storage says that the file was written."""
 
 
-def read_commit(store: LogStore, version: int, *, file: StoredFile | None = None) -> Commit:
-    """The commit of one version. `file` saves asking storage for its time.
+def read_commit(store: LogStore, version: int) -> Commit:
+    """The commit of one version.
 
     Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
     """
     path = commit_path(version)
-    known = file or store.head(path)
+    known = store.head(path)
     if known is None:
         raise FileMissingError(root=store.root, path=path)
     commit = CommitFile(version=version, file=known)
@@ -243,22 +229,3 @@ def _commit(commit: CommitFile, read: Iterator[Action]) -> Commit:
         timestamp_ms=commit.file.modified_ms if in_commit is None else in_commit,
         modified_ms=commit.file.modified_ms,
     )
-
-
-# Several commits in one file, so that readers open fewer. See "Log Compaction Files".
-
-
-def write_compaction(store: LogStore, *, first: int, last: int) -> PutOutcome:
-    """Write `first.last.compacted.json` from the commits, unless there is one.
-
-    Raises `LogGapError` where a commit is missing, `CorruptCommitError`, `StorageError`.
-    """
-    if not 0 <= first < last:
-        raise ValueError(f"a compaction covers at least two versions, not {first} to {last}")
-    commits = list_log(store, first=first, upto=last).commits
-    present = {commit.version for commit in commits}
-    missing = next((version for version in range(first, last + 1) if version not in present), None)
-    if missing is not None:
-        raise LogGapError(table=store.root, version=last, missing_from=missing, missing_to=missing)
-    actions = (action for _, actions_of_one in read_actions(store, commits) for action in actions_of_one)
-    return store.put_if_absent(compacted_path(first, last), encode_actions(reconciled(actions)))

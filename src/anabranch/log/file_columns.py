@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+
+FileMask = npt.NDArray[np.bool_]
+"""One entry a file, in the order of a table of files; True for those that are chosen."""
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -76,11 +81,6 @@ def adds_of_table(table: pa.Table, *, data_change: bool) -> list[AddFile]:
     return [AddFile(data_change=data_change, **row) for row in rows]
 
 
-def removes_of_table(table: pa.Table) -> list[RemoveFile]:
-    """The rows as actions."""
-    return [RemoveFile(**{**row, "data_change": bool(row["data_change"])}) for row in _rows(table, TOMBSTONE_SCHEMA)]
-
-
 def vector_ids(deletion_vectors: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The unique id of each vector, null where there is none. See "Derived Fields"."""
     if deletion_vectors.null_count == len(deletion_vectors):
@@ -106,6 +106,14 @@ def logical_keys(table: pa.Table) -> pa.ChunkedArray | pa.Array:
         return paths
     suffix = pc.fill_null(pc.binary_join_element_wise("\n", vector_ids(vectors), ""), "")
     return pc.binary_join_element_wise(paths, suffix, "")
+
+
+def logical_keys_of(*tables: pa.Table) -> pa.ChunkedArray:
+    """Those of all the tables' rows, one table after another."""
+    found: list[pa.Array] = []
+    for keys in map(logical_keys, tables):
+        found += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    return pa.chunked_array(found, pa.string())
 
 
 def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Schema) -> pa.Table:

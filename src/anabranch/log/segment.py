@@ -62,24 +62,21 @@ class LogSegment:
         return steps
 
 
-def find_segment(
-    store: LogStore, *, upto: int | None = None, unusable: frozenset[str] = frozenset(), compacted: bool = True
-) -> LogSegment:
+def find_segment(store: LogStore, *, upto: int | None = None, unusable: frozenset[str] = frozenset()) -> LogSegment:
     """The segment of version `upto`, or of the newest version.
 
-    `unusable` names files (by path) that are there but turned out to be unreadable; without `compacted`
-    the commits are used even where a compaction covers them.
+    `unusable` names files (by path) that are there but turned out to be unreadable.
 
     Raises `TableNotFoundError`, `VersionNotFoundError`, `LogGapError`, `TruncatedLogError`, `StorageError`.
     """
     listing = _list_from_hint(store, upto=upto, unusable=unusable) or list_log(store, first=0, upto=upto)
     try:
-        return _segment_of(listing, store=store, upto=upto, unusable=unusable, compacted=compacted)
+        return _segment_of(listing, store=store, upto=upto, unusable=unusable)
     except LogGapError:
         # A paginated listing is no snapshot: commits that landed meanwhile may show up in part. Whatever
         # a listing begun now does not show is not there.
         listing = list_log(store, first=0, upto=upto)
-        return _segment_of(listing, store=store, upto=upto, unusable=unusable, compacted=compacted)
+        return _segment_of(listing, store=store, upto=upto, unusable=unusable)
 
 
 def _list_from_hint(store: LogStore, *, upto: int | None, unusable: frozenset[str]) -> LogListing | None:
@@ -91,9 +88,7 @@ def _list_from_hint(store: LogStore, *, upto: int | None, unusable: frozenset[st
     return listing if listing.newest_checkpoint(unusable) is not None else None
 
 
-def _segment_of(
-    listing: LogListing, *, store: LogStore, upto: int | None, unusable: frozenset[str], compacted: bool
-) -> LogSegment:
+def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusable: frozenset[str]) -> LogSegment:
     latest = listing.latest_version
     if latest is None or (upto is not None and upto > latest):
         raise _not_found(store, upto)
@@ -107,7 +102,7 @@ def _segment_of(
         version=version,
         checkpoint=checkpoint,
         commits=commits,
-        compactions=_widest(usable) if compacted else (),
+        compactions=_widest(usable),
         version_file=next((commit.file for commit in reversed(listing.commits) if commit.version == version), None),
     )
 

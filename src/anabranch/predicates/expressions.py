@@ -238,11 +238,6 @@ def is_opaque(predicate: Predicate) -> bool:
     return any(isinstance(node, Unknown) and node.opaque for node in walk(predicate))
 
 
-def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Predicates that together, each being true, say the same."""
-    return predicate.operands if isinstance(predicate, And) else (predicate,)
-
-
 def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterator[Predicate]:
     for predicate in predicates:
         if isinstance(predicate, kind):

@@ -6,7 +6,6 @@ this was written or a looseness of old writers, the line is decoded as plain JSO
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Iterator
@@ -175,18 +174,6 @@ _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"(\w+)"\s*:')
 _BLANK: Final = b" \t\r\n"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedLine:
-    """One line as it stands in the log."""
-
-    kind: str
-    """The key of the action, known or not; empty for an empty object."""
-    raw: Any
-    """The JSON below that key."""
-    action: Action | None
-    """None where the kind is unknown."""
-
-
 def parse_action(line: bytes, *, line_number: int = 1) -> Action | None:
     """The action of one line; None for a kind that is unknown and by the protocol to be ignored.
 
@@ -202,7 +189,7 @@ def parse_action(line: bytes, *, line_number: int = 1) -> Action | None:
         else:
             if _is_plain(action):
                 return action
-    return parse_line(line, line_number=line_number).action
+    return _parse_any(line, line_number)
 
 
 def parse_actions(data: bytes) -> Iterator[Action]:
@@ -218,24 +205,22 @@ def parse_actions(data: bytes) -> Iterator[Action]:
                 yield action
 
 
-def parse_line(line: bytes, *, line_number: int = 1) -> ParsedLine:
-    """The line with its raw JSON, for showing a log as it is. Raises `MalformedActionError`."""
+def _parse_any(line: bytes, line_number: int) -> Action | None:
+    """As `parse_action`, for lines that hold more than is known, or something else."""
     found = _load_object(line, line_number)
     known = [key for key in TYPE_BY_KEY if found.get(key) is not None]
     if len(known) > 1:
         reason = f"it holds several actions at once ({', '.join(known)})"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
     if not known:
-        kind = next((key for key, value in found.items() if value is not None), "")
-        return ParsedLine(kind=kind, raw=found.get(kind), action=None)
+        return None
     kind = known[0]
     try:
-        action = build_action(TYPE_BY_KEY[kind], found[kind])
+        return build_action(TYPE_BY_KEY[kind], found[kind])
     except UnfitActionError as error:
         raise MalformedActionError(
             line_number=line_number, reason=f"in `{kind}`, {error}", excerpt=_excerpt(line)
         ) from error
-    return ParsedLine(kind=kind, raw=found[kind], action=action)
 
 
 def encode_action(action: Action) -> bytes:

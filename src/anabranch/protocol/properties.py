@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
+from anabranch.booleans import parse_boolean
 from anabranch.errors.protocol import InvalidPropertyError, ReadOnlyPropertyError, UnknownPropertyError
 from anabranch.protocol.property_table import PROPERTIES, PROPERTIES_BY_LOWER_NAME, IsolationLevel, PropertyRow
 
@@ -123,10 +124,6 @@ class TableProperties:
         return cast("int", self.value("delta.logRetentionDuration"))
 
     @property
-    def checkpoint_retention_ms(self) -> int:
-        return cast("int", self.value("delta.checkpointRetentionDuration"))
-
-    @property
     def deleted_file_retention_ms(self) -> int:
         return cast("int", self.value("delta.deletedFileRetentionDuration"))
 
@@ -166,6 +163,7 @@ class TableProperties:
 
     @property
     def auto_compact_enabled(self) -> bool:
+        """Small files are put together after each statement, where the session says nothing."""
         return bool(self.value("delta.autoOptimize")) or self.value("delta.autoOptimize.autoCompact") not in {
             None,
             "false",
@@ -173,7 +171,7 @@ class TableProperties:
 
     @property
     def optimize_write_enabled(self) -> bool | None:
-        """None: the session decides."""
+        """Rows are brought together before they are written; None where the table does not say."""
         return cast("bool | None", self.value("delta.autoOptimize.optimizeWrite"))
 
     @property
@@ -268,7 +266,7 @@ def with_session_defaults(properties: Mapping[str, str], session: Mapping[str, s
     given = validated(properties)
     defaults = validated(_session_defaults(session))
     ignore = given.get("delta.ignoreProtocolDefaults", defaults.get("delta.ignoreProtocolDefaults", "false"))
-    if ignore.lower() == "true":
+    if parse_boolean(ignore):
         defaults = {name: value for name, value in defaults.items() if not is_protocol_property(name)}
     merged = {**defaults, **given}
     _check_retention(merged, {})

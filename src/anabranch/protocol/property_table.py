@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from anabranch.booleans import parse_boolean
 from anabranch.protocol.value_text import parse_interval_ms
 
 # How strictly writes of a table are ordered: the values of `delta.isolationLevel`.
@@ -35,15 +36,11 @@ _CODECS: Final = frozenset({"uncompressed", "none", "snappy", "gzip", "lz4", "lz
 _NAME_PART: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`.,]+))\s*")
 
 
-def parse_boolean(text: str) -> bool:
-    """`true` or `false`, in any letter case."""
-    match text.lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise ValueError(text)
+def _true_or_false(text: str) -> bool:
+    found = parse_boolean(text)
+    if found is None:
+        raise ValueError(text)
+    return found
 
 
 def integer_between(low: int, high: int) -> Callable[[str], int]:
@@ -169,7 +166,7 @@ class PropertyRow:
     """Read where the property itself is not set."""
 
 
-_BOOLEAN: Final[tuple[Callable[[str], Any], str]] = (parse_boolean, "true or false")
+_BOOLEAN: Final[tuple[Callable[[str], Any], str]] = (_true_or_false, "true or false")
 _INTERVAL: Final[tuple[Callable[[str], Any], str]] = (
     parse_interval_ms,
     "an interval such as '2 weeks' (months and years are not taken: write '365 days')",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 import random
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from anabranch.clock import random_uuid
 from anabranch.errors.schema import (
     ColumnMappingChangeError,
     ColumnNotFoundError,
@@ -98,47 +98,15 @@ def physical_name(field: StructField, mode: ColumnMappingMode) -> str:
     return value
 
 
-def to_physical(
-    schema: StructType,
-    mode: ColumnMappingMode,
-    *,
-    reference: StructType | None = None,
-    unmapped: Iterable[str] = (),
-) -> StructType:
-    """`schema` as data files spell it: physical names at every level, metadata kept.
-
-    With `reference`, the table's schema, `schema` may lack metadata (a DataFrame's): columns are looked up
-    in it without regard to case and take its metadata. Top-level columns in `unmapped` keep their names
-    (`_change_type`, materialised row ids, which the table's schema does not list).
-    """
+def to_physical(schema: StructType, mode: ColumnMappingMode) -> StructType:
+    """`schema` as data files spell it: physical names at every level, metadata kept."""
     if not mode.maps:
         return schema
-    kept = {fold(name) for name in unmapped}
-    table = schema if reference is None else reference
-    fields = {tuple(map(fold, path)): field for path, field in walk(table)}
 
-    def rename(path: FieldPath, field: StructField) -> StructField:
-        known = fields.get(tuple(map(fold, path)))
-        if known is None:
-            if len(path) == 1 and fold(field.name) in kept:
-                return field
-            raise ColumnNotFoundError(table="the table", column=quoted(path), available=tuple(table.fieldNames()))
-        metadata = field.metadata if reference is None else dict(known.metadata)
-        return StructField(physical_name(known, mode), field.dataType, field.nullable, metadata)
+    def rename(_path: FieldPath, field: StructField) -> StructField:
+        return StructField(physical_name(field, mode), field.dataType, field.nullable, field.metadata)
 
     return transform(schema, rename)
-
-
-def to_logical(physical: StructType, reference: StructType, mode: ColumnMappingMode) -> StructType:
-    """The inverse of `to_physical`: names of `reference`, the table's schema, in place of physical ones."""
-    if not mode.maps:
-        return physical
-    names = {path: logical[-1] for logical, path in physical_paths(reference, mode).items()}
-
-    def rename(path: FieldPath, field: StructField) -> StructField:
-        return StructField(names.get(path, field.name), field.dataType, field.nullable, field.metadata)
-
-    return transform(physical, rename)
 
 
 def physical_paths(schema: StructType, mode: ColumnMappingMode) -> dict[FieldPath, FieldPath]:
@@ -152,13 +120,11 @@ def physical_paths(schema: StructType, mode: ColumnMappingMode) -> dict[FieldPat
     return fields
 
 
-def physical_path(
-    schema: StructType, path: FieldPath, mode: ColumnMappingMode, *, case_sensitive: bool = False
-) -> FieldPath:
+def physical_path(schema: StructType, path: FieldPath, mode: ColumnMappingMode) -> FieldPath:
     """Where files keep the field at the logical `path`. Raises ColumnNotFoundError."""
     steps: list[str] = []
     for length in range(1, len(path) + 1):
-        parent, field = find(schema, path[: length - 1]), find(schema, path[:length], case_sensitive=case_sensitive)
+        parent, field = find(schema, path[: length - 1]), find(schema, path[:length])
         if field is None:
             raise ColumnNotFoundError(table="the table", column=quoted(path), available=tuple(schema.fieldNames()))
         # Behind an array or a map, `find` answers with the field that holds it: the step has no name.
@@ -212,7 +178,7 @@ def has_mapping(schema: StructType) -> bool:
 
 def random_names(source: random.Random) -> Callable[[], str]:
     """Physical names as Delta makes them, `col-<uuid>`, drawn from `source`."""
-    return lambda: f"col-{uuid.UUID(int=source.getrandbits(128), version=4)}"
+    return lambda: f"col-{random_uuid(source)}"
 
 
 def max_column_id(schema: StructType) -> int:

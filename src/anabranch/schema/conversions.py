@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from anabranch.errors.schema import ColumnCountError
-from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, contains_type, fold, positions, quoted
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, contains_type, fold, nullable_type, positions, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
     was decided before. Void fields of `target` are left out: files never hold them.
     """
     names = source if named is None else named
+    # Spark refuses casts that forbid nulls; those are checked row by row instead.
     if not contains_type(target, NullType) and _lines_up(names, target):
-        return Keep() if _spelled_alike(source, target) else Cast(_as_nullable(target))
+        return Keep() if _spelled_alike(source, target) else Cast(nullable_type(target))
     if isinstance(source, StructType) and isinstance(names, StructType) and isinstance(target, StructType):
         return RebuildStruct(tuple(_field_sources(source, names, target)))
     if isinstance(source, ArrayType) and isinstance(names, ArrayType) and isinstance(target, ArrayType):
@@ -77,7 +78,7 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
     if isinstance(source, MapType) and isinstance(names, MapType) and isinstance(target, MapType):
         key = conversion(source.keyType, target.keyType, named=names.keyType)
         return RebuildMap(key, conversion(source.valueType, target.valueType, named=names.valueType))
-    return Cast(_as_nullable(target))
+    return Cast(nullable_type(target))
 
 
 def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:
@@ -149,11 +150,6 @@ def _spelled_alike(source: DataType, target: DataType) -> bool:
     if isinstance(source, MapType) and isinstance(target, MapType):
         return _spelled_alike(source.keyType, target.keyType) and _spelled_alike(source.valueType, target.valueType)
     return source == target
-
-
-def _as_nullable(data_type: DataType) -> DataType:
-    """Spark refuses casts that forbid nulls; those are checked row by row instead."""
-    return as_nullable(StructType([StructField("", data_type)])).fields[0].dataType
 
 
 _NESTED = (StructType, ArrayType, MapType)

@@ -107,14 +107,6 @@ class WritePlan:
         return frozenset(plan.target.name for plan in self.columns if plan.fill is Fill.IDENTITY)
 
     @property
-    def is_identity(self) -> bool:
-        """Whether each column of the data goes into the table's column at its place, unchanged."""
-        return all(
-            plan.source_index == position and plan.source == plan.target.name and isinstance(plan.conversion, Keep)
-            for position, plan in enumerate(self.columns)
-        )
-
-    @property
     def is_plain(self) -> bool:
         """Whether nothing is to be made, converted or checked: at most the order of columns is another."""
         return (

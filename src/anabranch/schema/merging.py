@@ -22,10 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from anabranch.errors.schema import IncompatibleTypesError
 from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import MAPPING_KEYS
-from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, fold, positions, quoted, transform
 from anabranch.schema.type_widening import TYPE_CHANGES, Widening
 
@@ -57,23 +55,8 @@ class Merged:
     """Columns whose types cannot be brought together: the table's and the data's. They kept the table's."""
 
 
-def merge_schemas(
-    table_schema: StructType, data_schema: StructType, rules: MergeRules | None = None, *, table: str = "the table"
-) -> StructType:
-    """`table_schema` grown so that data of `data_schema` fits.
-
-    Raises IncompatibleTypesError, naming every column whose types cannot be brought together, and
-    DuplicateColumnsError for data whose columns differ only by case.
-    """
-    check_duplicates(data_schema, where="the data", table=table)
-    merged = merge(table_schema, data_schema, rules or MergeRules())
-    if merged.conflicts:
-        raise IncompatibleTypesError(table=table, extra={}, mismatched=merged.conflicts, overwriting=False)
-    return merged.schema
-
-
 def merge(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
-    """Merge as `merge_schemas` does, for a caller who decides on the outcome."""
+    """`table_schema` grown so that data of `data_schema`, whose columns differ by more than case, fits."""
     state = _Merge(rules=rules)
     schema = state.structs(table_schema, data_schema, ())
     return Merged(schema=schema, added=state.added, retyped=state.retyped, conflicts=state.conflicts)

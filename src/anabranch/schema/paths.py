@@ -140,16 +140,6 @@ def same_type(left: DataType, right: DataType) -> bool:
     return left == right
 
 
-def same_data_layout(left: StructType, right: StructType) -> bool:
-    """Whether files of one schema are files of the other; see `same_type`."""
-    return same_type(left, right)
-
-
-def same_columns(left: StructType, right: StructType) -> bool:
-    """Whether both have the same columns with the same types, nullability and metadata, in any case and order."""
-    return next(_differences(left, right, ()), None) is None
-
-
 def differences(before: StructType, after: StructType) -> list[str]:
     """What changed from `before` to `after`, one phrase a difference, such as `b.c is new (long)`."""
     return list(_differences(before, after, ()))
@@ -157,7 +147,17 @@ def differences(before: StructType, after: StructType) -> list[str]:
 
 def as_nullable(schema: StructType) -> StructType:
     """`schema` with nulls allowed everywhere: what a DataFrame says of nulls is no promise."""
-    return StructType([StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in schema.fields])
+    return StructType([StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in schema.fields])
+
+
+def with_comments_only(schema: StructType) -> StructType:
+    """`schema` with nulls allowed everywhere, and without metadata but comments."""
+
+    def comment_only(_path: FieldPath, field: StructField) -> StructField:
+        kept = {"comment": field.metadata["comment"]} if "comment" in field.metadata else {}
+        return StructField(field.name, field.dataType, field.nullable, kept)
+
+    return as_nullable(transform(schema, comment_only))
 
 
 def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
@@ -171,13 +171,14 @@ def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
     return isinstance(data_type, kind)
 
 
-def _nullable(data_type: DataType) -> DataType:
+def nullable_type(data_type: DataType) -> DataType:
+    """`data_type` with nulls allowed everywhere inside it."""
     if isinstance(data_type, StructType):
         return as_nullable(data_type)
     if isinstance(data_type, ArrayType):
-        return ArrayType(_nullable(data_type.elementType), True)
+        return ArrayType(nullable_type(data_type.elementType), True)
     if isinstance(data_type, MapType):
-        return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType), True)
+        return MapType(nullable_type(data_type.keyType), nullable_type(data_type.valueType), True)
     return data_type
 
 

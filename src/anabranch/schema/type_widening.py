@@ -74,8 +74,6 @@ class TypeChange:
     new: DataType
     field_path: FieldPath = ()
     """From the field that holds the entry to the element, key or value that changed."""
-    table_version: int | None = None
-    """Only in tables of the feature's preview."""
 
 
 def is_supported_change(old: DataType, new: DataType) -> bool:
@@ -130,18 +128,15 @@ def check_type_changes(schema: StructType, table: str) -> None:
             )
 
 
-def record_type_changes(schema: StructType, old_schema: StructType, *, table_version: int | None = None) -> StructType:
-    """`schema` with an entry for each type that is wider than in `old_schema`; earlier entries stay.
-
-    `table_version` is for tables of the feature's preview, whose readers need it.
-    """
+def record_type_changes(schema: StructType, old_schema: StructType) -> StructType:
+    """`schema` with an entry for each type that is wider than in `old_schema`; earlier entries stay."""
 
     def record(path: FieldPath, field: StructField) -> StructField:
         before = find(old_schema, path, case_sensitive=True)
         changes = [] if before is None else type_changes(before.dataType, field.dataType, ())
         if not changes:
             return field
-        entries = [_write_change(change, table_version) for change in changes]
+        entries = [_write_change(change) for change in changes]
         metadata = {**field.metadata, TYPE_CHANGES: [*field.metadata.get(TYPE_CHANGES, []), *entries]}
         return StructField(field.name, field.dataType, field.nullable, metadata)
 
@@ -170,9 +165,8 @@ def type_changes(old: DataType, new: DataType, path: FieldPath) -> list[TypeChan
     return [TypeChange(old=old, new=new, field_path=path)]
 
 
-def _write_change(change: TypeChange, table_version: int | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {} if table_version is None else {"tableVersion": table_version}
-    entry |= {"fromType": type_name(change.old), "toType": type_name(change.new)}
+def _write_change(change: TypeChange) -> dict[str, Any]:
+    entry = {"fromType": type_name(change.old), "toType": type_name(change.new)}
     if change.field_path:
         entry["fieldPath"] = ".".join(change.field_path)
     return entry
@@ -186,14 +180,13 @@ def _read_change(entry: Any, name: str, table: str) -> TypeChange:
     ):
         reason = f"an entry of {TYPE_CHANGES} does not say fromType and toType"
         raise MalformedSchemaError(table=table, field=name, reason=reason)
-    path, version = entry.get("fieldPath", ""), entry.get("tableVersion")
+    path = entry.get("fieldPath", "")
     if not isinstance(path, str):
         raise MalformedSchemaError(table=table, field=name, reason=f"a fieldPath of {TYPE_CHANGES} is not text")
     return TypeChange(
         old=_read_type(entry["fromType"], table),
         new=_read_type(entry["toType"], table),
         field_path=tuple(path.split(".")) if path else (),
-        table_version=version if type(version) is int else None,
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.log.checksum import FILE_SIZE_BOUNDARIES, FileSizeHistogram, deleted_record_counts, file_size_histogram
-from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, logical_keys
+from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, logical_keys, logical_keys_of
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.reconciliation import FileChanges
 
@@ -327,7 +327,7 @@ class LiveFiles:
         """The files after these changes."""
         if not changes.count:
             return self
-        keys = pa.concat_arrays([*_chunks(logical_keys(changes.adds)), *_chunks(logical_keys(changes.removes))])
+        keys = logical_keys_of(changes.adds, changes.removes).combine_chunks()
         paths = pa.concat_arrays([*changes.adds["path"].chunks, *changes.removes["path"].chunks])
         blocks = [block.without(block.positions_of(keys, paths)) for block in self._blocks]
         return LiveFiles(_merge_small([*blocks, FileBlock.of_table(changes.adds)]))
@@ -340,7 +340,3 @@ def _merge_small(blocks: list[FileBlock]) -> list[FileBlock]:
         joined = FileBlock.of_table(pa.concat_tables([block.columns(LIVE_FILE_SCHEMA.names) for block in blocks[-2:]]))
         blocks[-2:] = [joined]
     return blocks
-
-
-def _chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.log.file_columns import (
-    LIVE_FILE_SCHEMA,
     TOMBSTONE_SCHEMA,
     logical_keys,
+    logical_keys_of,
     table_of_adds,
     table_of_removes,
 )
@@ -81,7 +81,7 @@ def _newest_of(batches: list[FileChanges]) -> FileChanges:
         [np.full(batch.adds.num_rows, number) for number, batch in enumerate(batches)]
         + [np.full(batch.removes.num_rows, number) for number, batch in enumerate(batches)]
     )
-    keys = pa.chunked_array([*_chunks(logical_keys(adds)), *_chunks(logical_keys(removes))], pa.string())
+    keys = logical_keys_of(adds, removes)
     # Within a batch a key is there once, so that (key, generation) tells all rows apart and the
     # newest is where the generation is the largest of its key.
     codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -93,15 +93,6 @@ def _newest_of(batches: list[FileChanges]) -> FileChanges:
     return FileChanges(
         adds=adds.filter(pa.array(kept[: adds.num_rows])), removes=removes.filter(pa.array(kept[adds.num_rows :]))
     )
-
-
-def _chunks(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-
-
-def no_adds() -> pa.Table:
-    """An empty table of live files."""
-    return LIVE_FILE_SCHEMA.empty_table()
 
 
 def no_tombstones() -> pa.Table:
@@ -136,9 +127,7 @@ class Tombstones:
         """One row a logical file: `TOMBSTONE_SCHEMA`."""
         table = self._load()
         for changes in self._layers:
-            keys = pa.chunked_array(
-                [*_chunks(logical_keys(changes.adds)), *_chunks(logical_keys(changes.removes))], pa.string()
-            )
+            keys = logical_keys_of(changes.adds, changes.removes)
             table = pa.concat_tables([subtract(table, keys), changes.removes])
         return table
 

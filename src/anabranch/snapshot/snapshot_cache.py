@@ -90,13 +90,8 @@ class SnapshotCache:
             self._keep(snapshot)
             return snapshot
 
-    def version_at_timestamp(
-        self, timestamp_ms: int, *, can_return_last: bool = False, can_return_earliest: bool = False
-    ) -> int:
+    def version_at_timestamp(self, timestamp_ms: int) -> int:
         """The newest version committed at or before that time.
-
-        After the newest commit it is an error unless `can_return_last`, before the oldest version that can
-        be rebuilt unless `can_return_earliest`.
 
         Raises `TimestampEarlierThanFirstCommitError`, `TimestampAfterLatestCommitError`.
         """
@@ -107,9 +102,7 @@ class SnapshotCache:
             latest_timestamp_ms=latest.timestamp_ms,
             properties=latest.properties,
         )
-        return search.version_at(
-            timestamp_ms, can_return_last=can_return_last, can_return_earliest=can_return_earliest
-        ).version
+        return search.version_at(timestamp_ms).version
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot:
         """The version of that time. Raises as `version_at_timestamp` and `at_version`."""

@@ -10,22 +10,18 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.computed_columns import RowTrackingColumns
 from anabranch.spark.conditions.column_names import RowNames
-
-FileMask = npt.NDArray[np.bool_]
-"""One entry a file, in the order of the file table; True where the file must be read."""
 
 NEWEST_VERSION = 2**63 - 1
 """Stands for the version that is newest when a frame runs, in the place of one that is known."""

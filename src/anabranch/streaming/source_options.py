@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
-from anabranch.spark.session.session_settings import parse_flag
+from anabranch.spark.session.session_settings import flag_of
 
 FILES_MAX_DEFAULT = 1000
 """Files of a batch where nothing limits it."""
@@ -88,14 +88,14 @@ class SourceOptions:
             starting_timestamp=timestamp,
             files_max=files_max if files is None else _count("maxFilesPerTrigger", files),
             bytes_max=bytes_max,
-            ignore_deletes=_flag(given, "ignoreDeletes"),
+            ignore_deletes=flag_of(given, "ignoreDeletes"),
             # `ignoreFileDeletion` is what `ignoreChanges` was called before.
-            ignore_changes=_flag(given, "ignoreChanges") or _flag(given, "ignoreFileDeletion"),
-            skip_change_commits=_flag(given, "skipChangeCommits"),
+            ignore_changes=flag_of(given, "ignoreChanges") or flag_of(given, "ignoreFileDeletion"),
+            skip_change_commits=flag_of(given, "skipChangeCommits"),
             exclude=_pattern(given.get("excluderegex")),
-            fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
-            read_change_feed=_flag(given, "readChangeFeed") or _flag(given, "readChangeData"),
-            event_time_order=_flag(given, "withEventTimeOrder"),
+            fail_on_data_loss=flag_of(given, "failOnDataLoss", default=True),
+            read_change_feed=flag_of(given, "readChangeFeed") or flag_of(given, "readChangeData"),
+            event_time_order=flag_of(given, "withEventTimeOrder"),
             **_tracking(given),
         )
 
@@ -114,7 +114,7 @@ def _refuse(given: Mapping[str, str]) -> None:
 def _tracking(given: Mapping[str, str]) -> dict[str, str | None]:
     """What was said of the schema log."""
     location = given.get("schematrackinglocation", given.get("schemalocation"))
-    if location is not None and not _flag(given, "failOnDataLoss", default=True):
+    if location is not None and not flag_of(given, "failOnDataLoss", default=True):
         problem = "a stream with a schema log cannot leave out commits, which may have said what columns there are"
         raise InvalidOptionError(option="failOnDataLoss", value="false", problem=problem)
     allowed = {
@@ -135,11 +135,6 @@ def _allowed(name: str, text: str | None) -> str | None:
     if told != ALWAYS and not told.isdecimal():
         raise InvalidOptionError(option=name, value=text, problem=f"it is a version of the table, or {ALWAYS}")
     return told
-
-
-def _flag(given: Mapping[str, str], name: str, *, default: bool = False) -> bool:
-    text = given.get(name.lower())
-    return default if text is None else parse_flag(name, text)
 
 
 def _version(text: str) -> int:

@@ -14,9 +14,9 @@ from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask
 from anabranch.streaming.source_files import BatchPart, live_files, timed_commits
 from anabranch.streaming.source_options import SourceOptions
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap64
 
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import TRUE, Predicate, is_opaque
 from anabranch.protocol.actions import AddFile
 
 FileKey = tuple[str, str | None]
 """Path and vector id: the identity of a logical file."""
-
-FileMask = npt.NDArray[np.bool_]
-"""One entry a file, in the order of the snapshot's files; True where the file was read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

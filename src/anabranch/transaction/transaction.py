@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from pyroaring import BitMap64
 
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import TRUE, Predicate
 from anabranch.protocol.actions import Action, Metadata, Protocol
 from anabranch.protocol.properties import TableProperties
@@ -27,7 +28,6 @@ from anabranch.transaction.read_set import (
     DescribeRows,
     EvaluateRows,
     FileKey,
-    FileMask,
     ReadSet,
     Scan,
 )

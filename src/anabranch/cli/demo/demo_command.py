@@ -20,7 +20,7 @@ from anabranch.cli.demo.demo_flights import (
     small_session,
     stage_flights,
 )
-from anabranch.cli.demo.demo_race import RaceResult, run_race
+from anabranch.cli.demo.demo_race import RaceResult, load, run_race
 from anabranch.cli.demo.demo_writers import Landing, Writers
 from anabranch.cli.files import FileList, list_files
 from anabranch.cli.history import print_history
@@ -192,7 +192,7 @@ def _overtaken(landing: Landing) -> str:
 def _verify(spark: SparkSession, folder: Path, flights: StagedFlights, say: Say) -> None:
     say()
     say("4. Is everything there?", style="bold")
-    rows = _load(spark, folder).groupBy("month").count().collect()
+    rows = load(spark, folder).groupBy("month").count().collect()
     found = {row["month"]: row["count"] for row in rows}
     if found != {month: number for month, number in flights.counts.items() if number}:
         problem = f"the table has {found} rows by month, the source {dict(flights.counts)}"
@@ -205,7 +205,7 @@ def _travel(spark: SparkSession, folder: Path, landings: list[Landing], say: Say
     say("5. Time travel", style="bold")
     latest = max(landing.version or 0 for landing in landings)
     for version in (0, latest // 2, latest):
-        flights = _load(spark, folder, version=version)
+        flights = load(spark, folder, version=version)
         rows, months = flights.count(), flights.select("month").distinct().count()
         say(f"   at version {version:>2}: {rows:>9,} rows of {count(months, 'month')}")
     say('   spark.read.format("delta").option("versionAsOf", …) reads the table as it was at any of them.')
@@ -225,7 +225,7 @@ def _query(spark: SparkSession, folder: Path, say: Say) -> FileList:
     say("7. A query that reads little", style="bold")
     say(f"   Departure delays on Valentine's Day ({SELECTIVE}):")
     delays = (
-        _load(spark, folder)
+        load(spark, folder)
         .where(SELECTIVE)
         .groupBy("origin")
         .agg({"dep_delay": "avg", "flight": "count"})
@@ -275,8 +275,3 @@ def _short(path: Path) -> str:
     """Seen from the current folder where it is below that."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) and path != here else str(path)
-
-
-def _load(spark: SparkSession, folder: Path, *, version: int | None = None) -> Any:
-    reader = spark.read.format("delta")
-    return (reader if version is None else reader.option("versionAsOf", version)).load(str(folder))

@@ -105,8 +105,8 @@ def _verify(spark: SparkSession, folder: Path, result: RaceResult, *, since: int
     say()
     say("10. Is it as if they had come one after the other?", style="bold")
     order = result.in_order()
-    expected = replayed(spark, _load(spark, folder, version=since), [statement for _, statement in order])
-    table = _load(spark, folder)
+    expected = replayed(spark, load(spark, folder, version=since), [statement for _, statement in order])
+    table = load(spark, folder)
     rows = table.count()
     if rows != expected.count() or not table.exceptAll(expected).isEmpty():
         problem = "the table differs from what its statements give one after the other"
@@ -122,6 +122,7 @@ def _newest(spark: SparkSession, folder: Path) -> int:
     return int(DeltaTable.forPath(spark, str(folder)).history(1).collect()[0]["version"])
 
 
-def _load(spark: SparkSession, folder: Path, *, version: int | None = None) -> DataFrame:
+def load(spark: SparkSession, folder: Path, *, version: int | None = None) -> DataFrame:
+    """The table, as it is or as it was."""
     reader = spark.read.format("delta")
     return (reader if version is None else reader.option("versionAsOf", version)).load(str(folder))

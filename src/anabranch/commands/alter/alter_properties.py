@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pyarrow.compute as pc
 
+from anabranch.booleans import parse_boolean
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
 from anabranch.commands.drop_feature.column_mapping_removal import MODE, remove_column_mapping
@@ -69,7 +70,7 @@ def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> Com
         configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked)
     )
     check_iceberg_upgrade(handle, alteration.snapshot, defined)
-    if asked.get(_ROW_TRACKING, "").lower() == "true":
+    if parse_boolean(asked.get(_ROW_TRACKING, "")):
         _check_rows_have_ids(alteration.snapshot, handle.label)
     if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
         check_listable(alteration.snapshot, table=handle.label)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-import uuid
 from collections.abc import Collection, Mapping
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.clock import random_uuid
 from anabranch.commands.convert.convert_source import convert_source
 from anabranch.commands.convert.convert_table import prepare_conversion
 from anabranch.commands.definition.table_definition import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN, table_shape
@@ -162,7 +162,7 @@ def clone_definition(
     )
     metadata = msgspec.structs.replace(
         source.metadata,
-        id=str(uuid.UUID(int=random.getrandbits(128), version=4)) if target is None else target.metadata.id,
+        id=random_uuid(random) if target is None else target.metadata.id,
         name=None if target is None else target.metadata.name,
         description=None if target is None else target.metadata.description,
         schema_string=schema_string(shape.schema),

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from anabranch.errors.convert import ConflictingFileSchemasError, FileNotConvertibleError
 from anabranch.errors.environment import FileMissingError
@@ -18,6 +18,7 @@ from anabranch.errors.schema import MalformedSchemaError
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.merging import MergeRules, merge
 from anabranch.schema.names import check_duplicates
+from anabranch.schema.paths import with_comments_only
 from anabranch.schema.serialization import check_types, parse_schema
 from anabranch.spark.portable.spark_paths import spark_path
 from anabranch.storage.log_store import LogStore, StoredFile
@@ -136,9 +137,6 @@ def _on_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
 # The columns of a folder of Parquet files, which need not all have the same.
 
 
-_COMMENT = "comment"
-
-
 def file_schemas(
     files: Sequence[ParquetFile], read_by_spark: Callable[[ParquetFile], StructType], *, table: str
 ) -> dict[SchemaKey, StructType]:
@@ -185,26 +183,7 @@ def _of_file(file: ParquetFile, read: Callable[[ParquetFile], StructType], table
         schema = read(file)
     check_types(schema, where)
     check_duplicates(schema, where=file.path, table=table)
-    return _plain(without_char_varchar(schema))
-
-
-def _plain(struct: StructType) -> StructType:
-    """Nullable everywhere, and without metadata but comments: what a writer knew of its columns is no promise."""
-    fields = []
-    for field in struct.fields:
-        comment = {_COMMENT: field.metadata[_COMMENT]} if _COMMENT in (field.metadata or {}) else {}
-        fields.append(StructField(field.name, _nullable(field.dataType), True, comment))
-    return StructType(fields)
-
-
-def _nullable(data_type: DataType) -> DataType:
-    if isinstance(data_type, StructType):
-        return _plain(data_type)
-    if isinstance(data_type, ArrayType):
-        return ArrayType(_nullable(data_type.elementType), True)
-    if isinstance(data_type, MapType):
-        return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType), True)
-    return data_type
+    return with_comments_only(without_char_varchar(schema))
 
 
 def _conflict(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import uuid
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from pyspark.sql.types import StructType
 
+from anabranch.booleans import parse_boolean
+from anabranch.clock import random_uuid
 from anabranch.commands.definition.clustering import clustering_domain, column_named
 from anabranch.commands.other_formats.symlink_manifests import check_manifests
 from anabranch.errors.constraints import ConstraintExistsError
@@ -135,11 +136,11 @@ def _clustering(
 
 def _with_row_tracking_columns(stored: dict[str, str], source: random.Random) -> dict[str, str]:
     """See "Row Tracking": the names of the columns are fixed when row tracking starts."""
-    if stored.get(_ROW_TRACKING, "false").lower() != "true":
+    if not parse_boolean(stored.get(_ROW_TRACKING, "false")):
         return stored
     names = {
-        ROW_ID_COLUMN: f"_row-id-col-{uuid.UUID(int=source.getrandbits(128), version=4)}",
-        ROW_VERSION_COLUMN: f"_row-commit-version-col-{uuid.UUID(int=source.getrandbits(128), version=4)}",
+        ROW_ID_COLUMN: f"_row-id-col-{random_uuid(source)}",
+        ROW_VERSION_COLUMN: f"_row-commit-version-col-{random_uuid(source)}",
     }
     return {**names, **stored}
 
@@ -211,7 +212,7 @@ def define_table(
         source=source,
     )
     metadata = Metadata(
-        id=str(uuid.UUID(int=source.getrandbits(128), version=4)),
+        id=random_uuid(source),
         description=definition.description,
         format=PARQUET,
         schema_string=schema_string(shape.schema),

@@ -10,8 +10,8 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
+from anabranch.log.file_columns import FileMask
 from anabranch.spark.conditions.user_condition import ReadCondition
-from anabranch.spark.engine import FileMask
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction

@@ -18,14 +18,14 @@ from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
-from anabranch.log.file_columns import adds_of_table, table_of_adds
+from anabranch.log.file_columns import FileMask, adds_of_table, table_of_adds
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
-from anabranch.spark.engine import FILE_ID_COLUMN, FileMask, ScanRequest
+from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_places

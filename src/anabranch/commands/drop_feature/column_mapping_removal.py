@@ -24,6 +24,7 @@ from anabranch.errors.alterations import ColumnNamesNeedMappingError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.log.commit_files import Commit
+from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, has_mapping, strip_mapping
@@ -32,7 +33,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.names import invalid_names
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask, WriteRequest
+from anabranch.spark.engine import WriteRequest
 from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.rewrite_request import NO_LIMIT

@@ -5,7 +5,6 @@ Each goes by Delta's name of the operation. After any of them the table is valid
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -61,7 +60,6 @@ def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
     return frozenset(found)
 
 
-LOGGER = logging.getLogger("anabranch.features")
 _SUSPENDED: Final[Mapping[str, str]] = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
 
 

@@ -14,8 +14,8 @@ from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import compacted
 from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
 from anabranch.commands.table_access import TableRef
+from anabranch.log.file_columns import FileMask
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask
 from anabranch.transaction.proposed_commit import Operation
 
 LOGGER = logging.getLogger("anabranch.features")

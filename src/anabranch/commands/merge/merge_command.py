@@ -29,14 +29,14 @@ from anabranch.commands.merge.merge_plan import MergeMarks, MergePlan, ambiguity
 from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, freeze, measure
 from anabranch.commands.merge.merge_write import merge_metrics, write_merged
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_rows import register
+from anabranch.commands.write.write_rows import register_if_changed
+from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask, WrittenFiles
+from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.write.row_checks import typed_violations
-from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 
 KEPT_ROWS_MAX = 500_000
@@ -59,8 +59,7 @@ def merge_as_told(
 ) -> Outcome:
     """As `merge`; each execution asks for the statement anew, so that its source may read newer versions."""
     outcome = execute(handle, lambda: prepare_merge(handle, tell()), conflict_retries=conflict_retries)
-    if handle.entry is not None and _changed_schema(outcome.committed):
-        register(handle, handle.entry)
+    register_if_changed(handle, outcome.committed)
     return outcome
 
 
@@ -276,7 +275,3 @@ def _check_allowed(handle: TableRef, snapshot: Snapshot, statement: MergeStateme
         return
     check_may_change_rows(handle, snapshot, "MERGE")
     check_tracks_no_rows(handle, snapshot, "MERGE")
-
-
-def _changed_schema(committed: CommittedVersion | None) -> bool:
-    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)

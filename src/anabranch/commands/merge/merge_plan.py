@@ -29,10 +29,10 @@ from anabranch.commands.merge.merge_write import OutputColumns
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_target import store_assignment
 from anabranch.errors.dml import AmbiguousMergeError
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
-from anabranch.spark.engine import FileMask
 from anabranch.spark.rows.hidden_rows import mark_rows
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction

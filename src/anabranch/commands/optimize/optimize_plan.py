@@ -17,6 +17,7 @@ from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
 from anabranch.errors.maintenance import NonPartitionColumnError, PartitionConditionError
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import columns_of, walk
 from anabranch.predicates.normalization import to_physical
 from anabranch.predicates.sql_predicates import parse_predicate
@@ -24,7 +25,6 @@ from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.column_mapping import physical_name, physical_paths
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.connect_conditions import text_condition
-from anabranch.spark.engine import FileMask
 from anabranch.spark.rows.file_listing import FileListing, listing_of
 from anabranch.storage.external_files import allowed_places
 

@@ -19,10 +19,10 @@ from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.optimize.rewrite_bins import compacted
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.table_access import TableRef
+from anabranch.log.file_columns import FileMask
 from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids
 from anabranch.schema.paths import walk
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask
 from anabranch.transaction.proposed_commit import Operation
 
 # Files that still hold columns which the table has not any more, told by their footers.

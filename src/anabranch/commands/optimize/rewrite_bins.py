@@ -21,11 +21,11 @@ from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
-from anabranch.log.file_columns import adds_of_table
+from anabranch.log.file_columns import FileMask, adds_of_table
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask, RewriteRequest
+from anabranch.spark.engine import RewriteRequest
 from anabranch.spark.rows.row_tracking import with_tracking
 from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
 from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of

@@ -15,14 +15,13 @@ from anabranch.commands.definition.table_definition import ResolvedDefinition
 from anabranch.commands.optimize.footer_columns import read_schemas
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.other_formats import IcebergCompatFilesError
-from anabranch.log.file_columns import adds_of_table
+from anabranch.log.file_columns import FileMask, adds_of_table
 from anabranch.protocol.iceberg_compat import COMPAT_TAG, compat_versions
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, nested_ids, physical_name
 from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask
 
 _PARQUET_ID = b"PARQUET:field_id"
 _UNCOUNTED = "of which the log does not say how many rows it has"

@@ -29,7 +29,7 @@ from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import parse_flag
+from anabranch.spark.session.session_settings import flag_of
 from anabranch.storage.external_files import allowed_places
 
 # Times as users write them.
@@ -51,7 +51,7 @@ def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option:
 
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 _UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
-_READ_OPTIONS = {"readchangefeed": "readChangeFeed", "readchangedata": "readChangeData"}
+_READ_OPTIONS = ("readChangeFeed", "readChangeData")
 _TIME_TRAVEL = {"versionasof": "versionAsOf", "timestampasof": "timestampAsOf"}
 
 
@@ -75,7 +75,7 @@ class ChangesAsked:
 def asks_for_changes(options: Mapping[str, str]) -> bool:
     """Whether a reader was told to read what changed. Raises `InvalidOptionError`."""
     given = {key.lower(): value for key, value in options.items()}
-    return any(parse_flag(name, given[key]) for key, name in _READ_OPTIONS.items() if key in given)
+    return any(flag_of(given, name) for name in _READ_OPTIONS)
 
 
 def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | None:

@@ -18,13 +18,14 @@ from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
 from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import check_own_names
 from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask, ScanRequest
+from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
 from anabranch.storage.external_files import allowed_places

@@ -17,6 +17,7 @@ from anabranch.commands.dml.target_table import TargetRows, understand
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import (
     EQ,
     TRUE,
@@ -32,7 +33,6 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.features import active
 from anabranch.protocol.partition_values import parse as parse_partition_value
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FileMask
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import removal
 from anabranch.transaction.transaction import Transaction

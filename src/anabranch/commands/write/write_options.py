@@ -18,7 +18,7 @@ from anabranch.errors.arguments import (
 from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
 from anabranch.protocol.value_text import LONG_MAX
 from anabranch.spark.conditions.column_names import RowNames
-from anabranch.spark.session.session_settings import parse_flag
+from anabranch.spark.session.session_settings import flag_of, parse_flag
 
 # The write options replaceOn and replaceUsing: what they say, and what they do not go with.
 
@@ -38,10 +38,10 @@ def check_replacement(given: Mapping[str, str], *, overwrites: bool) -> None:
         raise FilterOverwriteError(option=named, other="replaceWhere")
     if "partitionoverwritemode" in given:
         raise PartitionOverwriteError(option=named, other="partitionOverwriteMode")
-    if overwrites and given.get("overwriteschema", "").strip().lower() == "true":
+    if overwrites and flag_of(given, "overwriteSchema"):
         problem = "rows that stay would have another schema than those that come"
         raise IncompatibleOptionsError(option=named, other="overwriteSchema", problem=problem)
-    if given.get("datachange", "").strip().lower() == "false":
+    if not flag_of(given, "dataChange", default=True):
         problem = "rows that are replaced change"
         raise IncompatibleOptionsError(option=named, other="dataChange=false", problem=problem)
     if named == USING:
@@ -191,8 +191,10 @@ class WriteOptions:
             partition_by=tuple(map(_unquoted, partition_by)),
             cluster_by=tuple(map(_unquoted, cluster_by)),
             path=given.get("path"),
-            merge_schema=_flag(given, "mergeSchema", settings.setting(f"{_SETTINGS}schema.autoMerge.enabled")),
-            overwrite_schema=_flag(given, "overwriteSchema"),
+            merge_schema=flag_of(
+                given, "mergeSchema", default=settings.setting(f"{_SETTINGS}schema.autoMerge.enabled") or False
+            ),
+            overwrite_schema=flag_of(given, "overwriteSchema"),
             replace_where=given.get("replacewhere"),
             replace_on=given.get("replaceon"),
             replace_using=given.get("replaceusing"),
@@ -207,7 +209,7 @@ class WriteOptions:
             max_records_per_file=_max_records(given, settings),
             conflict_retries=given.get("conflictretries"),
             optimize_write=given.get("optimizewrite"),
-            data_change=_flag(given, "dataChange", "true"),
+            data_change=flag_of(given, "dataChange", default=True),
             table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
             parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
@@ -260,7 +262,7 @@ def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
         value = settings.setting("spark.sql.sources.partitionOverwriteMode", "static") or "static"
     if value.lower() not in {"static", "dynamic"}:
         raise InvalidOptionError(option="partitionOverwriteMode", value=value, problem="it is static or dynamic")
-    return value.lower() == "dynamic" and "replacewhere" not in given and not _flag(given, "overwriteSchema")
+    return value.lower() == "dynamic" and "replacewhere" not in given and not flag_of(given, "overwriteSchema")
 
 
 def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
@@ -296,7 +298,3 @@ def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:
         problem = "it must be a whole number; 0 or less means no limit"
         raise InvalidOptionError(option="maxRecordsPerFile", value=value, problem=problem) from None
     return number if number > 0 else None
-
-
-def _flag(given: Mapping[str, str], name: str, default: str | None = None) -> bool:
-    return parse_flag(name, given.get(name.lower(), default or "false"))

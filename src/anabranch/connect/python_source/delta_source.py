@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from anabranch.connect.python_source.source_reader import DeltaReader, FilteringDeltaReader, TableOptions
 from anabranch.connect.python_source.source_writer import DeltaWriter
 from anabranch.connect.python_source.stream_reader import stream_reader
 from anabranch.connect.python_source.stream_request import StreamTold
 from anabranch.errors.arguments import SessionNotEnabledError
-from anabranch.schema.paths import FieldPath, as_nullable, transform
+from anabranch.schema.paths import with_comments_only
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceWriter
 
 _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
-_COMMENT = "comment"
 _ROWS_THAT_GO = {name.lower(): name for name in ("replaceWhere", "replaceOn", "replaceUsing")}
 
 
@@ -56,7 +55,8 @@ class DeltaDataSource(DataSource):
         """Columns of the version that will be read: whoever asks for the schema reads that very version."""
         snapshot = self._options().snapshot()
         self._version = snapshot.version
-        return _shown(snapshot.schema)
+        # Nullable throughout, since Spark compares what it gets with what it was told, and plans by neither.
+        return with_comments_only(snapshot.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         # Spark refuses a reader that takes filters where the session does not hand them out.
@@ -82,16 +82,6 @@ class DeltaDataSource(DataSource):
         facts = type(self).facts
         parsed = TableOptions.parse(self.options, time_zone=facts.time_zone, file_system=facts.file_system)
         return parsed if self._version is None else dataclasses.replace(parsed, version=self._version, timestamp=None)
-
-
-def _shown(schema: StructType) -> StructType:
-    """Nullable throughout, since Spark compares what it gets with what it was told, and plans by neither."""
-
-    def comment_only(_path: FieldPath, field: StructField) -> StructField:
-        kept = {_COMMENT: field.metadata[_COMMENT]} if _COMMENT in field.metadata else {}
-        return StructField(field.name, field.dataType, field.nullable, kept)
-
-    return as_nullable(transform(schema, comment_only))
 
 
 def _is_asked_to_filter() -> bool:

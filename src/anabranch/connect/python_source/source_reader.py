@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from anabranch.booleans import parse_boolean
 from anabranch.clock import SystemClock
 from anabranch.connect.python_source.source_filters import predicate_of
 from anabranch.data_skipping.scan_plan import can_be_true
@@ -59,7 +60,7 @@ class TableOptions:
         """Raises `InvalidOptionError`, `SessionNotEnabledError`."""
         given = {key.lower(): value for key, value in options.items()}
         for name in _NOT_HERE:
-            if given.get(name, "false").lower() != "false":
+            if parse_boolean(given.get(name, "false")) is not False:
                 raise SessionNotEnabledError(call="Reading the change feed")
         path = given.get("path")
         if not path:

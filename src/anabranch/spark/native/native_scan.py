@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, MapType, StructField, StructType
 
+from anabranch.booleans import parse_boolean
 from anabranch.log.file_columns import vector_ids
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
@@ -206,7 +207,7 @@ class NativeScan:
 
     def _is_columnar(self, layout: _Layout) -> bool:
         """Whether rows of the whole table pass from the reader to a filter without being copied."""
-        if self._values.setting("spark.sql.codegen.wholeStage").lower() != "true":
+        if not parse_boolean(self._values.setting("spark.sql.codegen.wholeStage")):
             return False
         if _leaf_count(layout.read_schema) + _LEAVES_OF_OURS > int(self._values.setting("spark.sql.codegen.maxFields")):
             return False

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import IntegerType
 
 from anabranch.errors.base import DeltaError
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
-from anabranch.spark.engine import FileMask
 from anabranch.spark.extension.door import remember
 from anabranch.spark.native.jvm_classes import JvmValues
 from anabranch.spark.rows.hidden_rows import (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.booleans import parse_boolean
 from anabranch.errors.arguments import InvalidOptionError
 
 # Which Spark session a Python object stands for, and its own `sql`.
@@ -48,10 +50,16 @@ def own_sql(spark: SparkSession, text: str, **frames: DataFrame) -> DataFrame:
 
 def parse_flag(name: str, text: str) -> bool:
     """Raises `InvalidOptionError` for any other word; `name` is what the user set."""
-    word = text.strip().lower()
-    if word not in {"true", "false"}:
+    found = parse_boolean(text.strip())
+    if found is None:
         raise InvalidOptionError(option=name, value=text, problem="it is true or false")
-    return word == "true"
+    return found
+
+
+def flag_of(options: Mapping[str, str], name: str, *, default: bool | str = False) -> bool:
+    """The option `name`, given in small letters; else `default`, which may be the text of a setting."""
+    text = options.get(name.lower(), default)
+    return text if isinstance(text, bool) else parse_flag(name, text)
 
 
 # How much a session runs at once.

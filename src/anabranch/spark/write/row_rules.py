@@ -14,7 +14,6 @@ from pyspark.sql.types import (
     DecimalType,
     IntegralType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -31,7 +30,7 @@ from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import FieldPath, as_nullable, quoted
+from anabranch.schema.paths import FieldPath, as_nullable, nullable_type, quoted
 from anabranch.schema.write_rules import RowRule
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import refuse_when
@@ -87,7 +86,7 @@ def check_has_type(
     """The expression, if its values are of type `wanted`. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
     expression = read_stored_sql(text, schema, table=table, owner=owner)
     found = result_type(spark, expression, schema)
-    if _nullable(found) != _nullable(wanted):
+    if nullable_type(found) != nullable_type(wanted):
         problem = f"its values are {found.simpleString()}, and the column is {wanted.simpleString()}; cast them"
         raise _unusable(expression, problem)
     return expression
@@ -97,10 +96,6 @@ def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     plain = as_nullable(visible_schema(without_void(schema)))
     # A frame needs a column, also where an expression must not name any.
     return spark.createDataFrame([], plain) if plain.fields else spark.range(0).select(F.lit(1).alias("one"))
-
-
-def _nullable(data_type: DataType) -> DataType:
-    return as_nullable(StructType([StructField("", data_type)])).fields[0].dataType
 
 
 def _unusable(expression: StoredExpression, problem: str) -> ExpressionTypeError:

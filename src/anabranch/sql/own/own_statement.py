@@ -24,7 +24,6 @@ from anabranch.sql.grammar.cursor import Cursor
 from anabranch.sql.grammar.definition_grammar import CreateTable
 from anabranch.sql.grammar.insert_grammar import Insert
 from anabranch.sql.grammar.statement_grammar import OWN_FAMILIES, StatementHeader, header_of
-from anabranch.sql.own.first_words import first_words
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK, OwnForm, is_in_word_order
 from anabranch.sql.own.result_columns import result_columns
 from anabranch.sql.parameters import Marker, Parameters, markers
@@ -124,11 +123,6 @@ class OwnGrammar:
         """
         return cls(forms=(*FORMS_OF_DELTA, *FORMS_OF_LATER_SPARK), spark_parses=functools.cache(spark_parses))
 
-    @property
-    def first_words(self) -> str:
-        """A regular expression of Java and of Python, as `FIRST_WORDS`; the same beside any release."""
-        return first_words(self.forms)
-
     def has(self, form: OwnForm) -> bool:
         """Whether statements of this form are ours."""
         return not form.example or not self.spark_parses(form.example)
@@ -160,15 +154,6 @@ class OwnGrammar:
                 family = next(family for family in OWN_FAMILIES if family.name == form.family)
                 cursor.statement = family.name
                 family.parse(cursor)
-
-
-DELTA_GRAMMAR = OwnGrammar(forms=FORMS_OF_DELTA, spark_parses=lambda _: True)
-"""The statements that no release of Spark knows."""
-
-
-def statement_of(text: str) -> OwnStatement | None:
-    """The statement that `text` is, if no release of Spark knows it; see `OwnGrammar.statement_of`."""
-    return DELTA_GRAMMAR.statement_of(text)
 
 
 _EXECUTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from anabranch.booleans import parse_boolean
 from anabranch.errors.environment import StorageOptionError
 from anabranch.storage.object.object_options import ObjectStoreOptions, Settings
 
@@ -86,10 +87,11 @@ class _BucketOptions:
         return None
 
     def flag(self, name: str, *, default: bool) -> bool:
-        value = (self.get(name) or _text(default)).lower()
-        if value not in {"true", "false"}:
-            raise StorageOptionError(option=f"fs.s3a.{name}", reason=f"{value!r} is neither 'true' nor 'false'")
-        return value == "true"
+        text = (self.get(name) or _text(default)).lower()
+        found = parse_boolean(text)
+        if found is None:
+            raise StorageOptionError(option=f"fs.s3a.{name}", reason=f"{text!r} is neither 'true' nor 'false'")
+        return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

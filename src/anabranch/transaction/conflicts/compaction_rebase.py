@@ -16,7 +16,7 @@ from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import with_deletion_vectors
 from anabranch.transaction.rows.row_access import checked_places
-from anabranch.transaction.rows.row_ids import row_count, shown_rows
+from anabranch.transaction.rows.row_ids import row_count, rows_shown
 
 
 def rebase_compaction(race: ConflictContext) -> ProposedCommit:
@@ -142,6 +142,4 @@ def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
 
 
 def _rows(add: AddFile | None) -> int | None:
-    if add is None:
-        return None
-    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
+    return None if add is None else rows_shown(add)

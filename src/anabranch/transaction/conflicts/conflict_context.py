@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from anabranch.data_skipping import scan_plan
 from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
+from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import to_physical
@@ -15,7 +16,7 @@ from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.rebase_report import rows_in_words
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
-from anabranch.transaction.read_set import DescribeRows, FileMask, RowsOfFile
+from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 from anabranch.transaction.rows.row_access import FindRows, Vectors
 
 CanMatch = Callable[[Snapshot, Predicate, Sequence[AddFile]], FileMask]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from pyspark.sql.types import StructField
 
+from anabranch.booleans import parse_boolean
 from anabranch.errors.base import DeltaError
 from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported
@@ -100,7 +101,7 @@ def harmful_properties(before: Mapping[str, str | None], after: Mapping[str, str
 
 def _is_harmless(name: str, before: str | None, after: str | None) -> bool:
     if name in TURNED_ON_WITHOUT_HARM:
-        return after is not None and after.lower() == "true"
+        return after is not None and parse_boolean(after) is True
     if name in NOTED_ONCE_WITHOUT_HARM:
         return before is None
     return name in FREE_TO_CHANGE or not name.lower().startswith("delta.")

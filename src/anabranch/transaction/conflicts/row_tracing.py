@@ -24,7 +24,7 @@ from anabranch.transaction.conflicts.traced_files import NewRows, TracedFile, as
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.conflicts.write_serializable import is_rewrite_only
 from anabranch.transaction.read_set import FileKey, RowsOfFile
-from anabranch.transaction.rows.row_ids import shown_rows, with_row_count
+from anabranch.transaction.rows.row_ids import rows_shown, with_row_count
 
 # Rows that went, of which it is not known whether ours had read them: the condition is asked of them.
 #
@@ -243,7 +243,7 @@ class _State:
         if winner.changes_data or not removes or not all(map(has_row_map, removes)):
             return None
         return checked_moves(
-            [(remove, _rows_shown(self.files[remove.path].add)) for remove in removes],
+            [(remove, rows_shown(self.files[remove.path].add)) for remove in removes],
             adds,
             self.race.vectors.hidden(adds),
         )
@@ -302,10 +302,6 @@ def _grown(rows: NewRows, add: AddFile, gone: BitMap64) -> NewRows:
 
 def _holds_rows(rows: NewRows) -> bool:
     return rows.positions is None or bool(rows.positions)
-
-
-def _rows_shown(add: AddFile) -> int | None:
-    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
 
 
 def _rows_gone(

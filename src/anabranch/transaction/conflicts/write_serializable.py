@@ -8,7 +8,7 @@ from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.row_ids import shown_rows
+from anabranch.transaction.rows.row_ids import rows_shown
 
 
 def may_serialize_before(race: ConflictContext, winner: Winner) -> bool:
@@ -41,16 +41,12 @@ def is_rewrite_only(winner: Winner, read: LatestState, *, added_before: dict[Fil
     if winner.changes_data:
         return False
     gone = [_rows_of_removed(remove, read, added_before) for remove in winner.removes]
-    came = [_rows_of_added(add) for add in winner.adds]
+    came = [rows_shown(add) for add in winner.adds]
     known = [rows for rows in (*gone, *came) if rows is not None]
     return len(known) == len(gone) + len(came) and sum(known[: len(gone)]) == sum(known[len(gone) :])
 
 
-def _rows_of_added(add: AddFile) -> int | None:
-    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
-
-
 def _rows_of_removed(remove: RemoveFile, read: LatestState, added_before: dict[FileKey, AddFile]) -> int | None:
     if remove.key in added_before:
-        return _rows_of_added(added_before[remove.key])
+        return rows_shown(added_before[remove.key])
     return read.base_files.live_rows([remove.path]).get(remove.key)

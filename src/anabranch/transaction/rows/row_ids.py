@@ -86,6 +86,11 @@ def shown_rows(stats: str | None, hidden: int) -> int | None:
     return None if rows is None else rows - hidden
 
 
+def rows_shown(add: AddFile) -> int | None:
+    """As `shown_rows`, of one file."""
+    return shown_rows(add.stats, add.deletion_vector.cardinality if add.deletion_vector else 0)
+
+
 def assigns_row_ids(protocol: TableProtocol, *, suspended: bool) -> bool:
     """Whether new files need row ids: row tracking is supported, be it active or not, and not suspended."""
     return ROW_TRACKING_FEATURE in (protocol.writer_features or ()) and not suspended
