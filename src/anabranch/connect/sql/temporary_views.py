@@ -18,8 +18,8 @@ _MARK = "__anabranch_view"
 GLOBAL_SCHEMA_SETTING = "spark.sql.globalTempDatabase"
 
 
-_kept: dict[str, StoredView] = {}
-"""By the mark of the view that Spark has."""
+_global_views: dict[str, StoredView] = {}
+"""Those of all sessions, by the mark of the view that Spark has. The others go with their session."""
 _lock = threading.Lock()
 
 
@@ -46,18 +46,22 @@ def make_temporary_view(
     else:
         make = marked.createOrReplaceTempView if replaces else marked.createTempView
     make(name)
+    views = _global_views if is_global else session.temporary_views
     with _lock:
-        _kept[mark] = view
-        _kept.pop(before or "", None)
+        views[mark] = view
+        views.pop(before or "", None)
 
 
 def temporary_view(session: DeltaSession, identifier: TableIdentifier) -> StoredView | None:
     """The view over Delta tables that the session has under that name."""
-    if not _kept or not isinstance(identifier, NameIdentifier) or len(identifier.parts) > 2:
+    if not isinstance(identifier, NameIdentifier) or len(identifier.parts) > 2:
+        return None
+    views = session.temporary_views if len(identifier.parts) == 1 else _global_views
+    if not views:
         return None
     if not session.catalog.is_temporary_view(identifier):
         return None
-    return _kept.get(_mark_of(session, identifier) or "")
+    return views.get(_mark_of(session, identifier) or "")
 
 
 def global_schema(session: DeltaSession) -> str:

@@ -15,14 +15,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.engine import Engine
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
-from anabranch.spark.session.catalog import SessionCatalog
+from anabranch.spark.session.catalog import SessionCatalog, StoredView
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.session_settings import ENGINE_SETTING, identity, is_connect, parse_flag
 from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
@@ -77,6 +77,10 @@ class DeltaSession:
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
         """Where clones made by this session have files of their sources, by root."""
+        self.temporary_views: dict[str, StoredView] = {}
+        """Over Delta tables, where Spark itself does not know these; by the mark of the view that Spark has."""
+        self.cached: dict[str, list[DataFrame]] = {}
+        """Rows that Spark was told to keep by CACHE TABLE, where it does not know the table; by the table's name."""
         self._guard = threading.Lock()
 
     @classmethod

@@ -33,7 +33,6 @@ from anabranch.errors.schema import DuplicateColumnsError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.predicates.sql_lexer import string_literal
 from anabranch.spark.session.catalog import StoredView, require_session_catalog
-from anabranch.spark.session.session_settings import identity
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, quote
 from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.parameters import Parameters
@@ -225,8 +224,6 @@ VIEWS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
 
 
 _LEVEL = "storagelevel"
-_cached: dict[tuple[str, str], list[DataFrame]] = {}
-"""By session and name: the versions that Spark was told to keep."""
 _lock = threading.Lock()
 
 
@@ -239,7 +236,7 @@ def cache(call: Call, statement: CacheTable) -> DataFrame:
     rows = call.select(f"SELECT * FROM {_written(identifier)}", Parameters())  # noqa: S608 - a quoted name
     rows = rows.persist() if level is None else rows.persist(level)
     with _lock:
-        _cached.setdefault(_key(call, identifier), []).append(rows)
+        call.session.cached.setdefault(_key(identifier), []).append(rows)
     if not statement.is_lazy:
         rows.count()
     return call.nothing()
@@ -260,14 +257,14 @@ def refresh(call: Call, statement: RefreshTable) -> DataFrame:
 
 def _release(call: Call, table: TableName) -> bool:
     with _lock:
-        found = _cached.pop(_key(call, call.identifier(table)), [])
+        found = call.session.cached.pop(_key(call.identifier(table)), [])
     for rows in found:
         rows.unpersist()
     return bool(found)
 
 
-def _key(call: Call, identifier: TableIdentifier) -> tuple[str, str]:
-    return identity(call.session.spark), _written(identifier).lower()
+def _key(identifier: TableIdentifier) -> str:
+    return _written(identifier).lower()
 
 
 def _written(identifier: TableIdentifier) -> str:
