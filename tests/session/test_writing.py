@@ -198,6 +198,17 @@ def test_user_metadata_and_max_records_per_file(delta: SparkSession, path: str) 
     assert DeltaTable.forPath(delta, path).detail().first().numFiles == 10
 
 
+def test_the_session_knows_the_version_of_its_last_commit(delta: SparkSession, path: str) -> None:
+    setting = "spark.databricks.delta.lastCommitVersionInSession"
+    for version in range(3):
+        delta.range(3).write.format("delta").mode("append").save(path)
+        assert delta.conf.get(setting) == str(version)
+    delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 77")
+    assert delta.conf.get(setting) == "2"
+    delta.range(3).write.format("delta").save(f"{path}-2")
+    assert delta.conf.get(setting) == "0"
+
+
 def test_the_history_says_who_it_was(delta: SparkSession, path: str) -> None:
     delta.range(3).write.format("delta").save(path)
     spark_user = last(delta, path).userName

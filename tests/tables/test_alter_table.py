@@ -356,6 +356,9 @@ def test_add_and_drop_constraints(delta: SparkSession, path: str) -> None:
     with pytest.raises(ConstraintNotFoundError, match="it has small"):
         alter_drop_constraint(handle, "other")
     assert alter_drop_constraint(handle, "other", if_exists=True) is None
+    delta.conf.set("spark.databricks.delta.constraints.assumesDropIfExists.enabled", "true")
+    assert alter_drop_constraint(handle, "other") is None
+    delta.conf.unset("spark.databricks.delta.constraints.assumesDropIfExists.enabled")
     alter_drop_constraint(handle, "SMALL")
     assert last(delta, path)[1] == {"name": "SMALL", "expr": "b < 3", "existed": "true"}
     alter_drop_feature(handle, "checkconstraints")

@@ -31,8 +31,8 @@ class Table:
 
     `random` names transactions and spreads retries. Outside of tests it is a `random.SystemRandom`: two
     processes that share a seed, as after a fork, would take each other's commits for their own.
-    `after_commit` is the upkeep of the log; without it, checksums and checkpoints are written. `landed` is called after
-    each commit, and raises nothing.
+    `after_commit` is the upkeep of the log; without it, checksums and checkpoints are written. `landed` is called
+    with the version after each commit, and raises nothing.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Table:
         find_rows: FindRows | None = None,
         bounds: RetryLimits = DEFAULT_BOUNDS,
         snapshots: SnapshotCache | None = None,
-        landed: Callable[[], None] | None = None,
+        landed: Callable[[int], None] | None = None,
     ) -> None:
         self.store = store
         self.snapshots = snapshots or SnapshotCache(store, clock)
@@ -101,7 +101,7 @@ class Table:
             return None
         version = self._committed(landed)
         if self._landed is not None:
-            self._landed()
+            self._landed(version.version)
         if landed.interrupt is not None:
             landed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
             raise landed.interrupt

@@ -14,6 +14,8 @@ from anabranch.schema.write_rules import check_owner
 from anabranch.spark.write.row_rules import to_column
 from anabranch.transaction.commit.commit_context import CommittedVersion
 
+_ASSUMES_IF_EXISTS = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
+
 
 def alter_add_constraint(handle: TableRef, name: str, expression: str) -> CommittedVersion | None:
     """Add a CHECK constraint, once every row satisfies it.
@@ -37,12 +39,12 @@ def alter_add_constraint(handle: TableRef, name: str, expression: str) -> Commit
 
 
 def alter_drop_constraint(handle: TableRef, name: str, *, if_exists: bool = False) -> CommittedVersion | None:
-    """Drop a CHECK constraint. Raises `ConstraintNotFoundError` unless `if_exists`."""
+    """Drop a CHECK constraint. Raises `ConstraintNotFoundError` unless `if_exists`, or the session, says otherwise."""
     alteration = Alteration(handle)
     properties = current_properties(alteration.snapshot.metadata)
     existing = _stored_name(properties, name)
     if existing is None:
-        if if_exists:
+        if if_exists or handle.session.flag(_ASSUMES_IF_EXISTS, default=False):
             return None
         known = tuple(sorted(alteration.snapshot.properties.constraints))
         raise ConstraintNotFoundError(table=handle.label, name=name, existing=known)

@@ -37,6 +37,8 @@ TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
 _HADOOP = "spark.hadoop."
 USER_SETTING = "spark.anabranch.user"
+LAST_VERSION_SETTING = "spark.databricks.delta.lastCommitVersionInSession"
+"""Where programs written for Delta look for the version of the last commit, of whatever table."""
 
 SESSIONS_KEPT_MAX = 8
 """How many are kept though the user has let go of the session, or never had it, as with a stream's."""
@@ -203,8 +205,19 @@ class DeltaSession:
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
         return Table(
-            store, clock=self.clock, random=self.random, find_rows=find_rows, landed=lambda: self._refresh_cached(root)
+            store,
+            clock=self.clock,
+            random=self.random,
+            find_rows=find_rows,
+            landed=lambda version: self._note_landed(root, version),
         )
+
+    def _note_landed(self, root: str, version: int) -> None:
+        self._refresh_cached(root)
+        try:
+            self.spark.conf.set(LAST_VERSION_SETTING, str(version))
+        except Exception:
+            logger.warning("%s was not set to %d", LAST_VERSION_SETTING, version, exc_info=True)
 
     def _refresh_cached(self, root: str) -> None:
         """What Spark keeps in memory of the table is read anew, once Spark itself knows such tables."""
