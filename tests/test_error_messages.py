@@ -59,3 +59,10 @@ def test_facts_stand_in_the_message() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.facts()) == (str(error), error.facts())
     assert again.getMessageParameters() == {"table": "t{0}", "columns": "('a', 'b')", "problem": "None"}
+
+
+def test_every_public_name_is_found_in_its_module() -> None:
+    for name in anabranch.errors.__all__:
+        assert getattr(anabranch.errors, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'NoSuchError'"):
+        anabranch.errors.NoSuchError  # noqa: B018
