@@ -10,7 +10,7 @@ from pathlib import Path
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def run_program(name: str, folder: Path) -> None:
+def run_program(name: str, folder: Path, *, timeout_s: int = 300) -> None:
     """Run one of `programs`, which works in `folder` and says "done" at its end."""
     done = subprocess.run(
         [sys.executable, str(PROGRAMS / f"{name}.py"), str(folder)],
@@ -18,7 +18,7 @@ def run_program(name: str, folder: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_s,
         check=False,
     )
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["done"]), done.stdout + done.stderr

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import anabranch
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.tables import DeltaTable
+from extension.interruptions import meanwhile
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +42,36 @@ def test_rows_give_a_table_its_first_columns(delta: SparkSession, name: str) -> 
     delta.sql(f"CREATE TABLE {name} USING delta")
     delta.range(1).write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable(name)
     assert delta.table(name).collect() == [(0,)]
+
+
+def test_a_table_that_somebody_else_creates_meanwhile(delta: SparkSession, name: str, path: str) -> None:
+    """IF NOT EXISTS is content with it, by name, by path and where the catalog does not know it yet."""
+    other = anabranch.enable(delta.newSession())
+
+    def creates(table: str, columns: str = "id BIGINT") -> Callable[[], object]:
+        return lambda: other.sql(f"CREATE TABLE {table} ({columns}) USING delta")
+
+    with meanwhile(delta, creates(name)):
+        delta.sql(f"CREATE TABLE IF NOT EXISTS {name} (id BIGINT) USING delta")
+    delta.sql(f"INSERT INTO {name} VALUES (1)")
+    delta.sql(f"DROP TABLE {name}")
+    with meanwhile(delta, creates(name, "other STRING")):
+        delta.sql(f"CREATE TABLE IF NOT EXISTS {name} (id BIGINT) USING delta")
+    assert delta.table(name).columns == ["other"]
+    delta.sql(f"DROP TABLE {name}")
+    with meanwhile(delta, creates(name)), pytest.raises(AnalysisException) as raised:
+        delta.sql(f"CREATE TABLE {name} (id BIGINT) USING delta")
+    assert raised.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    delta.sql(f"DROP TABLE {name}")
+
+    with meanwhile(delta, creates(f"delta.`{path}`")):
+        delta.sql(f"CREATE TABLE IF NOT EXISTS {name} (id BIGINT) USING delta LOCATION '{path}'")
+    assert delta.table(name).columns == ["id"]
+    assert len(list(Path(path, "_delta_log").glob("*.json"))) == 1
+    with meanwhile(delta, creates(f"delta.`{path} 2`")):
+        DeltaTable.createIfNotExists(delta).location(f"{path} 2").addColumn("id", "BIGINT").execute()
+    with meanwhile(delta, creates(f"delta.`{path} 3`")):
+        delta.sql(f"CREATE TABLE IF NOT EXISTS delta.`{path} 3` (id BIGINT) USING delta")
 
 
 def test_create_table_like(delta: SparkSession, name: str, path: str) -> None:

@@ -15,5 +15,13 @@ def test_a_cluster_of_two_executors(tmp_path: Path) -> None:
     run_program("two_executors", tmp_path)
 
 
+def test_tasks_that_run_twice_and_executors_that_die(tmp_path: Path) -> None:
+    """Covers faults F8, F9, F10 and F12: each row is in the table once, from files of one attempt of each task.
+
+    The same holds for change data files.
+    """
+    run_program("tasks_run_again", tmp_path, timeout_s=900)
+
+
 def test_the_catalog_of_hive(tmp_path: Path) -> None:
     run_program("catalog_of_hive", tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,43 @@ def test_version_as_of(delta: SparkSession, three_versions: str) -> None:
         delta.read.format("delta").option("versionAsOf", "9").load(three_versions)
     with pytest.raises(InvalidOptionError, match="whole number"):
         delta.read.format("delta").option("versionAsOf", "x").load(three_versions)
+
+
+@pytest.mark.parametrize("suffix", ["@v0", "@20240131093000000"])
+def test_a_folder_whose_name_ends_as_a_version_does(
+    delta: SparkSession, path: str, suffix: str, tmp_path: Path
+) -> None:
+    """Its table is read and written, whatever the end of its path would say elsewhere."""
+    folder = path + suffix
+    ten = delta.range(10)
+    for _ in range(2):
+        ten.write.format("delta").mode("append").save(folder)
+    assert delta.read.format("delta").load(folder).count() == 20
+    assert delta.read.format("delta").load(f"{folder}@v0").count() == 10
+    assert delta.read.format("delta").option("versionAsOf", 0).load(folder).count() == 10
+    assert delta.sql(f"SELECT * FROM delta.`{folder}`").count() == 20
+    assert delta.sql(f"SELECT * FROM delta.`{folder}@v0`").count() == 10
+    assert delta.sql(f"SELECT * FROM delta.`{folder}` VERSION AS OF 0").count() == 10
+
+    # A table of the name before the sign changes nothing of this.
+    delta.range(3).write.format("delta").save(path)
+    delta.sql(f"INSERT INTO delta.`{folder}` VALUES (77)")
+    delta.sql(f"UPDATE delta.`{folder}` SET id = 78 WHERE id = 77")
+    delta.range(100, 101).writeTo(f"delta.`{folder}`").append()
+    table = DeltaTable.forPath(delta, folder)
+    table.delete("id < 10")
+    assert ids(table.toDF()) == [78, 100]
+    assert table.history(1).first().version == 5
+    assert DeltaTable.isDeltaTable(delta, folder)
+
+    copy = f"{tmp_path}/copy{suffix}"
+    stream = delta.readStream.format("delta").option("ignoreDeletes", "true").load(folder)
+    query = stream.writeStream.format("delta").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    for _ in range(2):
+        assert query.trigger(availableNow=True).start(copy).awaitTermination(120)
+        delta.range(5, 6).write.format("delta").mode("append").save(folder)
+    assert ids(delta.read.format("delta").load(copy)) == [5, 78, 100]
+    assert ids(delta.read.format("delta").load(path)) == [0, 1, 2]
 
 
 def test_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:

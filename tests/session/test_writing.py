@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from anabranch.errors.alterations import ColumnInUseError
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
-from anabranch.errors.constraints import NotNullViolationError, ReplaceWhereMismatchError
+from anabranch.errors.constraints import CheckConstraintViolationError, NotNullViolationError, ReplaceWhereMismatchError
 from anabranch.errors.schema import InvalidPartitioningError, PartitionColumnMismatchError, SchemaMismatchError
 from anabranch.errors.tables import TableAlreadyExistsError
 from anabranch.tables import DeltaTable
@@ -51,6 +52,25 @@ def test_append_and_overwrite(delta: SparkSession, path: str) -> None:
     assert rows(load(delta, path)) == [(3, "c")]
     assert rows(load(delta, path, versionAsOf=1)) == [(1, "a"), (2, "b")]
     assert last(delta, path).operationParameters["mode"] == "Overwrite"
+
+
+def test_a_schema_that_lacks_a_column_of_a_constraint(delta: SparkSession, path: str) -> None:
+    """Constraints stay when the schema is replaced, and one that reads a column which is gone could never be checked."""
+    people(delta, (1, "a")).write.format("delta").save(path)
+    delta.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (id > 0)")
+    overwrite = people(delta, (2, "b")).selectExpr("name").write.format("delta").mode("overwrite")
+    with pytest.raises(ColumnInUseError, match=r"id .* cannot be dropped.*positive") as raised:
+        overwrite.option("overwriteSchema", "true").save(path)
+    assert raised.value.condition == "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
+    assert (rows(load(delta, path)), last(delta, path).version) == ([(1, "a")], 1)
+    wider = people(delta, (3, "c")).selectExpr("1 AS more", "CAST(id AS INT) AS ID")
+    wider.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    assert rows(load(delta, path)) == [(1, 3)]
+    with pytest.raises(CheckConstraintViolationError):
+        wider.selectExpr("more", "-ID AS ID").write.format("delta").mode("append").save(path)
+    delta.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT positive")
+    overwrite.option("overwriteSchema", "true").save(path)
+    assert rows(load(delta, path)) == [("b",)]
 
 
 def test_ignore_leaves_an_existing_table(delta: SparkSession, path: str) -> None:

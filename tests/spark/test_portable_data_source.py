@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark.sql.datasource
 import pytest
 from engines import OVER_CONNECT, EngineTable, mapped, struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from anabranch.connect.python_source import registration
 from anabranch.connect.python_source.delta_source import DeltaDataSource
+from anabranch.connect.python_source.source_reader import DeltaReader
+from anabranch.connect.python_source.source_writer import DeltaWriter, FilesOfTask
 from anabranch.protocol.actions import PARQUET, Action, CommitInfo, Metadata, Protocol
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.schema.column_mapping import ColumnMappingMode
@@ -47,6 +51,13 @@ def plain(session: SparkSession) -> Iterator[SparkSession]:
         patched.setattr(registration, "DeltaDataSource", named)
         registration.register(made)
         yield made
+
+
+@pytest.fixture(autouse=True)
+def plain_is_active(plain: SparkSession) -> Iterator[None]:
+    """Spark looks for the source of a write in the thread's active session, which may be that of another test."""
+    with registration._active(plain):
+        yield
 
 
 @pytest.fixture
@@ -238,6 +249,64 @@ def test_a_failed_write_commits_nothing(table_of: MakeTable, plain: SparkSession
     with pytest.raises(Exception, match="stop here"):
         bad.write.format(FORMAT).mode("append").save(table.root)
     assert os.listdir(Path(table.root) / "_delta_log") == [f"{0:020d}.json"]
+
+
+def crashing_source(name: str) -> type[DeltaDataSource]:
+    """The source, with workers that end by a segmentation fault when they have passed some rows on."""
+
+    def crash() -> None:
+        import faulthandler
+        import os
+        import signal
+
+        # The test's own report of a crash would be printed otherwise.
+        faulthandler.disable()
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    class CrashingReader(DeltaReader):
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            yield next(DeltaReader.read(self, partition))
+            crash()
+
+    class CrashingWriter(DeltaWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesOfTask:
+            DeltaWriter.write(self, iterator)
+            crash()
+            raise AssertionError("it crashed")
+
+    class CrashingSource(DeltaDataSource):
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return CrashingReader(self._options(), schema)
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            return CrashingWriter(self._options(), schema, overwrite=overwrite)
+
+    CrashingSource.called = name
+    return CrashingSource
+
+
+def test_a_worker_that_crashes(table_of: MakeTable, plain: SparkSession) -> None:
+    """Covers fault F63: the query fails, with no part of its rows; a write commits nothing, and the next one works."""
+    table = table_of(struct(("id", LongType())))
+    table.write(plain.range(0, 100, 1, 2))
+    created(table)
+    name = f"crashing_{FORMAT}"
+    plain.dataSource.register(crashing_source(name))
+    seen: list[Any] = []
+    with pytest.raises(Exception, match=r"(?i)worker.*(exited|crashed)"):
+        seen += plain.read.format(name).load(table.root).collect()
+    assert seen == []
+
+    before = {each.name for each in Path(table.root).glob("*.parquet")}
+    for mode in ("append", "overwrite"):
+        with pytest.raises(Exception, match=r"(?i)worker.*(exited|crashed)"):
+            plain.range(100, 110, 1, 1).write.format(name).mode(mode).option("path", table.root).save()
+    assert [each.name for each in Path(table.root, "_delta_log").glob("*.json")] == [f"{0:020d}.json"]
+    # What the worker has written belongs to no commit.
+    assert len({each.name for each in Path(table.root).glob("*.parquet")} - before) == 2
+    assert plain.read.format(FORMAT).load(table.root).count() == 100
+    plain.range(100, 110).write.format(FORMAT).mode("append").option("path", table.root).save()
+    assert plain.read.format(FORMAT).load(table.root).count() == 110
 
 
 def test_a_table_on_s3_needs_nothing_of_hadoop(plain: SparkSession) -> None:

@@ -217,7 +217,7 @@ def test_streams_that_read_their_own_table(delta: SparkSession, path: str, feed:
         ("txnAppId", "app"),
         ("mergeSchema", "perhaps"),
         ("path", None),
-        ("path", "versioned@v3"),
+        ("path", "@v0"),
     ],
 )
 def test_what_a_stream_cannot_be_told(
@@ -229,7 +229,8 @@ def test_what_a_stream_cannot_be_told(
     if option == "outputMode":
         told.outputMode(value)
     elif option == "path":
-        target = value
+        delta.range(1).write.format("delta").save(path)
+        target = None if value is None else f"{path}{value}"
     else:
         told.option(option, value)
     with pytest.raises(InvalidOptionError) as refused:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.delete import delete
-from anabranch.commands.dml.update import update
+from anabranch.commands.dml.update import prepare_update, update
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
@@ -154,6 +154,29 @@ def test_merge_without_updates(delta: SparkSession, path: str) -> None:
     assert all(each.path.startswith("_change_data/") and not each.data_change for each in written)
     (metrics,) = [row.operationMetrics for row in DeltaTable.forPath(delta, path).history(1).collect()]
     assert metrics["numTargetChangeFilesAdded"] == str(len(written)) != "0"
+
+
+def test_a_statement_that_ends_between_its_change_files_and_its_commit(delta: SparkSession, path: str) -> None:
+    """Covers fault F12: the files are in no version's feed, VACUUM removes them, and the next statement writes its own."""
+    handle = numbered_table(delta, path, rows=4, enableChangeDataFeed="true")
+    with prepare_update(handle, {"n": "-n"}, "id > 1"):
+        left = list(Path(path, "_change_data").rglob("*.parquet"))
+    assert left
+    before = told(feed(delta, path))
+    assert {version for *_, version in before} == {0}
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        DeltaTable.forPath(delta, path).vacuum(0)
+    finally:
+        delta.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert not any(each.exists() for each in left)
+    version = update(handle, {"n": "-n"}, "id = 1").committed
+    assert version is not None
+    assert told(feed(delta, path, startingVersion=version.version)) == [
+        (1, -1, 1, "update_postimage", version.version),
+        (1, 1, 1, "update_preimage", version.version),
+    ]
+    assert told(feed(delta, path, startingVersion=0, endingVersion=0)) == before
 
 
 Record = Callable[[str, object], None]

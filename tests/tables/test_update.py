@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.commands.dml import update
 from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
@@ -131,6 +133,26 @@ def test_random_values_are_computed_once(delta: SparkSession, path: str, vectors
     table = make_table(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
     table.update("rand() < 0.5", {"n": "-1"})
     assert table.toDF().count() == 50
+    changed = int(table.history(1).collect()[0].operationMetrics["numUpdatedRows"])
+    assert table.toDF().where("n = -1").count() == changed
+
+
+def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
+    delta: SparkSession, path: str, vectors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers fault F10: with an executor goes what it has cached, between the job that finds rows and the one that writes."""
+    table = make_table(delta, path, numbers(delta, 50), enableDeletionVectors=vectors)
+    find = update.found_rows
+
+    def find_and_lose_the_cache(*given: Any) -> Any:
+        found = find(*given)
+        delta.catalog.clearCache()
+        return found
+
+    monkeypatch.setattr(update, "found_rows", find_and_lose_the_cache)
+    coin = F.udf(lambda _: os.urandom(1)[0] < 128, "boolean").asNondeterministic()
+    table.update(coin("id"), {"n": F.lit(-1)})
+    assert [row[0] for row in rows(table)] == list(range(50))
     changed = int(table.history(1).collect()[0].operationMetrics["numUpdatedRows"])
     assert table.toDF().where("n = -1").count() == changed
 

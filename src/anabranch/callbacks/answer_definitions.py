@@ -18,6 +18,7 @@ from anabranch.commands.definition.table_location import delete_folder
 from anabranch.commands.dml.delete import truncate
 from anabranch.commands.table_access import is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.session.catalog import PROVIDER
@@ -96,6 +97,11 @@ class Definitions:
         try:
             create_table(defined.handle(self._asker.session(session)), defined.definition, CreationMode.CREATE)
         except TableAlreadyExistsError:
+            return False
+        except ProtocolChangedException as lost:
+            # Somebody else has created it meanwhile: for Spark, which knows of IF NOT EXISTS, it is there already.
+            if lost.reason is not ConflictReason.TABLE_CREATED:
+                raise
             return False
         return True
 

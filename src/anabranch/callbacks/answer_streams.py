@@ -17,8 +17,8 @@ from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
 from anabranch.callbacks.asker import Asker, joined, joined_map, split_map
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.read.read_changes import to_milliseconds
-from anabranch.commands.read.read_table import split_time_travel
-from anabranch.commands.table_access import TableRef, table_at, table_of_entry
+from anabranch.commands.read.read_table import table_to_write
+from anabranch.commands.table_access import TableRef, table_of_entry
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.native.plan_reading import reads_table
@@ -105,11 +105,7 @@ class Streams:
             raise InvalidOptionError(option="path", value="None", problem=problem)
         if entry is not None:
             return table_of_entry(own, entry_of(entry, path)), told
-        plain, travel = split_time_travel(path)
-        if not travel.is_newest:
-            problem = f"an old version cannot be written to; use {plain}"
-            raise InvalidOptionError(option="path", value=path, problem=problem)
-        return table_at(own, path, told.write.file_system), told
+        return table_to_write(own, path, told.write.file_system), told
 
 
 # Tables as sources of streaming queries.

@@ -18,11 +18,10 @@ from pyspark.sql.types import NullType, StructType
 
 from anabranch.commands.definition.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.read.read_table import split_time_travel
+from anabranch.commands.read.read_table import table_to_write
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.commands.write.write_rows import register_if_changed, write_frame
-from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.schema import VoidWriteError
 from anabranch.schema.merging import visible_schema
@@ -97,10 +96,7 @@ def query_id_of_thread(session: DeltaSession) -> str:
 
 def sink_at(session: DeltaSession, stream: DataFrame, path: str, options: StreamOptions) -> StreamSink:
     """A sink for the table in the folder `path`, which the first batch creates if need be."""
-    plain, travel = split_time_travel(path)
-    if not travel.is_newest:
-        raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
-    handle = table_at(session, path, options.write.file_system)
+    handle = table_to_write(session, path, options.write.file_system)
     check_batch(stream.schema, table=handle.label)
     return _sink(handle, stream, options)
 

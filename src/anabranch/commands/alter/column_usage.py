@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pyspark.sql.types import StructType
+
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.errors.alterations import ColumnInUseError
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.stored_sql import read_stored_sql
 from anabranch.schema.enforcement import Fill, fill_of
-from anabranch.schema.paths import FieldPath, fold, quoted
-from anabranch.schema.write_rules import row_rules
+from anabranch.schema.paths import FieldPath, find, fold, quoted
+from anabranch.schema.write_rules import check_owner, row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.write.row_rules import generation_owner
 
@@ -24,6 +26,21 @@ def check_no_rule_uses(snapshot: Snapshot, path: FieldPath, *, change: str, tabl
     users = tuple(_rules_reading(snapshot, path, table))
     if users:
         raise ColumnInUseError(table=table, column=quoted(path), change=change, users=users)
+
+
+def check_constraints_find_columns(snapshot: Snapshot, schema: StructType, *, table: str) -> None:
+    """Raises `ColumnInUseError` where `schema`, which replaces the table's own, lacks what a constraint reads.
+
+    Invariants and generated columns go with the columns that had them; CHECK constraints stay.
+    """
+    users: dict[FieldPath, list[str]] = {}
+    for name, expression in sorted(snapshot.properties.constraints.items()):
+        owner = check_owner(name)
+        for column in read_stored_sql(expression, snapshot.schema, table=table, owner=owner).columns:
+            if find(schema, column) is None:
+                users.setdefault(column, []).append(f"{owner} ({expression})")
+    for column, owners in sorted(users.items()):
+        raise ColumnInUseError(table=table, column=quoted(column), change="dropped", users=tuple(owners))
 
 
 def check_no_layout_uses(snapshot: Snapshot, path: FieldPath, *, change: str, table: str) -> None:

@@ -19,7 +19,7 @@ from anabranch.commands.definition.table_definition import (
 )
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
 from anabranch.commands.write.write_rows import register
-from anabranch.errors.commits import ProtocolChangedException
+from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import (
     CreateTableMismatchError,
     LocationNotEmptyError,
@@ -101,10 +101,18 @@ def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -
     transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=None)
     try:
         transaction.commit([defined.protocol, defined.metadata, *defined.domains])
-    except ProtocolChangedException:
-        # Somebody created it at the same time; for IF NOT EXISTS that is as good.
-        if mode is not CreationMode.CREATE_IF_NOT_EXISTS or handle.table.snapshots.latest_or_none() is None:
+    except ProtocolChangedException as lost:
+        if lost.reason is not ConflictReason.TABLE_CREATED:
             raise
+        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
+            # Whoever created it at the same time has done what was asked for.
+            return
+        if handle.entry is None:
+            raise
+        # Spark's catalogs say of a table that is there that it is there: IF NOT EXISTS then is content.
+        if handle.session.catalog.find(handle.entry.name) is not None:
+            raise TableAlreadyExistsError(table=handle.label) from lost
+        _check_same(handle, definition, handle.latest())
 
 
 def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> None:

@@ -114,6 +114,23 @@ def read_identified(
     return read(table_identified(session, identifier), travel)
 
 
+def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
+    """The table, existing or not, that a write to `path` means.
+
+    A folder may be called `base@v0`. Only where no table is in it, and one is in `base`, does the path mean a version:
+    then this raises `InvalidOptionError`.
+    """
+    handle = table_at(session, path, options)
+    plain, travel = split_time_travel(path)
+    if (
+        travel.is_newest
+        or handle.table.snapshots.latest_or_none() is not None
+        or table_at(session, plain, options).table.snapshots.latest_or_none() is None
+    ):
+        return handle
+    raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
+
+
 def strip_name_suffix(session: DeltaSession, identifier: NameIdentifier) -> tuple[NameIdentifier, TimeTravel]:
     """`t@v3` as `t` and version 3, where the catalog has no table of the full name."""
     plain, travel = split_time_travel(identifier.parts[-1])

@@ -15,8 +15,8 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.read.read_table import split_time_travel
-from anabranch.commands.table_access import TableRef, table_at, table_named, table_to_create
+from anabranch.commands.read.read_table import table_to_write
+from anabranch.commands.table_access import TableRef, table_named, table_to_create
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
@@ -120,10 +120,7 @@ CREATION_RACES_MAX = 3
 
 def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table in the folder `path`; None where the options say to do nothing."""
-    plain, travel = split_time_travel(path)
-    if not travel.is_newest:
-        raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
-    return write_frame(table_at(session, path, options.file_system), frame, options, WriteApi.SAVE)
+    return write_frame(table_to_write(session, path, options.file_system), frame, options, WriteApi.SAVE)
 
 
 def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:

@@ -6,6 +6,7 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
+from anabranch.commands.alter.column_usage import check_constraints_find_columns
 from anabranch.commands.definition.clustering import clustering_left_behind
 from anabranch.commands.definition.table_definition import TableDefinition, define_table, with_schema
 from anabranch.commands.table_access import TableRef
@@ -81,7 +82,10 @@ def new_target(handle: TableRef, data: StructType, options: WriteOptions) -> Wri
 def existing_target(
     handle: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
 ) -> WriteTarget:
-    """The table as it is, or as the options let it become. Raises `SchemaMismatchError` and its kin."""
+    """The table as it is, or as the options let it become.
+
+    Raises `SchemaMismatchError` and its kin, `ColumnInUseError`.
+    """
     overwriting = options.mode is SaveMode.OVERWRITE
     rules = rules_for(
         api,
@@ -105,6 +109,8 @@ def existing_target(
     if not plan.schema_changed:
         return WriteTarget(plan=plan, metadata=snapshot.metadata)
     replaces = overwriting and options.overwrite_schema
+    if replaces:
+        check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
     defined = with_schema(
         snapshot.metadata,
         snapshot.protocol,

@@ -90,4 +90,8 @@ def kept(frame: DataFrame) -> DataFrame:
         # Each use sends the whole query anew, and the server reads it anew: `rand()` then is another number, and
         # a cached query is no longer the same one. What is cut off stays as it is.
         return frame.localCheckpoint(eager=False)
+    if not frame._jdf.queryExecution().analyzed().deterministic():
+        # An executor that dies takes its part of a cache with it, and Spark would compute that part anew: of rows that
+        # were marked as changed, others would be written. What is cut off is never computed again; the job fails.
+        return frame.localCheckpoint(eager=False)
     return frame.persist()

@@ -1,0 +1,188 @@
+"""Tasks that run twice and executors that die, on two hosts, where Spark speculates as on any cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from start import FOLDER, started
+
+import anabranch
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.protocol.properties import TableProperties
+from anabranch.spark.engine import Engine
+from anabranch.spark.native.native_engine import NativeEngine
+from anabranch.spark.portable.portable_engine import PortableEngine
+from anabranch.tables import DeltaTable
+
+PARTITIONS = 4
+ROWS = 400
+Batches = Iterator[pa.RecordBatch]
+
+
+def cluster_of_two_hosts() -> str:
+    """A master and two workers in this JVM. Spark runs a speculative copy of a task on another host only."""
+    os.environ["SPARK_HOME"] = next(iter(pyspark.__path__))
+    SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+    jvm: Any = SparkContext._jvm  # type: ignore[attr-defined]
+    deploy = jvm.org.apache.spark.deploy
+    conf = jvm.org.apache.spark.SparkConf(False).set("spark.ui.enabled", "false")
+    master = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)
+    address = str(master._1().address().toSparkURL())
+    option: Any = jvm.scala.Option
+    masters = SparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
+    masters[0] = address
+    for number in (1, 2):
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            f"127.0.0.{number}",
+            0,
+            0,
+            PARTITIONS // 2,
+            1024,
+            masters,
+            f"{FOLDER}/work{number}",
+            option.apply(number),
+            conf,
+            option.apply(None),
+        )
+    return address
+
+
+spark = anabranch.enable(
+    started(
+        **{
+            "spark.master": cluster_of_two_hosts(),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.default.parallelism": str(PARTITIONS),
+            "spark.executor.memory": "512m",
+            "spark.speculation": "true",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.multiplier": "1.1",
+        }
+    )
+)
+
+
+def marks(name: str) -> Path:
+    folder = Path(FOLDER, name)
+    folder.mkdir()
+    return folder
+
+
+def slow_at_first(folder: Path) -> Callable[[Batches], Batches]:
+    """The last task writes its first rows, and goes on when a copy of it has written them all."""
+
+    def rows(batches: Batches) -> Batches:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        first = context.attemptNumber() == 0
+        (folder / f"{context.partitionId()} {context.attemptNumber()}").touch()
+        for batch in batches:
+            yield batch.slice(0, 10)
+            if first and context.partitionId() == PARTITIONS - 1:
+                by = time.monotonic() + 120
+                while not (folder / "copied").exists():
+                    assert time.monotonic() < by, "no copy of the task was run"
+                    time.sleep(0.05)
+            yield batch.slice(10)
+        if not first:
+            (folder / "copied").touch()
+
+    return rows
+
+
+def dying(folder: Path) -> Callable[[Batches], Batches]:
+    """The last task kills the executor of another one, which has reported its files; then its own."""
+
+    def rows(batches: Batches) -> Batches:
+        import os
+        import signal
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        (folder / f"{context.partitionId()} {context.attemptNumber()}").touch()
+        yield from batches
+        executor = int(Path(f"/proc/{os.getppid()}/stat").read_text("ascii").rsplit(") ", 1)[1].split()[1])
+        (folder / f"executor of {context.partitionId()}").write_text(str(executor), "ascii")
+        if context.partitionId() == PARTITIONS - 1 and not (folder / "killed").exists():
+            others = [folder / f"executor of {number}" for number in range(PARTITIONS - 1)]
+            while not all(each.exists() for each in others):
+                time.sleep(0.05)
+            # The driver knows of the files of the others by now.
+            time.sleep(3)
+            (folder / "killed").touch()
+            for pid in {int(each.read_text("ascii")) for each in others} | {executor}:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(60)
+
+    return rows
+
+
+def numbered(rows: Callable[[Batches], Batches]) -> DataFrame:
+    frame = spark.range(0, ROWS, 1, PARTITIONS).toDF("id")
+    return frame.mapInArrow(rows, frame.schema)
+
+
+def was_tried_again(folder: Path) -> None:
+    again = [each.name for each in folder.iterdir() if each.name[0].isdigit() and not each.name.endswith(" 0")]
+    assert f"{PARTITIONS - 1} 1" in again, list(folder.iterdir())
+
+
+def check_table(path: str) -> None:
+    """Each row once, from files that are there; what else is there belongs to nobody, and VACUUM removes it."""
+    frame = spark.read.format("delta").load(path)
+    assert frame.agg(F.count("*"), F.count_distinct("id"), F.sum("id")).first() == (ROWS, ROWS, ROWS * (ROWS - 1) // 2)
+    actions = [json.loads(line) for line in Path(path, "_delta_log", f"{0:020d}.json").read_text("utf-8").splitlines()]
+    adds = [action["add"] for action in actions if "add" in action]
+    assert sum(json.loads(add["stats"])["numRecords"] for add in adds) == ROWS
+    assert len(adds) == PARTITIONS
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    DeltaTable.forPath(spark, path).vacuum(0)
+    assert {each.name for each in Path(path).glob("*.parquet")} == {add["path"] for add in adds}
+    assert frame.count() == ROWS
+
+
+def check_change_files(engine: Engine, root: Path, frame: DataFrame) -> None:
+    changes = write_change_files(
+        engine,
+        frame.withColumn("_change_type", F.lit("insert")),
+        table_root=str(root),
+        schema=frame.schema,
+        partition_columns=(),
+        properties=TableProperties({}),
+    )
+    assert len(changes) == PARTITIONS
+    found = spark.read.parquet(*(str(root / change.path) for change in changes))
+    assert found.agg(F.count("*"), F.count_distinct("id")).first() == (ROWS, ROWS)
+    assert all((root / change.path).stat().st_size == change.size for change in changes)
+
+
+for engine in (NativeEngine(spark), PortableEngine(spark)):
+    for misfortune in (slow_at_first, dying):
+        name = f"{type(engine).__name__} {misfortune.__name__}"
+        spark.conf.set("spark.anabranch.engine", "native" if isinstance(engine, NativeEngine) else "portable")
+        of_table, of_changes = marks(f"{name} table"), marks(f"{name} changes")
+        numbered(misfortune(of_table)).write.format("delta").save(f"{FOLDER}/t {name}")
+        was_tried_again(of_table)
+        check_table(f"{FOLDER}/t {name}")
+        if isinstance(engine, NativeEngine):
+            check_change_files(engine, Path(FOLDER, f"c {name}"), numbered(misfortune(of_changes)))
+            was_tried_again(of_changes)
+spark.stop()
+print("done")
