@@ -256,6 +256,18 @@ class MissingFieldsError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class MissingInsertFieldsError(MissingFieldsError):
+    """A struct that INSERT writes lacks fields that the table's has, whether the schema may evolve or not."""
+
+    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    sqlstate = "42802"
+    template = (
+        "The struct that is to be inserted into {table} lacks {columns}. Give it every field that the table has, or "
+        "write a DataFrame by save, saveAsTable or writeTo, where such fields are NULL."
+    )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ColumnCountError(DeltaAnalysisError):
     """A write by position has fewer columns, or fields of a struct, than the table."""
 

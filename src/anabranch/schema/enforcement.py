@@ -143,8 +143,8 @@ def plan_write(
     columns = tuple(_columns(data, named, schema, numbers_nulls=rules.new_rows_among_them))
     _check_filled(columns, partition_columns, rules, table)
     _check_nested_filled(given, schema, table)
-    if not rules.fills_fields:
-        _check_fields_given(given, schema, table)
+    if rules.lacking_fields is not None:
+        _check_fields_given(given, schema, rules.lacking_fields, table)
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
@@ -273,7 +273,7 @@ def _check_nested_filled(named: StructType, schema: StructType, table: str) -> N
         raise MissingNotNullColumnsError(table=table, columns=missing, reason="no nulls are allowed there")
 
 
-def _check_fields_given(named: StructType, schema: StructType, table: str) -> None:
+def _check_fields_given(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:
     """The structs of the data have all fields that those of the table have, inside arrays and maps too."""
     given = [(child(named, field.name), field) for field in schema.fields]
     missing = tuple(
@@ -283,7 +283,7 @@ def _check_fields_given(named: StructType, schema: StructType, table: str) -> No
         for path in _fields_lacking(of.dataType, field.dataType, (field.name,))
     )
     if missing:
-        raise MissingFieldsError(table=table, columns=missing)
+        raise error(table=table, columns=missing)
 
 
 def _fields_lacking(data: DataType, target: DataType, path: FieldPath) -> Iterator[FieldPath]:
