@@ -18,8 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.base import DeltaError
+from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.errors.tables import NotADeltaTableError
+from anabranch.tables import DeltaTable
 from streaming.streams import Feed, writer
 
 pytestmark = pytest.mark.spark
@@ -47,6 +49,48 @@ def raised_by(call: Any) -> DeltaError:
     assert "\tat " not in str(raised.value)
     assert "__anabranch" not in str(raised.value)
     return raised.value
+
+
+MANY = "(SELECT k FROM VALUES (1L), (2L) AS v(k))"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DELETE FROM {{t}} WHERE id = {MANY}",
+        f"UPDATE {{t}} SET id = 1 WHERE id = {MANY}",
+        f"UPDATE {{t}} SET id = {MANY} WHERE id > 1",
+        f"MERGE INTO {{t}} t USING (SELECT id FROM range(1)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = {MANY}",
+        f"MERGE INTO {{t}} t USING (SELECT id FROM range(9, 10)) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES ({MANY})",
+        f"MERGE INTO {{t}} t USING (SELECT {MANY} AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        f"INSERT INTO {{t}} SELECT {MANY}",
+        f"INSERT INTO {{t}} REPLACE WHERE id = 1 SELECT {MANY}",
+    ],
+)
+def test_a_subquery_of_several_rows(delta: SparkSession, table: str, statement: str) -> None:
+    """Spark's exception for it has no counterpart in Python."""
+    error = raised_by(lambda: delta.sql(statement.replace("{t}", f"delta.`{table}`")))
+    assert isinstance(error, SubqueryRowsError)
+    assert (error.getCondition(), error.getSqlState()) == ("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000")
+    assert MANY.split()[1] in error.subquery
+    assert DeltaTable.forPath(delta, table).history().count() == 1
+
+
+def test_a_subquery_of_several_rows_over_the_api(delta: SparkSession, table: str) -> None:
+    changed = DeltaTable.forPath(delta, table)
+    merging = changed.alias("t").merge(delta.range(1).alias("s"), "t.id = s.id")
+    calls: list[Callable[[], Any]] = [
+        lambda: changed.delete(f"id = {MANY}"),
+        lambda: changed.update(F.expr(f"id = {MANY}"), {"id": "1"}),
+        lambda: changed.update(set={"id": MANY}),
+        merging.whenMatchedUpdate(set={"id": MANY}).execute,
+        merging.whenNotMatchedInsert(values={"id": MANY}).whenMatchedUpdate(set={"id": MANY}).execute,
+        lambda: delta.sql(f"SELECT {MANY} AS id").write.format("delta").mode("append").save(table),
+        lambda: delta.sql(f"SELECT {MANY} AS id").writeTo(f"delta.`{table}`").append(),
+    ]
+    for call in calls:
+        assert isinstance(raised_by(call), SubqueryRowsError)
+    assert changed.history().count() == 1
 
 
 def test_a_missing_data_file(delta: SparkSession, table: str) -> None:

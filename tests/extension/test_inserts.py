@@ -72,6 +72,30 @@ def test_columns_and_fields_go_by_position_or_by_name(
     assert (a, b, tuple(s)) == expected
 
 
+@pytest.mark.parametrize(
+    "into",
+    [
+        "INTO {t}",
+        "INTO {t} (a, b, s)",
+        "INTO {t} BY NAME",
+        "OVERWRITE {t} BY NAME",
+        "INTO {t} BY NAME REPLACE WHERE a = 1",
+    ],
+)
+def test_statements_need_every_field_of_a_struct(delta: SparkSession, pair: str, into: str) -> None:
+    """Where a DataFrame may leave it out."""
+    less = "SELECT 1 AS a, 2 AS b, named_struct('y', 3) AS s"
+    with pytest.raises(AnalysisException) as refused:
+        delta.sql(f"INSERT {into.replace('{t}', pair)} {less}")
+    assert (refused.value.getCondition(), refused.value.getSqlState()) == (
+        "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        "42802",
+    )
+    delta.sql(less).writeTo(pair).append()
+    delta.sql(less).write.format("delta").mode("append").saveAsTable(pair)
+    assert [tuple(s) for _, _, s in rows(delta, pair)] == [(None, 3)] * 2
+
+
 def test_dynamic_overwrites_go_by_position_or_by_name(delta: SparkSession, name: str, dynamic: None) -> None:
     delta.sql(f"CREATE TABLE {name} (a INT, b INT) USING delta PARTITIONED BY (b)")
     delta.sql(f"INSERT INTO {name} VALUES (0, 1), (0, 2), (0, 3)")

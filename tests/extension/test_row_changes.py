@@ -193,7 +193,7 @@ def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
 
 
 def test_session_variables(delta: SparkSession, table: str) -> None:
-    """In conditions, sources and INSERT. What is SET, Spark's analyzer looks for among columns alone."""
+    """In conditions, sources and INSERT."""
     delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
     delta.sql("DECLARE OR REPLACE VARIABLE k INT DEFAULT 1")
     assert delta.sql(f"UPDATE {table} SET n = 15 WHERE id = k AND n < v").first() == (1,)
@@ -212,6 +212,45 @@ def test_session_variables(delta: SparkSession, table: str) -> None:
     delta.sql("DECLARE OR REPLACE VARIABLE id INT DEFAULT 2")
     assert delta.sql(f"DELETE FROM {table} WHERE id = session.id AND n = v").first() == (1,)
     assert rows(delta, table) == [(0, 0)]
+
+
+def test_session_variables_as_values(delta: SparkSession, table: str) -> None:
+    """Where Spark's analyzer looks for names among columns alone: a column goes before a variable of its name."""
+    delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
+    delta.sql("DECLARE OR REPLACE VARIABLE of_fields STRUCT<f: INT> DEFAULT named_struct('f', 100)")
+    delta.sql("DECLARE OR REPLACE VARIABLE n INT DEFAULT 7000")
+    assert delta.sql(f"UPDATE {table} SET n = v, s.x = of_fields.f + session.v WHERE id = 0").first() == (1,)
+    assert delta.sql(f"UPDATE {table} SET n = n + V * (SELECT max(v) FROM range(2)) WHERE id = 1").first() == (1,)
+    assert rows(delta, table) == [(0, 15), (1, 235), (2, 20)]
+    assert delta.sql(f"SELECT s.x FROM {table} WHERE id = 0").first() == (115,)
+    delta.sql("SET VARIABLE v = 8")
+    delta.sql(
+        f"MERGE INTO {table} t USING (SELECT 1 AS k UNION ALL SELECT 5) s ON t.id = s.k WHEN MATCHED AND t.n > v "
+        "THEN UPDATE SET t.n = v WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.k, session.n + v) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN UPDATE SET n = t.n + v"
+    )
+    assert rows(delta, table) == [(0, 15), (1, 8), (2, 28), (5, 7008)]
+    target = DeltaTable.forName(delta, table)
+    target.update("id = 0", {"n": "v + 1"})
+    source = delta.range(1, 2).alias("s")
+    target.alias("t").merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": F.expr("v + s.id + 1")}).execute()
+    assert rows(delta, table) == [(0, 9), (1, 10), (2, 28), (5, 7008)]
+    for statement in (
+        f"UPDATE {table} SET n = nowhere",
+        f"MERGE INTO {table} t USING (SELECT id FROM range(1)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = nowhere",
+    ):
+        with pytest.raises(AnalysisException) as caught:
+            delta.sql(statement)
+        assert caught.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+
+
+def test_a_variable_has_one_value_in_a_statement(delta: SparkSession, table: str) -> None:
+    """That which it had when the statement began: a statement executed again takes the same."""
+    delta.sql("DECLARE OR REPLACE VARIABLE drawn DOUBLE DEFAULT rand()")
+    delta.sql(f"INSERT INTO {table} SELECT id, 0, NULL FROM range(10, 30, 1, 4)")
+    delta.sql(f"UPDATE {table} SET n = CAST(drawn * 1000000 AS BIGINT) WHERE drawn < 2")
+    expected = delta.sql("SELECT CAST(drawn * 1000000 AS BIGINT)").first()
+    assert delta.sql(f"SELECT DISTINCT n FROM {table}").collect() == [expected]
 
 
 def test_the_clock_stands_still_while_a_statement_runs(delta: SparkSession, name: str) -> None:

@@ -29,6 +29,8 @@ from anabranch.errors.schema import (
     IncompatibleTypesError,
     InvalidPartitioningError,
     MissingColumnsError,
+    MissingFieldsError,
+    MissingInsertFieldsError,
     MissingNotNullColumnsError,
     MissingPartitionColumnsError,
     PartitionColumnMismatchError,
@@ -233,6 +235,22 @@ def test_insert_into_takes_two_columns_of_one_name() -> None:
     assert [column.source_index for column in found.columns] == [0, 1]
     with pytest.raises(DuplicateColumnsError):
         plan(data, struct(a=INT, b=INT), rules(SAVE_AS_TABLE))
+
+
+def test_statements_need_every_field_of_a_struct() -> None:
+    """A frame may leave fields out, which are NULL then."""
+    table = struct(s=struct(x=INT, y=INT), l=ArrayType(struct(x=INT, y=INT)), n=struct(v=VOID, z=INT))
+    data = struct(s=struct(y=INT), l=ArrayType(struct(x=INT)), n=struct(z=INT))
+    for api in (SAVE, SAVE_AS_TABLE, WriteApi.WRITE_TO, WriteApi.STREAM):
+        assert plan(data, table, rules(api)).schema == table
+    for grows in (False, True):
+        with pytest.raises(MissingInsertFieldsError, match=r"lacks s\.x, l\.element\.y") as inserted:
+            plan(data, table, rules(SQL_BY_NAME, merge_schema=grows))
+        assert inserted.value.getCondition() == "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    with pytest.raises(MissingFieldsError) as changed:
+        plan(data, table, rules(WriteApi.CHANGED_ROWS, fills_fields=False))
+    assert changed.value.columns == ("s.x", "l.element.y")
+    assert plan(struct(s=VOID, l=ArrayType(VOID)), table, rules(SQL_BY_NAME)).schema == table
 
 
 def test_insert_into_goes_by_position_inside_structs_also_where_names_agree() -> None:

@@ -18,7 +18,7 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
 )
 from anabranch.errors.dml import MergeColumnNotFoundError
-from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError
+from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError, MissingFieldsError
 from anabranch.tables import DeltaTable, IdentityGenerator
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
@@ -219,6 +219,64 @@ def test_fields_that_a_struct_lacks(delta: SparkSession, path: str) -> None:
         assert rows(table) == [(1, (10, 2, 31)), (2, None), (3, (7, None, 9))]
     finally:
         delta.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+
+
+_ONE, _LESS = "named_struct('a', 1, 'b', 2)", "named_struct('b', 7)"
+
+
+@pytest.mark.parametrize(
+    ("value", "missing"),
+    [
+        (f"{_LESS} AS s, array({_ONE}) AS l, map('k', {_ONE}) AS m", "s.a"),
+        (f"{_ONE} AS s, array({_LESS}) AS l, map('k', {_ONE}) AS m", "l.element.a"),
+        (f"{_ONE} AS s, array({_ONE}) AS l, map('k', {_LESS}) AS m", "m.value.a"),
+    ],
+)
+def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, value: str, missing: str) -> None:
+    """Unless the schema may evolve: then it is NULL in a new row, and `*` leaves it as it is in a row that is there."""
+    kind = "STRUCT<a: INT, b: INT>"
+    table = table_of(
+        delta,
+        path,
+        f"k INT; s {kind}; l ARRAY<{kind}>; m MAP<STRING, {kind}>",
+        f"(1, {_ONE}, array({_ONE}), map('k', {_ONE}))",
+    )
+    source = delta.sql(f"SELECT k, {value} FROM VALUES (1), (2) AS v(k)").alias("src")
+    merging, column = table.alias("t").merge(source, "t.k = src.k"), missing.split(".", maxsplit=1)[0]
+    for refused in (
+        merging.whenMatchedUpdateAll(),
+        merging.whenNotMatchedInsertAll(),
+        merging.whenMatchedUpdate(set={column: f"src.{column}"}),
+        merging.whenNotMatchedInsert(values={"k": "src.k", column: f"src.{column}"}),
+    ):
+        with pytest.raises(MissingFieldsError) as caught:
+            refused.execute()
+        assert caught.value.columns == (missing,)
+        assert (caught.value.getCondition(), caught.value.getSqlState()) == (
+            "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
+            "42846",
+        )
+    assert table.history().count() == 2
+    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().withSchemaEvolution().execute()
+    of_all = {row.k: (row.s, row.l[0], row.m["k"]) for row in table.toDF().collect()}
+    place = "slm".index(column)
+    # Only structs keep fields: the values of arrays and maps are the source's.
+    assert of_all[1][place] == ((1, 7) if column == "s" else (None, 7))
+    assert of_all[2][place] == (None, 7)
+    merging.whenMatchedUpdate(set={column: f"src.{column}"}).withSchemaEvolution().execute()
+    assert {row.k: (row.s, row.l[0], row.m["k"]) for row in table.toDF().collect()}[1][place] == (None, 7)
+
+
+def test_a_field_that_is_set_without_a_field_of_its_own(delta: SparkSession, path: str) -> None:
+    table = table_of(
+        delta, path, "k INT; s STRUCT<p: STRUCT<a: INT, b: INT>, q: INT>", f"(1, named_struct('p', {_ONE}, 'q', 3))"
+    )
+    merging = table.alias("t").merge(delta.range(2, 3).alias("src"), "t.k = src.id")
+    for given in (_LESS, "CAST(NULL AS STRUCT<a: INT>)"):
+        with pytest.raises(MissingFieldsError, match=r"s\.p\."):
+            merging.whenNotMatchedBySourceUpdate(set={"s.p": given}).execute()
+    merging.whenNotMatchedBySourceUpdate(set={"s.p": "NULL"}).execute()
+    assert rows(table) == [(1, (None, 3))]
 
 
 def test_a_column_becomes_wider(delta: SparkSession, path: str) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from anabranch.commands.dml import update
 from anabranch.errors.constraints import CastOverflowError, LengthLimitError, NotNullViolationError
+from anabranch.errors.schema import MissingFieldsError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 
@@ -81,6 +82,21 @@ def test_fields_of_structs(delta: SparkSession, path: str, vectors: str) -> None
     found = {row.id: row.s.asDict(recursive=True) for row in table.toDF().collect()}
     assert found[1] == {"x": 2, "in": {"y": "b", "z": 2}}
     assert found[2]["x"] == 5
+
+
+@pytest.mark.parametrize("setting", ["true", "false"])
+def test_a_struct_that_lacks_a_field_is_refused(delta: SparkSession, path: str, setting: str) -> None:
+    """Whatever the session lets MERGE do: the schema never evolves in an UPDATE."""
+    table = make_table(delta, path, delta.sql("SELECT 1 AS id, named_struct('x', 1, 'y', 2) AS s"))
+    delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", setting)
+    try:
+        with pytest.raises(MissingFieldsError, match=r"lacks s\.y") as caught:
+            table.update(set={"s": "named_struct('x', 5)"})
+    finally:
+        delta.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    assert caught.value.getCondition() == "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    table.update(set={"s": "named_struct('y', 5, 'x', 6L)"})
+    assert rows(table) == [(1, (6, 5))]
 
 
 def test_rows_move_between_partitions(delta: SparkSession, path: str, vectors: str) -> None:

@@ -125,6 +125,23 @@ class SubqueryInConditionError(DeltaAnalysisError, ValueError):
     expression: str
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SubqueryRowsError(DeltaError):
+    """A subquery that stands for one value gave several rows. Spark's own condition."""
+
+    condition: ClassVar[str] = "SCALAR_SUBQUERY_TOO_MANY_ROWS"
+    sqlstate: ClassVar[str] = "21000"
+    subquery: str
+    """The line of the statement where it begins; empty where Spark does not know."""
+
+    def explain(self) -> str:
+        where = f": {self.subquery}" if self.subquery else ""
+        return (
+            f"A subquery that stands for one value gave more than one row{where}. Nothing was written. Let it give "
+            "one, by an aggregate such as max or by LIMIT 1, or ask with IN or EXISTS."
+        )
+
+
 # Errors about the write options replaceOn and replaceUsing.
 
 

@@ -241,6 +241,33 @@ class MissingPartitionColumnsError(MissingColumnsError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class MissingFieldsError(DeltaAnalysisError):
+    """A struct that UPDATE or MERGE writes lacks fields that the table's has, and the schema may not evolve."""
+
+    condition = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    sqlstate = "42846"
+    template = (
+        "The struct that is to be written into {table} lacks {columns}. Give it every field that the table has, or set "
+        "single fields (UPDATE SET s.x = …). A MERGE WITH SCHEMA EVOLUTION takes it as it is."
+    )
+    table: str
+    columns: tuple[str, ...]
+    """The fields that it lacks, with the column before them."""
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MissingInsertFieldsError(MissingFieldsError):
+    """A struct that INSERT writes lacks fields that the table's has, whether the schema may evolve or not."""
+
+    condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+    sqlstate = "42802"
+    template = (
+        "The struct that is to be inserted into {table} lacks {columns}. Give it every field that the table has, or "
+        "write a DataFrame by save, saveAsTable or writeTo, where such fields are NULL."
+    )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ColumnCountError(DeltaAnalysisError):
     """A write by position has fewer columns, or fields of a struct, than the table."""
 

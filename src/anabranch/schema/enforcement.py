@@ -6,13 +6,14 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from anabranch.errors.schema import (
     ColumnNotFoundError,
     IdentityInsertError,
     IncompatibleTypesError,
     MissingColumnsError,
+    MissingFieldsError,
     MissingNotNullColumnsError,
     MissingPartitionColumnsError,
     SchemaMismatchError,
@@ -31,7 +32,7 @@ from anabranch.schema.merging import (
     visible_schema,
 )
 from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
-from anabranch.schema.paths import FieldPath, as_nullable, child, find, fold, positions, quoted
+from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, as_nullable, child, find, fold, positions, quoted
 from anabranch.schema.serialization import check_types
 from anabranch.schema.type_widening import record_type_changes
 from anabranch.schema.write_rules import RowRule, WriteApi, WriteRules, row_rules, rules_for
@@ -142,6 +143,8 @@ def plan_write(
     columns = tuple(_columns(data, named, schema, numbers_nulls=rules.new_rows_among_them))
     _check_filled(columns, partition_columns, rules, table)
     _check_nested_filled(given, schema, table)
+    if rules.lacking_fields is not None:
+        _check_fields_given(given, schema, rules.lacking_fields, table)
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
@@ -268,6 +271,34 @@ def _check_nested_filled(named: StructType, schema: StructType, table: str) -> N
     )
     if missing:
         raise MissingNotNullColumnsError(table=table, columns=missing, reason="no nulls are allowed there")
+
+
+def _check_fields_given(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:
+    """The structs of the data have all fields that those of the table have, inside arrays and maps too."""
+    given = [(child(named, field.name), field) for field in schema.fields]
+    missing = tuple(
+        quoted(path)
+        for of, field in given
+        if of is not None
+        for path in _fields_lacking(of.dataType, field.dataType, (field.name,))
+    )
+    if missing:
+        raise error(table=table, columns=missing)
+
+
+def _fields_lacking(data: DataType, target: DataType, path: FieldPath) -> Iterator[FieldPath]:
+    if isinstance(data, StructType) and isinstance(target, StructType):
+        for field in target.fields:
+            of, here = child(data, field.name), (*path, field.name)
+            if of is not None:
+                yield from _fields_lacking(of.dataType, field.dataType, here)
+            elif not isinstance(field.dataType, NullType):
+                yield here
+    elif isinstance(data, ArrayType) and isinstance(target, ArrayType):
+        yield from _fields_lacking(data.elementType, target.elementType, (*path, ELEMENT))
+    elif isinstance(data, MapType) and isinstance(target, MapType):
+        yield from _fields_lacking(data.keyType, target.keyType, (*path, KEY))
+        yield from _fields_lacking(data.valueType, target.valueType, (*path, VALUE))
 
 
 def _check_identity(columns: Sequence[ColumnPlan], table: str) -> None:

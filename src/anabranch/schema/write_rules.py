@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.errors.schema import MalformedSchemaError
+from anabranch.errors.schema import MalformedSchemaError, MissingFieldsError, MissingInsertFieldsError
 from anabranch.schema.casts import Casting
 from anabranch.schema.merging import INVARIANTS
 from anabranch.schema.paths import FieldPath, quoted
@@ -48,6 +48,8 @@ class WriteRules:
     """The write replaces data, so messages may offer `overwriteSchema`."""
     merge_schema: bool
     overwrite_schema: bool
+    lacking_fields: type[MissingFieldsError] | None
+    """What is raised for fields that the data's structs lack; None where they become null."""
     fills_partitions: bool
     """SQL fills partition columns that the data lacks as any other; a DataFrame has to bring them."""
     exact_case: bool = False
@@ -70,6 +72,7 @@ def rules_for(
     policy: Casting = Casting.ANSI,
     case_sensitive: bool = False,
     nulls_for_missing: bool = True,
+    fills_fields: bool = True,
     widening: Widening = Widening.NONE,
     records_type_changes: bool | None = None,
     iceberg: bool = False,
@@ -89,6 +92,7 @@ def rules_for(
         by_position=api in {WriteApi.INSERT_INTO, WriteApi.SQL_BY_POSITION},
         casting=Casting.NONE if exact else policy,
         nulls_for_missing=nulls_for_missing or not by_name_in_sql,
+        lacking_fields=MissingInsertFieldsError if by_name_in_sql else None if fills_fields else MissingFieldsError,
         fills_partitions=by_name_in_sql or of_table,
         rows_of_table=of_table,
         new_rows_among_them=api is WriteApi.MERGED_ROWS,

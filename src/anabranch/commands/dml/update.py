@@ -187,6 +187,7 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
             merge_schema=False,
             overwrite_schema=False,
             policy=store_assignment(handle.session),
+            fills_fields=False,
         ),
         table=handle.label,
         constraints=snapshot.properties.constraints,

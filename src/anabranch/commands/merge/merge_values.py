@@ -61,7 +61,7 @@ class ValuePlanner:
     """Makes out what clauses set, in a table of one schema.
 
     `schema` is the table's after the statement, `old_schema` the one it was read with. `evolves` lets `*` leave out
-    columns that the source lacks.
+    columns that the source lacks, and structs lack fields.
     """
 
     def __init__(
@@ -143,7 +143,14 @@ class ValuePlanner:
         return plan_write(data, self._schema, rules, table=self._table, constraints={})
 
     def _rules(self, api: WriteApi) -> WriteRules:
-        return rules_for(api, overwriting=False, merge_schema=False, overwrite_schema=False, policy=self._casting)
+        return rules_for(
+            api,
+            overwriting=False,
+            merge_schema=False,
+            overwrite_schema=False,
+            policy=self._casting,
+            fills_fields=self._evolves,
+        )
 
     def _taken(self, clause: str) -> dict[str, StructField]:
         """The source's column for each column of the table."""

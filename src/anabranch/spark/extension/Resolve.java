@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -66,10 +67,11 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
-      statement = Marks.set((MergeIntoTable) statement, Views.isPlain(target));
+      statement = Variables.set(session, Marks.set((MergeIntoTable) statement, Views.isPlain(target)));
       // From now on Spark resolves the conditions and values.
       if (isTable) Leaves.tableOf(relation).takesAnySchema = false;
     }
+    if (statement instanceof UpdateTable && target.resolved()) statement = Variables.set(session, statement);
     statement = Marks.uncast(statement);
     if (!statement.resolved()) return statement;
     return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));

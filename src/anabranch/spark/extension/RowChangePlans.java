@@ -47,6 +47,8 @@ public final class RowChangePlans {
 
   /** Runs the statement. @param retries how often again after a conflict, as text; null for what the session says */
   public static Object run(Object session, LogicalPlan statement, String retries) {
+    // Over a table that is resolved Spark's analyzer comes to the values before our rule does.
+    if (statement instanceof MergeIntoTable) statement = Variables.set(session, statement);
     if (retries != null) statement.setTagValue(RowChanges.RETRIES, retries);
     return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, statement);
   }

@@ -28,6 +28,7 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
     ReplaceWhereMismatchError,
 )
+from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.spark.extension.door import original_error
 
@@ -46,6 +47,9 @@ _CHECKS: dict[str, type[DeltaError]] = {
     )
 }
 _MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
+_SHOWN_SQL = re.compile(r"^== SQL .*==\n(.*)$", re.MULTILINE)
+"""The line of the statement that Spark shows."""
+_CAUSES_MAX = 16
 VALUE_LENGTH_MAX = 500
 
 
@@ -74,13 +78,16 @@ def _cut(value: Column) -> Column:
 
 @contextlib.contextmanager
 def typed_violations() -> Iterator[None]:
-    """Turn a failure by `refuse_when`, or by an error of ours while Spark planned, into the error it stands for."""
+    """Turn a failure by `refuse_when`, or by an error of ours while Spark planned, into the error it stands for.
+
+    So too a subquery of several rows where one value is needed, for which PySpark has no error of its own.
+    """
     try:
         yield
     except DeltaError:
         raise
     except (PySparkException, Py4JError) as failure:
-        found = _violation(failure) or original_error(failure)
+        found = _violation(failure) or original_error(failure) or _too_many_rows(failure)
         if found is None:
             raise
         raise found from failure
@@ -98,6 +105,20 @@ def _violation(failure: BaseException) -> DeltaError | None:
         told: dict[str, Any] = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
         if match[1] in _CHECKS:
             return _CHECKS[match[1]](**told, **shown)
+    return None
+
+
+def _too_many_rows(failure: BaseException) -> SubqueryRowsError | None:
+    """What Spark raises as an exception that has no counterpart in Python."""
+    java = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
+    for _ in range(_CAUSES_MAX):
+        if java is None:
+            break
+        message = str(java.getMessage())
+        if message.startswith(f"[{SubqueryRowsError.condition}]"):
+            shown = _SHOWN_SQL.search(message)
+            return SubqueryRowsError(subquery="" if shown is None else shown[1].strip())
+        java = java.getCause()
     return None
 
 

@@ -1,0 +1,96 @@
+package delta;
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.VariableReference;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/** Session variables in the values that UPDATE and MERGE set: there Spark's analyzer looks for names among columns alone. */
+public final class Variables {
+  private Variables() {}
+
+  /** An UPDATE or MERGE with variables for the names that neither its target nor its source knows, both resolved. */
+  public static LogicalPlan set(Object session, LogicalPlan statement) {
+    LogicalPlan target = RowChanges.target(statement);
+    LogicalPlan source = statement instanceof MergeIntoTable ? ((MergeIntoTable) statement).sourceTable() : target;
+    return (LogicalPlan) statement.transformExpressions(new InValues(new Named(session, target, source)));
+  }
+
+  /** In values, not in what is set. */
+  public static class InValues extends scala.runtime.AbstractPartialFunction {
+    private final Named named;
+
+    public InValues(Named named) {
+      this.named = named;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Assignment && !((Assignment) node).value().resolved();
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      Assignment assignment = (Assignment) node;
+      Expression value = (Expression) assignment.value().transform(named);
+      return value == assignment.value() ? assignment : new Assignment(assignment.key(), value);
+    }
+  }
+
+  /** Puts variables where their names are. */
+  public static class Named extends scala.runtime.AbstractPartialFunction {
+    private final Object session;
+    private final LogicalPlan target;
+    private final LogicalPlan source;
+
+    public Named(Object session, LogicalPlan target, LogicalPlan source) {
+      this.session = session;
+      this.target = target;
+      this.source = source;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof UnresolvedAttribute;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      Seq parts = ((UnresolvedAttribute) node).nameParts();
+      if (knows(target, parts) || knows(source, parts)) return node;
+      Expression variable = variable((UnresolvedAttribute) node);
+      return variable == null ? node : variable;
+    }
+
+    /** Whether it is a column, or a name that could be one of several. */
+    private static boolean knows(LogicalPlan plan, Seq parts) {
+      try {
+        return plan.resolve(parts, SQLConf.get().resolver()).isDefined();
+      } catch (Exception error) {
+        return true;
+      }
+    }
+
+    /** What a query finds under that name, where there are no columns; null unless it is a variable, or a field of one. */
+    private Expression variable(UnresolvedAttribute name) {
+      Seq none = (Seq) Nil$.MODULE$;
+      Alias called = new Alias(name, "v", NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
+      LogicalPlan query = new Project((Seq) Nil$.MODULE$.$colon$colon(called), new OneRowRelation());
+      try {
+        LogicalPlan found = Plans.analyzed(session, query);
+        Expression value = ((Alias) ((Project) found).projectList().apply(0)).child();
+        return value.resolved() && value.collectLeaves().apply(0) instanceof VariableReference ? value : null;
+      } catch (Exception error) {
+        return null;
+      }
+    }
+  }
+}
