@@ -127,7 +127,7 @@ TEST_OF_ROW = {
     '`format("delta")`': test_the_format_is_found_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
-    "why a stream failed": test_the_failure_of_a_stream_shows_its_cause,
+    "cause of a failed stream": test_the_failure_of_a_stream_shows_its_cause,
 }
 
 
