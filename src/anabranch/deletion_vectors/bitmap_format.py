@@ -17,9 +17,8 @@ from pyroaring import BitMap64
 # The blocks of a 64-bit roaring bitmap in its portable form, checked one by one.
 #
 # Implements the extension for 64-bit implementations of the RoaringFormatSpec, to which "Deletion Vector Format" of
-# PROTOCOL.md refers. The roaring library trusts what it is given: values out of order or blocks that overlap come back
-# as
-# a set that answers wrongly. So bytes from a table pass here first.
+# PROTOCOL.md refers. The roaring library trusts what it is given: values out of order or blocks that overlap come
+# back as a set that answers wrongly. So bytes from a table pass here first.
 
 
 CONTAINERS_MAX = 1 << 18

@@ -3,291 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anabranch.errors.alterations import (
-        ColumnInUseError,
-        ColumnMappingNeededError,
-        ColumnNamesNeedMappingError,
-        ConstraintAsPropertyError,
-        FeatureDropError,
-        FeatureInHistoryError,
-        FeatureNotSupportedByTableError,
-        InvalidClusteringError,
-        NotAStructError,
-        PropertyNeedsCommandError,
-        PropertyNotSetError,
-        RowTrackingEnablementError,
-        UnsupportedColumnChangeError,
-        UnsupportedNewColumnError,
-    )
-    from anabranch.errors.arguments import (
-        ConditionNeedsSparkError,
-        ConflictingAssignmentsError,
-        DemoDataMissingError,
-        DemoFailedError,
-        DemoFolderInUseError,
-        DuplicateInsertColumnsError,
-        IdempotentWriteOptionsError,
-        InvalidArgumentError,
-        InvalidColumnListError,
-        InvalidOptionError,
-        JavaMissingError,
-        NotCachedError,
-        OverwriteSchemaDynamicError,
-        PredicateSyntaxError,
-        RecursiveViewError,
-        ReplaceWhereDynamicError,
-        SessionNotEnabledError,
-        SqlSyntaxError,
-        TimeTravelTwiceError,
-        UnboundParameterError,
-        UnsupportedOperationError,
-        UnsupportedParameterError,
-    )
-    from anabranch.errors.base import DeltaAnalysisError, DeltaError
-    from anabranch.errors.commits import (
-        AppendOnlyTableError,
-        CommitFateUnknownError,
-        ConcurrentAppendException,
-        ConcurrentDeleteDeleteException,
-        ConcurrentDeleteReadException,
-        ConcurrentTransactionException,
-        ConcurrentWriteException,
-        ConflictReason,
-        DeltaConcurrentModificationException,
-        InvalidCommitError,
-        LogMovedOnError,
-        MalformedDomainError,
-        MetadataChangedException,
-        NumbersExhaustedError,
-        ProtocolChangedException,
-        RowIdsNeedStatisticsError,
-        RowsNotLiveError,
-    )
-    from anabranch.errors.constraints import (
-        CastOverflowError,
-        CheckConstraintViolationError,
-        ConstraintExistsError,
-        ConstraintNotFoundError,
-        ExistingRowsViolateError,
-        ExpressionTypeError,
-        GeneratedColumnMismatchError,
-        IdentityOverflowError,
-        LengthLimitError,
-        MalformedValueError,
-        NotNullViolationError,
-        ReplaceWhereMismatchError,
-        UntrustedExpressionError,
-    )
-    from anabranch.errors.convert import (
-        CatalogPartitioningError,
-        ConflictingFileSchemasError,
-        ConvertPropertiesMismatchError,
-        ConvertPropertyError,
-        ConvertSourceMissingError,
-        FileNotConvertibleError,
-        NotAParquetTableError,
-        NothingToConvertError,
-        PartitionFoldersMismatchError,
-        PartitionFolderValueError,
-        UnconvertibleNamesError,
-        UnexpectedPartitionFolderError,
-    )
-    from anabranch.errors.dml import (
-        AmbiguousMergeError,
-        AmbiguousReplaceOnError,
-        ChangesBoundNullError,
-        ChangesBoundTwiceError,
-        ChangesIncompleteError,
-        ChangesNotRecordedError,
-        ChangesRangeError,
-        ChangesSchemaError,
-        ChangesStartAfterLatestError,
-        ChangesStartMissingError,
-        FilterOverwriteError,
-        IncompatibleOptionsError,
-        MergeColumnNotFoundError,
-        MergeWithoutClauseError,
-        MisalignedReplaceUsingError,
-        NonDeterministicConditionError,
-        PartitionOverwriteError,
-        SubqueryInConditionError,
-        SubqueryRowsError,
-        TableFunctionArgumentsError,
-        TableReplacementError,
-        UnknownReplaceUsingColumnError,
-        UnreachableMatchedClauseError,
-        UnreachableMergeClauseError,
-        UnreachableNotMatchedBySourceClauseError,
-        UnreachableNotMatchedClauseError,
-        UnresolvedReplaceOnError,
-    )
-    from anabranch.errors.environment import (
-        ConditionalPutUnsupportedError,
-        DataFileDamagedError,
-        DataFileMismatchError,
-        DataFileMissingError,
-        DataFileUnknownToSparkError,
-        DataTypeNotPortableError,
-        FileMissingError,
-        FileTooLargeError,
-        PathOutsideTableError,
-        SparkClassMissingError,
-        StorageError,
-        StorageOptionError,
-        UnsupportedStorageError,
-        WrittenFileError,
-    )
-    from anabranch.errors.log import (
-        CorruptCheckpointError,
-        CorruptCommitError,
-        DeletionVectorCardinalityError,
-        DeletionVectorChecksumError,
-        DeletionVectorDescriptorError,
-        DeletionVectorError,
-        DeletionVectorFormatError,
-        DeletionVectorRowIndexError,
-        DeletionVectorSizeError,
-        IncompleteStateError,
-        LogError,
-        LogGapError,
-        MissingInCommitTimestampError,
-        TableNotFoundError,
-        TimestampAfterLatestCommitError,
-        TimestampEarlierThanFirstCommitError,
-        TruncatedLogError,
-        VersionNotFoundError,
-    )
-    from anabranch.errors.maintenance import (
-        ClusteredTableError,
-        ClusteredTableZOrderError,
-        FullNeedsClusteringError,
-        InventorySchemaError,
-        NegativeRetentionError,
-        NonPartitionColumnError,
-        PartitionConditionError,
-        RetentionTooShortError,
-        RowOrderError,
-        RowTrackingColumnsError,
-        VacuumIncompleteError,
-        VacuumLiteError,
-        VacuumModeError,
-        ZOrderColumnMissingError,
-        ZOrderPartitionColumnError,
-        ZOrderTypeError,
-        ZOrderWithoutStatisticsError,
-    )
-    from anabranch.errors.other_formats import (
-        IcebergCompatColumnMappingError,
-        IcebergCompatError,
-        IcebergCompatFilesError,
-        IcebergCompatFileVectorError,
-        IcebergCompatPartitioningError,
-        IcebergCompatRewriteError,
-        IcebergCompatStatisticsError,
-        IcebergCompatTypeChangeError,
-        IcebergCompatTypeError,
-        IcebergCompatVectorsError,
-        IcebergCompatVersionError,
-        IcebergCompatVersionsError,
-        ManifestLineError,
-        ManifestsExcludeVectorsError,
-        ManifestsHideVectorsError,
-        ManifestsNeedPlainColumnsError,
-        PyIcebergMissingError,
-        UniFormFormatError,
-        UniFormNeedsCompatError,
-        UnknownGenerateModeError,
-    )
-    from anabranch.errors.protocol import (
-        InvalidPropertyError,
-        InvalidProtocolError,
-        InvalidStatisticsError,
-        MalformedActionError,
-        PartitionValueError,
-        ReadOnlyPropertyError,
-        UnknownFeatureError,
-        UnknownPropertyError,
-        UnsafePathError,
-        UnsupportedFeatureError,
-    )
-    from anabranch.errors.schema import (
-        ColumnCountError,
-        ColumnMappingChangeError,
-        ColumnNotFoundError,
-        DuplicateColumnsError,
-        IdentityInsertError,
-        IdentityPartitioningError,
-        IncompatibleTypesError,
-        InvalidColumnMappingError,
-        InvalidColumnNamesError,
-        InvalidPartitioningError,
-        InvalidTypeChangeError,
-        MalformedSchemaError,
-        MissingColumnsError,
-        MissingFieldsError,
-        MissingInsertFieldsError,
-        MissingNotNullColumnsError,
-        MissingPartitionColumnsError,
-        NoDataColumnsError,
-        PartitionColumnMismatchError,
-        PartitionColumnNotFoundError,
-        PartitionColumnTypeError,
-        ReservedColumnsError,
-        SchemaMismatchError,
-        UnknownColumnMappingModeError,
-        UnsupportedTypeError,
-        VoidWriteError,
-    )
-    from anabranch.errors.streaming import (
-        ExcludeRegexError,
-        SchemaLocationConflictError,
-        SchemaLocationOutsideCheckpointError,
-        SchemaLogOfOtherTableError,
-        SchemaLogStartError,
-        SchemaLogUnreadableError,
-        StartGivenTwiceError,
-        StreamedChangeNotAllowedError,
-        StreamedColumnsRemappedError,
-        StreamedCommitMissingError,
-        StreamedLogMissingError,
-        StreamedMetadataEvolvedError,
-        StreamedRowsChangedError,
-        StreamedRowsDeletedError,
-        StreamedSchemaChangedAfterStartError,
-        StreamedSchemaChangedError,
-        StreamedSchemaStaleError,
-        StreamedSnapshotGoneError,
-        StreamedTableReplacedError,
-        StreamOffsetError,
-        StreamOffsetTooNewError,
-        StreamOffsetVersionError,
-    )
-    from anabranch.errors.tables import (
-        CloneArgumentError,
-        CloneOntoItselfError,
-        CloneSourceError,
-        CloneTargetError,
-        CreateTableMismatchError,
-        DeepCloneError,
-        DefaultsNotEnabledError,
-        DropIncompleteError,
-        EmptyTableSchemaError,
-        IdentityStepError,
-        InvalidIdentifierError,
-        InvalidIdentityColumnError,
-        LocationNotEmptyError,
-        NotADeltaTableError,
-        PathExistsError,
-        PathNotFoundError,
-        ReadWithoutColumnsError,
-        RestoreBeyondRetentionError,
-        RestoreFilesMissingError,
-        TableAlreadyExistsError,
-        UnsupportedCatalogError,
-    )
+    from anabranch.errors.alterations import *
+    from anabranch.errors.arguments import *
+    from anabranch.errors.base import *
+    from anabranch.errors.commits import *
+    from anabranch.errors.constraints import *
+    from anabranch.errors.convert import *
+    from anabranch.errors.dml import *
+    from anabranch.errors.environment import *
+    from anabranch.errors.log import *
+    from anabranch.errors.maintenance import *
+    from anabranch.errors.other_formats import *
+    from anabranch.errors.protocol import *
+    from anabranch.errors.schema import *
+    from anabranch.errors.streaming import *
+    from anabranch.errors.tables import *
 
 __all__ = [
     "AmbiguousMergeError",
@@ -547,32 +281,16 @@ __all__ = [
     "ZOrderWithoutStatisticsError",
 ]
 
-_MODULES = (
-    "alterations",
-    "arguments",
-    "base",
-    "commits",
-    "constraints",
-    "convert",
-    "dml",
-    "environment",
-    "log",
-    "maintenance",
-    "other_formats",
-    "protocol",
-    "schema",
-    "streaming",
-    "tables",
-)
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    # Making all classes takes a tenth of a second, and who imports one module of errors need not wait for the others.
-    if name in __all__:
-        for module in _MODULES:
-            found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
-            if found is not None:
-                globals()[name] = found
-                return found
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    def __getattr__(name: str) -> Any:
+        # Making all classes takes a tenth of a second. Who imports one module of errors need not wait for the others.
+        if name in __all__:
+            for module in pkgutil.iter_modules(__path__):
+                found = getattr(importlib.import_module(f"{__name__}.{module.name}"), name, None)
+                if found is not None:
+                    globals()[name] = found
+                    return found
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)

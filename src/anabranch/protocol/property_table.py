@@ -278,7 +278,7 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
     _row(
         "autoOptimize.autoCompact",
         _NOT_SET,
-        (one_of("true", "false", "auto", "legacy"), "true or false"),
+        (one_of("true", "false", "auto", "legacy"), "true, auto, legacy or false"),
         "compact small files after a write",
     ),
     _row("autoOptimize.optimizeWrite", _NOT_SET, _BOOLEAN, "write fewer, larger files"),

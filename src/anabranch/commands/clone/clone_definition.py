@@ -215,8 +215,7 @@ def _domains(source: CloneSource, target: Snapshot | None) -> tuple[DomainMetada
 # Files of one table as the log of another names them: by where they are, whoever reads that log.
 #
 # Of a file in the new table's own folder the path stays relative: a clone that is cloned back names the very files
-# that
-# the table had before.
+# that the table had before.
 
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+:(?://[^/]*)?)(/.*)$", re.DOTALL)

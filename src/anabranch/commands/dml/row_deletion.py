@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 from anabranch.schema.logical_types import without_void
-from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
-from anabranch.spark.write.optimized_write import optimized
-from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
 from anabranch.transaction.rows.row_ids import row_count
@@ -79,19 +78,13 @@ def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
     snapshot, handle = target.snapshot, target.handle
     schema = without_void(snapshot.schema)
     rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
-    rows = optimized(handle.session, rows, properties=snapshot.properties, partition_columns=snapshot.partition_columns)
-    with typed_violations():
-        return handle.session.engine.write(
-            WriteRequest(
-                table_root=handle.path,
-                frame=rows,
-                schema=schema,
-                partition_columns=snapshot.partition_columns,
-                column_mapping=snapshot.column_mapping_mode,
-                properties=snapshot.properties,
-                options=handle.storage,
-            )
-        )
+    return write_data_files(
+        handle,
+        rows,
+        schema=schema,
+        partition_columns=snapshot.partition_columns,
+        properties=snapshot.properties,
+    )
 
 
 def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors: bool) -> Replacement:

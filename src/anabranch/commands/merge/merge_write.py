@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.change_feed.change_files import CHANGE_TYPE, INSERT, write_change_files
+from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.row_deletion import Replacement
 from anabranch.commands.merge.merge_join import output_name
 from anabranch.commands.merge.merge_source import MergeTarget
@@ -19,16 +20,14 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.constraints import GeneratedColumnMismatchError
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.repeatable_rows import kept
-from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
-from anabranch.spark.write.optimized_write import optimized
-from anabranch.spark.write.row_checks import refuse_when, typed_violations
+from anabranch.spark.write.row_checks import refuse_when
 
 ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
@@ -116,7 +115,11 @@ def write_merged(
     try:
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()))
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
-        written = replacement.without_staying(_data_files(handle, together, schema, partition_columns, properties))
+        written = replacement.without_staying(
+            write_data_files(
+                handle, together, schema=schema, partition_columns=partition_columns, properties=properties
+            )
+        )
         change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
     finally:
         if tells:
@@ -140,28 +143,6 @@ def _change_files(
         properties=properties,
         options=handle.storage,
     )
-
-
-def _data_files(
-    handle: TableRef,
-    rows: DataFrame,
-    schema: StructType,
-    partition_columns: tuple[str, ...],
-    properties: TableProperties,
-) -> WrittenFiles:
-    together = optimized(handle.session, rows, properties=properties, partition_columns=partition_columns)
-    with typed_violations():
-        return handle.session.engine.write(
-            WriteRequest(
-                table_root=handle.path,
-                frame=together,
-                schema=schema,
-                partition_columns=partition_columns,
-                column_mapping=ColumnMappingMode.parse(properties.column_mapping_mode),
-                properties=properties,
-                options=handle.storage,
-            )
-        )
 
 
 def merge_metrics(changes: Mapping[str, int], counts: Mapping[str, int], *, num_source_rows: int) -> dict[str, int]:

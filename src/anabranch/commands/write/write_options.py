@@ -165,8 +165,8 @@ class WriteOptions:
     conflict_retries: str | None = None
     """How often the write may be executed again after a conflict, as it was given."""
     max_records_per_file: int | None = None
-    optimize_write: str | None = None
-    """Whether rows are brought together before they are written, as it was given."""
+    optimize_write: bool | None = None
+    """Whether rows are brought together before they are written; None leaves it to the session and the table."""
     data_change: bool = True
     table_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Options that start with `delta.`; they become properties of a new table."""
@@ -208,7 +208,7 @@ class WriteOptions:
             user_metadata=given.get("usermetadata", settings.setting(f"{_SETTINGS}commitInfo.userMetadata")),
             max_records_per_file=_max_records(given, settings),
             conflict_retries=given.get("conflictretries"),
-            optimize_write=given.get("optimizewrite"),
+            optimize_write=flag_of(given, "optimizeWrite") if "optimizewrite" in given else None,
             data_change=flag_of(given, "dataChange", default=True),
             table_properties={key: value for key, value in options.items() if key.lower().startswith("delta.")},
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},

@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import RowChanges
@@ -39,13 +40,12 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.user_condition import stand_in, text_of
-from anabranch.spark.engine import NEWEST_VERSION, WriteRequest, WrittenFiles
+from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, quote
 from anabranch.spark.write.conform import conform
-from anabranch.spark.write.optimized_write import optimized
-from anabranch.spark.write.row_checks import refuse_when, typed_violations
+from anabranch.spark.write.row_checks import refuse_when
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.statement_retry import Attempt
@@ -59,26 +59,16 @@ def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options:
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
         rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
-    rows = optimized(
-        handle.session,
+    return write_data_files(
+        handle,
         rows,
-        properties=target.properties,
+        schema=target.file_schema(handle.label),
         partition_columns=target.partition_columns,
-        option=options.optimize_write,
+        properties=target.properties,
+        max_records_per_file=options.max_records_per_file,
+        parquet=options.parquet,
+        optimize=options.optimize_write,
     )
-    with typed_violations():
-        return handle.session.engine.write(
-            WriteRequest(
-                table_root=handle.path,
-                frame=rows,
-                schema=target.file_schema(handle.label),
-                partition_columns=target.partition_columns,
-                column_mapping=target.column_mapping,
-                properties=target.properties,
-                max_records_per_file=options.max_records_per_file,
-                options=(*handle.storage, *options.parquet),
-            )
-        )
 
 
 def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]:

@@ -251,8 +251,7 @@ def _writer_options(request: WriteRequest) -> dict[str, str]:
 # Rewriting files in a known order by Spark's own reader and writer: one task, without a shuffle or a sort.
 #
 # Spark puts files into one task, longest first and otherwise as they are listed, if no limit stops it; a task reads
-# one
-# file after the other, front to back, and writes rows as they come. That this is so is checked on every row.
+# one file after the other, front to back, and writes rows as they come. That this is so is checked on every row.
 
 
 _ONE_TASK = {

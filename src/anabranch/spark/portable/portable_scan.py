@@ -42,8 +42,7 @@ from anabranch.spark.rows.hidden_rows import load_hidden
 # Finding our own scans in a DataFrame.
 #
 # Every read of ours carries an option that says which version of which table it reads. On Spark Connect the frame
-# itself
-# is searched for it, as the client holds it; on a classic session the analysed plan.
+# itself is searched for it, as the client holds it; on a classic session the analysed plan.
 
 
 MARK_OPTION = "anabranch.read"

@@ -33,16 +33,16 @@ def optimized(
     *,
     properties: TableProperties,
     partition_columns: Sequence[str],
-    option: str | None = None,
+    option: bool | None = None,
 ) -> DataFrame:
     """The rows, brought together where the option, or else the session, or else the table asks for it.
 
     They stay as they are where Spark's adaptive execution is off: its shuffle would make more files, not fewer. Raises
     `InvalidOptionError`.
     """
-    wanted = _flag("optimizeWrite", option)
-    if wanted is None:
-        wanted = _flag(ENABLED, session.setting(ENABLED))
+    wanted = option
+    if wanted is None and (text := session.setting(ENABLED)) is not None:
+        wanted = parse_flag(ENABLED, text)
     if wanted is None:
         wanted = properties.optimize_write_enabled
     if not wanted or not session.flag(_ADAPTIVE, default=True):
@@ -61,10 +61,6 @@ def bin_bytes(session: DeltaSession) -> int:
     except ValueError:
         problem = "it is a number of mebibytes, or a size such as 64m or 1g"
         raise InvalidOptionError(option=BIN_SIZE, value=text, problem=problem) from None
-
-
-def _flag(name: str, text: str | None) -> bool | None:
-    return None if text is None else parse_flag(name, text)
 
 
 def _rebalanced(rows: DataFrame, partition_columns: Sequence[str], size_bytes: int) -> DataFrame:

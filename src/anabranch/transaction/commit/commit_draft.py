@@ -76,8 +76,7 @@ def _is_active(protocol: Protocol, metadata: Metadata) -> bool:
 #
 # `checkpointProtection` is a Writer feature that PROTOCOL.md does not have yet; its text is Delta's RFC "Checkpoint
 # Protection". Versions before `delta.requireCheckpointProtectionBeforeVersion` may use features that the table no
-# longer
-# lists. Readers get past them by checkpoints, so these must stay as long as any of those versions does.
+# longer lists. Readers get past them by checkpoints, so these must stay as long as any of those versions does.
 
 
 CHECKPOINT_PROTECTION: Final = "checkpointProtection"

@@ -109,9 +109,8 @@ def _is_harmless(name: str, before: str | None, after: str | None) -> bool:
 
 # What the description of a table asks: of its files, and of the parts of the description itself.
 #
-# A statement that changes the description has looked at what was there when it read. Whatever landed since is judged
-# by
-# the same rules for all such statements, so that none of them has to remember what it looked at.
+# A statement that changes the description has looked at what was there when it read. Whatever landed since is
+# judged by the same rules for all such statements, so that none of them has to remember what it looked at.
 
 
 CLUSTERING_DOMAIN = "delta.clustering"
