@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -245,3 +246,23 @@ def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: 
         append(delta, path, 20)
     assert operations(path)[-1] == "OPTIMIZE"
     assert files(delta, path) == 1
+
+
+def test_writers_beside_their_own_compactions(delta: SparkSession, path: str) -> None:
+    """Race 60: each statement may be followed by a compaction of what the others change. Nobody fails, nothing is lost."""
+    create(delta, path, **{"delta.enableDeletionVectors": "true"})
+    append(delta, path, 0, rows=30)
+
+    def work(writer: int) -> None:
+        for turn in range(2):
+            append(delta, path, 1000 * (writer + 1) + 10 * turn)
+            delta.sql(f"UPDATE delta.`{path}` SET p = p + 1 WHERE id = {writer}")
+
+    with settings(delta, min_num_files="2"), ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work, writer) for writer in range(3)]:
+            done.result()
+    assert "OPTIMIZE" in operations(path)
+    rows = {row["id"]: row["p"] for row in delta.read.format("delta").load(path).collect()}
+    assert {number: rows[number] for number in range(30)} == {number: 2 if number < 3 else 0 for number in range(30)}
+    appended = {1000 * (writer + 1) + number for writer in range(3) for number in range(20)}
+    assert sorted(rows) == ids(delta, path) == sorted({*range(30), *appended})
