@@ -61,7 +61,7 @@ def test_merge_that_matched_more_than_it_changed(level: str) -> None:
 
 
 @BOTH_LEVELS
-def test_a_rewrite_without_word_loses_to_a_delete(level: str) -> None:
+def test_a_rewrite_without_row_map_loses_to_a_delete(level: str) -> None:
     """The marks are put into its outputs; nothing is written again."""
     scene = Scene(level, SIX[:3], SIX[3:], manner=FINDING)
     assert scene.meets(SILENT, Delete(Where("k", "=", 1)), Update(Where("k", "=", 4), Change("v", 9, False))) is None

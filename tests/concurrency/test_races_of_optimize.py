@@ -133,7 +133,7 @@ def test_optimize_swallows_an_append() -> None:
 
 
 @BOTH_LEVELS
-def test_a_bin_without_word_of_its_rows(level: str) -> None:
+def test_a_bin_without_a_row_map(level: str) -> None:
     """Covers race 55, without row ids: ZORDER BY drops the bin."""
     scene = Scene(level, SIX[:3], SIX[3:])
     ours = scene.begins(FOREIGN)

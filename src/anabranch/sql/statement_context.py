@@ -22,7 +22,7 @@ OwnSql = Callable[..., DataFrame]
 """`spark.sql` as Spark has it, without the session."""
 
 
-class Call:
+class StatementContext:
     """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
 
     Queries and expressions go to Spark as they are written; `own_sql` is how they do.

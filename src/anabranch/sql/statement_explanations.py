@@ -18,7 +18,7 @@ from anabranch.sql.grammar.definition_grammar import CreateTable
 from anabranch.sql.grammar.insert_grammar import Insert
 from anabranch.sql.grammar.maintenance_grammar import Optimize, Reorganize
 from anabranch.sql.grammar.statement_grammar import StatementHeader
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 SCHEMA = StructType([StructField("plan", StringType())])
 _TITLE = "== Delta =="
@@ -45,34 +45,38 @@ class Explanation:
     """Where the statement is about rows that are there: how many files may hold them is told."""
 
 
-Explanations = Mapping[type, Callable[[Call, Any], Explanation]]
+Explanations = Mapping[type, Callable[[StatementContext, Any], Explanation]]
 """By the class of the statement; others have no plan."""
 
 
-def explain(call: Call, opening: StatementHeader, statement: object, explained: Explanations) -> DataFrame:
+def explain(
+    context: StatementContext, opening: StatementHeader, statement: object, explained: Explanations
+) -> DataFrame:
     """One row with one text, as Spark's EXPLAIN gives."""
     before = () if opening.named_queries is None else (opening.named_queries,)
     assert opening.explained is not None
     if opening.named_queries is not None:
-        call.name_queries(opening.named_queries)
+        context.name_queries(opening.named_queries)
     explain_one = explained.get(type(statement))
-    found = Explanation() if explain_one is None else explain_one(call, statement)
-    lines = [_TITLE, *_about(call, opening, found.chooses)]
+    found = Explanation() if explain_one is None else explain_one(context, statement)
+    lines = [_TITLE, *_about(context, opening, found.chooses)]
     for query in found.queries:
-        row = call.query(opening.explained, *before, *query).first()
+        row = context.query(opening.explained, *before, *query).first()
         lines += ["", "" if row is None else str(row[0]).rstrip("\n")]
-    return call.session.spark.createDataFrame([("\n".join(lines) + "\n",)], SCHEMA)
+    return context.session.spark.createDataFrame([("\n".join(lines) + "\n",)], SCHEMA)
 
 
-def _about(call: Call, opening: StatementHeader, chooses: Choice | None) -> Iterator[str]:
+def _about(context: StatementContext, opening: StatementHeader, chooses: Choice | None) -> Iterator[str]:
     """What the statement is, on which version of which table, and the files that it is about."""
     for table in opening.targets or (opening.table,):
-        if not call.is_delta(table):
+        if not context.is_delta(table):
             yield f"{opening.family.name} {'.'.join(table.parts)}"
             continue
-        identifier = call.identifier(table)
+        identifier = context.identifier(table)
         handle = (
-            table_at(call.session, identifier.path) if isinstance(identifier, PathIdentifier) else call.table(table)
+            table_at(context.session, identifier.path)
+            if isinstance(identifier, PathIdentifier)
+            else context.table(table)
         )
         snapshot = handle.table.snapshots.latest_or_none()
         if snapshot is None:
@@ -80,21 +84,21 @@ def _about(call: Call, opening: StatementHeader, chooses: Choice | None) -> Iter
             continue
         yield f"{opening.family.name} {handle.label} at version {snapshot.version}"
         if chooses is not None:
-            yield _files(call, handle, chooses)
+            yield _files(context, handle, chooses)
 
 
-def _files(call: Call, handle: TableRef, choice: Choice) -> str:
+def _files(context: StatementContext, handle: TableRef, choice: Choice) -> str:
     snapshot = handle.latest()
     sizes = snapshot.files.table.column("size").to_numpy()
     chosen = sizes
     if choice.condition is not None:
-        asked = understand(handle, snapshot, call.expression(choice.condition), alias=choice.alias)
+        asked = understand(handle, snapshot, context.expression(choice.condition), alias=choice.alias)
         chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
     return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
 
 
-def _of_files(call: Call, statement: Optimize | Reorganize) -> Explanation:
-    query = rows_where(named(call, statement.table, None), statement.condition)
+def _of_files(context: StatementContext, statement: Optimize | Reorganize) -> Explanation:
+    query = rows_where(named(context, statement.table, None), statement.condition)
     return Explanation(queries=(query,), chooses=Choice(condition=statement.condition))
 
 
@@ -103,19 +107,19 @@ def rows_where(table: str, condition: Fragment | None) -> Pieces:
     return ("SELECT * FROM", table) if condition is None else ("SELECT * FROM", table, "WHERE", condition)
 
 
-def named(call: Call, name: TableName, alias: str | None) -> str:
+def named(context: StatementContext, name: TableName, alias: str | None) -> str:
     """A table as it stands behind FROM."""
-    identifier = call.identifier(name)
+    identifier = context.identifier(name)
     written = f"delta.{quote(identifier.path)}" if isinstance(identifier, PathIdentifier) else identifier.quoted
     return written if alias is None else f"{written} AS {quote(alias)}"
 
 
-def _of_insert(_: Call, statement: Insert) -> Explanation:
+def _of_insert(_: StatementContext, statement: Insert) -> Explanation:
     # DEFAULT in VALUES is no query that Spark knows.
     return Explanation(queries=((statement.query,),) if statement.rows is None else ())
 
 
-def of_query(_: Call, statement: Any) -> Explanation:
+def of_query(_: StatementContext, statement: Any) -> Explanation:
     """Of what is made of a query, where there is one."""
     return Explanation(queries=() if statement.query is None else ((statement.query,),))
 

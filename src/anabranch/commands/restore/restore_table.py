@@ -151,7 +151,7 @@ class PreparedRestore:
             deleted_rows=self._rows_leaving(),
             metrics={**self.metrics, **attempt.metrics()},
             tags=attempt.tags(),
-            conflicts_with=self._in_the_way,
+            conflicts_with=self._conflict_with,
         )
         return Restored(committed=committed, metrics=self.metrics)
 
@@ -161,7 +161,7 @@ class PreparedRestore:
         removes = (action for action in self.files if isinstance(action, RemoveFile))
         return {remove.key: None for remove in removes if remove.path not in coming}
 
-    def _in_the_way(self, commit: Commit) -> str | None:
+    def _conflict_with(self, commit: Commit) -> str | None:
         """What a commit that landed first did, if the rules for rows would not tell that it stands in the way."""
         winner = Winner(commit=commit)
         if winner.describes_table:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.connect.sql.execution.connect_statements import execute_statement
 from anabranch.connect.sql.grammar.connect_statement_grammar import header_of
-from anabranch.connect.sql.query_rewriting import RewritingCall, rewrite_query
+from anabranch.connect.sql.query_rewriting import RewritingContext, rewrite_query
 from anabranch.connect.sql.refused_statements import refuse_what_spark_would_do
 from anabranch.connect.sql.scripts import execute_immediate, is_script, refuse_in_script
 from anabranch.connect.sql.table_reads import Reader
@@ -73,12 +73,12 @@ def _run(session: DeltaSession, own_sql: OwnSql, written: str, args: Any, fields
             return result
     if _RARE.search(text):
         cursor = Cursor(text)
-        with RewritingCall(session, own_sql, args) as call:
+        with RewritingContext(session, own_sql, args) as context:
             if is_script(cursor):
-                refuse_in_script(call, cursor)
+                refuse_in_script(context, cursor)
             elif cursor.sees("EXECUTE", "IMMEDIATE"):
-                return execute_immediate(call, text, session.spark.sql)
-            refuse_what_spark_would_do(call, cursor)
+                return execute_immediate(context, text, session.spark.sql)
+            refuse_what_spark_would_do(context, cursor)
     rewritten = rewrite_query(session, text, has_fields=bool(fields), parameters=Parameters.of(args))
     return None if rewritten is None else rewritten.run(own_sql, fields)
 

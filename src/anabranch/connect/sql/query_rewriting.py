@@ -15,7 +15,7 @@ from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import named_queries
 from anabranch.sql.parameters import Parameters, markers
-from anabranch.sql.statement_context import Call, OwnSql, changed
+from anabranch.sql.statement_context import OwnSql, StatementContext, changed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ def _used_for_names(text: str, reads: list[DeltaRead]) -> list[int]:
 # A statement whose queries may read Delta tables that Spark does not know.
 
 
-class RewritingCall(Call):
-    """A `Call` that puts rows in the place of the Delta tables that its queries and expressions read."""
+class RewritingContext(StatementContext):
+    """A `StatementContext` that puts rows in the place of the Delta tables that its queries and expressions read."""
 
     def __init__(self, session: DeltaSession, own_sql: OwnSql, args: Any) -> None:
         super().__init__(session, own_sql, Parameters.of(args))

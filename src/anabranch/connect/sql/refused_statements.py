@@ -7,24 +7,24 @@ from anabranch.connect.sql.table_references import table_references
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.spark.session.table_identifiers import identifier_of
 from anabranch.sql.grammar.cursor import Cursor
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def refuse_what_spark_would_do(call: Call, cursor: Cursor) -> None:
+def refuse_what_spark_would_do(context: StatementContext, cursor: Cursor) -> None:
     """Raises `UnsupportedOperationError` for what needs a Delta table that Spark itself knows."""
-    _refuse_function(call, cursor)
+    _refuse_function(context, cursor)
     _refuse_directory(cursor)
-    _refuse_changes(call, cursor)
+    _refuse_changes(context, cursor)
 
 
-def _refuse_function(call: Call, cursor: Cursor) -> None:
+def _refuse_function(context: StatementContext, cursor: Cursor) -> None:
     """Its body would outlive the version that it was made of."""
     cursor.at = 0
     if not cursor.takes("CREATE"):
         return
     cursor.takes("OR", "REPLACE")
     cursor.takes("TEMP|TEMPORARY")
-    if cursor.sees("FUNCTION") and Reader(call.session).touches_delta(cursor.text, call.parameters):
+    if cursor.sees("FUNCTION") and Reader(context.session).touches_delta(cursor.text, context.parameters):
         instead = "Let the function take what it reads as an argument, or make a temporary view."
         raise UnsupportedOperationError(operation="CREATE FUNCTION that reads a Delta table", instead=instead)
 
@@ -48,11 +48,11 @@ def _refuse_directory(cursor: Cursor) -> None:
         return
 
 
-def _refuse_changes(call: Call, cursor: Cursor) -> None:
+def _refuse_changes(context: StatementContext, cursor: Cursor) -> None:
     """`FROM t CHANGES FROM VERSION 1 …`."""
     if not any(token.word == "CHANGES" for token in cursor.tokens):
         return
-    reader = Reader(call.session)
+    reader = Reader(context.session)
     for reference in table_references(cursor.text):
         rest = Cursor(cursor.text[reference.end :])
         if rest.sees("CHANGES", "FROM", "VERSION|TIMESTAMP") and reader.is_delta(identifier_of(reference.parts)):

@@ -15,7 +15,7 @@ from anabranch.errors.arguments import SqlSyntaxError, UnsupportedOperationError
 from anabranch.predicates.sql_lexer import TokenKind
 from anabranch.sql.grammar.cursor import Cursor
 from anabranch.sql.grammar.statement_grammar import StatementHeader
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 _STATEMENT_FOLLOWS = frozenset({"BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "ATOMIC"})
 
@@ -26,20 +26,20 @@ def is_script(cursor: Cursor) -> bool:
     return labelled or cursor.sees("BEGIN")
 
 
-def refuse_in_script(call: Call, cursor: Cursor) -> None:
+def refuse_in_script(context: StatementContext, cursor: Cursor) -> None:
     """Raises `UnsupportedOperationError` for a script with a statement on a Delta table; queries may read some.
 
     Spark runs all of a script, and would go around the table's log.
     """
     for opening in _statements(cursor):
-        if is_about_delta(call, opening):
+        if is_about_delta(context, opening):
             raise _refusal(f"The SQL statement {opening.family.name} on a Delta table in BEGIN … END")
     for text in _immediate_texts(cursor):
-        if _touches(call, text):
+        if _touches(context, text):
             raise _refusal("EXECUTE IMMEDIATE of a statement on a Delta table in BEGIN … END")
 
 
-def execute_immediate(call: Call, text: str, run: Callable[..., DataFrame]) -> DataFrame | None:
+def execute_immediate(context: StatementContext, text: str, run: Callable[..., DataFrame]) -> DataFrame | None:
     """Run a statement on a Delta table that an expression tells; None where it tells another, and nothing was done.
 
     `run` is `spark.sql` of the enabled session.
@@ -48,21 +48,21 @@ def execute_immediate(call: Call, text: str, run: Callable[..., DataFrame]) -> D
         statement = parse_immediate(Cursor(text, statement="EXECUTE IMMEDIATE"))
     except SqlSyntaxError:
         return None
-    told = call.constant(statement.text)
-    if not isinstance(told, str) or not _touches(call, told):
+    told = context.constant(statement.text)
+    if not isinstance(told, str) or not _touches(context, told):
         return None
-    rows = run(told, args=_values(call, statement))
+    rows = run(told, args=_values(context, statement))
     if not statement.into:
         return rows
     names = ", ".join(statement.into)
-    return call.own_sql(f"SET VARIABLE ({names}) = (SELECT * FROM {{rows}})", rows=rows)  # noqa: S608 - names of variables
+    return context.own_sql(f"SET VARIABLE ({names}) = (SELECT * FROM {{rows}})", rows=rows)  # noqa: S608 - names of variables
 
 
-def _values(call: Call, statement: ExecuteImmediate) -> Any:
+def _values(context: StatementContext, statement: ExecuteImmediate) -> Any:
     if not statement.values:
         return None
     pieces = [piece for value, _ in statement.values for piece in (",", value)][1:]
-    row = call.query("SELECT", *pieces).first()
+    row = context.query("SELECT", *pieces).first()
     assert row is not None
     names = [name for _, name in statement.values]
     if all(name is None for name in names):
@@ -70,11 +70,11 @@ def _values(call: Call, statement: ExecuteImmediate) -> Any:
     return {str(name): value for name, value in zip(names, row, strict=True)}
 
 
-def _touches(call: Call, text: str) -> bool:
+def _touches(context: StatementContext, text: str) -> bool:
     opening = header_of(text)
-    if opening is not None and is_about_delta(call, opening):
+    if opening is not None and is_about_delta(context, opening):
         return True
-    return Reader(call.session).touches_delta(text, call.parameters)
+    return Reader(context.session).touches_delta(text, context.parameters)
 
 
 def _statements(cursor: Cursor) -> Iterator[StatementHeader]:

@@ -27,13 +27,13 @@ from anabranch.sql.grammar.alteration_grammar import (
 from anabranch.sql.grammar.clauses import ColumnDefinition, Place
 from anabranch.sql.grammar.maintenance_grammar import DescribeDetail, DescribeHistory
 from anabranch.sql.literals import types_of
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def alter(call: Call, statement: AlterTable) -> DataFrame:
+def alter(context: StatementContext, statement: AlterTable) -> DataFrame:
     """`ALTER TABLE`."""
-    FORMS[type(statement.alteration)](call.table(statement.table), statement.alteration)
-    return call.nothing()
+    FORMS[type(statement.alteration)](context.table(statement.table), statement.alteration)
+    return context.nothing()
 
 
 def _add_columns(handle: TableRef, form: AddColumns) -> None:
@@ -111,24 +111,24 @@ FORMS: Mapping[type, Callable[[TableRef, Any], None]] = {
     DropConstraint: _drop_constraint,
     DropFeature: _drop_feature,
 }
-ALTERATIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {AlterTable: alter}
+ALTERATIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {AlterTable: alter}
 
 
 # DESCRIBE DETAIL and DESCRIBE HISTORY, run.
 
 
-def _detail(call: Call, statement: DescribeDetail) -> DataFrame:
-    return describe_detail(call.table(statement.table))
+def _detail(context: StatementContext, statement: DescribeDetail) -> DataFrame:
+    return describe_detail(context.table(statement.table))
 
 
-def _history(call: Call, statement: DescribeHistory) -> DataFrame:
+def _history(context: StatementContext, statement: DescribeHistory) -> DataFrame:
     if statement.limit is not None and statement.limit <= 0:
         problem = "it must be a whole number above 0"
         raise InvalidArgumentError(argument="LIMIT", value=str(statement.limit), problem=problem)
-    return describe_history(call.table(statement.table), statement.limit)
+    return describe_history(context.table(statement.table), statement.limit)
 
 
-DESCRIPTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+DESCRIPTIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     DescribeDetail: _detail,
     DescribeHistory: _history,
 }

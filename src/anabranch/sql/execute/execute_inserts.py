@@ -22,39 +22,39 @@ from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
 from anabranch.sql.parameters import Parameters
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def insert(call: Call, statement: Insert, *before: Fragment) -> DataFrame:
+def insert(context: StatementContext, statement: Insert, *before: Fragment) -> DataFrame:
     """`INSERT INTO` and `INSERT OVERWRITE`; `before` is what stands before the statement and belongs to its query."""
-    prepared(call, statement, *before)()
-    return call.nothing()
+    prepared(context, statement, *before)()
+    return context.nothing()
 
 
-def prepared(call: Call, statement: Insert, *before: Fragment) -> Callable[[], None]:
+def prepared(context: StatementContext, statement: Insert, *before: Fragment) -> Callable[[], None]:
     """All of an INSERT but the writing."""
-    handle = call.table(statement.table)
+    handle = context.table(statement.table)
     if statement.if_not_exists:
         raise UnsupportedOperationError(operation=f"INSERT … IF NOT EXISTS on the Delta table {handle.label}")
-    options = _options(call, handle, statement)
+    options = _options(context, handle, statement)
     if statement.replace_on is not None or statement.replace_using:
-        return _prepared_replacing(call, handle, statement, options, before)
-    frame, by_name = _rows(call, handle, statement, before)
+        return _prepared_replacing(context, handle, statement, options, before)
+    frame, by_name = _rows(context, handle, statement, before)
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
     return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))
 
 
 def _prepared_replacing(
-    call: Call, handle: TableRef, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
+    context: StatementContext, handle: TableRef, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
 ) -> Callable[[], None]:
     """`REPLACE ON` and `REPLACE USING`, whose rows are evaluated once."""
     names = None if statement.by_name else handle.latest().schema.fieldNames()
     found = replacing(
         handle,
-        call.query(*before, statement.query),
-        _replacement(call, statement),
+        context.query(*before, statement.query),
+        _replacement(context, statement),
         options,
-        view_of=call.view_of,
+        view_of=context.view_of,
         renamed=lambda frame: frame if names is None else _named(frame, names, handle),
     )
 
@@ -67,19 +67,19 @@ def _prepared_replacing(
     return write
 
 
-def _replacement(call: Call, statement: Insert) -> ReplaceOn | ReplaceUsing:
+def _replacement(context: StatementContext, statement: Insert) -> ReplaceOn | ReplaceUsing:
     condition = statement.replace_on
     if condition is None:
         return ReplaceUsing(columns=statement.replace_using, written=", ".join(statement.replace_using))
     return ReplaceOn(
-        condition=call.expression(condition),
+        condition=context.expression(condition),
         written=condition.text,
-        target_alias=call.alias(statement.table, statement.alias),
+        target_alias=context.alias(statement.table, statement.alias),
         source_alias=statement.query_alias,
     )
 
 
-def _options(call: Call, handle: TableRef, statement: Insert) -> WriteOptions:
+def _options(context: StatementContext, handle: TableRef, statement: Insert) -> WriteOptions:
     static = [(each.column, each.value) for each in statement.partition if each.value is not None]
     replaces = any((statement.replace_where, statement.replace_on, statement.replace_using))
     options = WriteOptions.parse(
@@ -87,17 +87,17 @@ def _options(call: Call, handle: TableRef, statement: Insert) -> WriteOptions:
         mode="overwrite" if statement.overwrite or replaces else "append",
         partition_by=(),
         cluster_by=(),
-        settings=call.session,
+        settings=context.session,
     )
     if statement.evolves:
         options = dataclasses.replace(options, merge_schema=True)
     if statement.replace_where is not None:
-        condition = call.expression(statement.replace_where)
+        condition = context.expression(statement.replace_where)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
     is_dynamic = len(static) < len(statement.partition) and options.dynamic_partition_overwrite
     if statement.overwrite and static and not is_dynamic:
         known = {fold(name): name for name in handle.latest().partition_columns}
-        equals = [_equals(known.get(fold(name), name), call.expression(value)) for name, value in static]
+        equals = [_equals(known.get(fold(name), name), context.expression(value)) for name, value in static]
         condition = " AND ".join(equals)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
     return options
@@ -108,17 +108,19 @@ def _equals(column: str, value: str) -> str:
     return f"{quote(column)} IS NULL" if is_null else f"{quote(column)} = ({value})"
 
 
-def _rows(call: Call, handle: TableRef, statement: Insert, before: Sequence[Fragment]) -> tuple[DataFrame, bool]:
+def _rows(
+    context: StatementContext, handle: TableRef, statement: Insert, before: Sequence[Fragment]
+) -> tuple[DataFrame, bool]:
     """The rows, and whether their columns are meant by name."""
     names = statement.columns
     if names is None and statement.partition and not statement.by_name:
         names = _columns_besides(handle, statement)
     if statement.rows is not None:
-        return _rows_with_default(call, handle, statement, names or tuple(handle.latest().schema.fieldNames()))
-    frame = call.query(*before, statement.query)
+        return _rows_with_default(context, handle, statement, names or tuple(handle.latest().schema.fieldNames()))
+    frame = context.query(*before, statement.query)
     if names is not None:
         frame = _named(frame, names, handle)
-    frame = _with_partition(call, handle, frame, statement)
+    frame = _with_partition(context, handle, frame, statement)
     return frame, statement.by_name or names is not None
 
 
@@ -134,7 +136,7 @@ def _named(frame: DataFrame, names: Sequence[str], handle: TableRef) -> DataFram
     return frame.toDF(*names)
 
 
-def _with_partition(call: Call, handle: TableRef, frame: DataFrame, statement: Insert) -> DataFrame:
+def _with_partition(context: StatementContext, handle: TableRef, frame: DataFrame, statement: Insert) -> DataFrame:
     """The rows with the values that PARTITION gives."""
     known = {fold(name) for name in handle.latest().partition_columns}
     for each in statement.partition:
@@ -142,11 +144,13 @@ def _with_partition(call: Call, handle: TableRef, frame: DataFrame, statement: I
             reason = f"{each.column} is not among its partition columns"
             raise InvalidPartitioningError(table=handle.label, columns=(each.column,), reason=reason)
         if each.value is not None:
-            frame = frame.withColumn(each.column, F.expr(call.expression(each.value)))
+            frame = frame.withColumn(each.column, F.expr(context.expression(each.value)))
     return frame
 
 
-def _rows_with_default(call: Call, handle: TableRef, statement: Insert, names: Sequence[str]) -> tuple[DataFrame, bool]:
+def _rows_with_default(
+    context: StatementContext, handle: TableRef, statement: Insert, names: Sequence[str]
+) -> tuple[DataFrame, bool]:
     """Rows of VALUES in which some values are left to the table."""
     assert statement.rows is not None
     for row in statement.rows:
@@ -157,7 +161,7 @@ def _rows_with_default(call: Call, handle: TableRef, statement: Insert, names: S
         groups.setdefault(tuple(value is None for value in row), []).append(row)
     frames = []
     for left_out, rows in groups.items():
-        frame = _values(call, rows, names)
+        frame = _values(context, rows, names)
         if len(groups) > 1:
             # Where other rows have a value, the column is there, and the table no longer fills it.
             for name, missing in zip(names, left_out, strict=True):
@@ -165,21 +169,21 @@ def _rows_with_default(call: Call, handle: TableRef, statement: Insert, names: S
                     frame = frame.withColumn(name, given_default(handle, (name,)))
         frames.append(frame)
     merged = functools.reduce(lambda one, other: one.unionByName(other), frames)
-    return _with_partition(call, handle, merged, statement), True
+    return _with_partition(context, handle, merged, statement), True
 
 
-def _values(call: Call, rows: Sequence[Row], names: Sequence[str]) -> DataFrame:
+def _values(context: StatementContext, rows: Sequence[Row], names: Sequence[str]) -> DataFrame:
     """Rows that leave out the same columns."""
     given = [name for name, value in zip(names, rows[0], strict=True) if value is not None]
     if not given:
-        return call.session.spark.range(len(rows)).select()
+        return context.session.spark.range(len(rows)).select()
     parameters = Parameters.of(None)
     texts = []
     for row in rows:
         values = [value for value in row if value is not None]
         for value in values:
-            own = call.parameters.within(value.source, value.start, value.end)
+            own = context.parameters.within(value.source, value.start, value.end)
             parameters = own if parameters.args is None else parameters.followed_by(own)
         texts.append(f"({', '.join(value.text for value in values)})")
     query = f"SELECT * FROM VALUES {', '.join(texts)}"  # noqa: S608 - the user's own words
-    return call.select(query, parameters).toDF(*given)
+    return context.select(query, parameters).toDF(*given)

@@ -21,18 +21,18 @@ from anabranch.schema.paths import quoted
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.maintenance_grammar import Convert, Generate, Optimize, Reorganize, Restore, Vacuum
 from anabranch.sql.literals import columns_of
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def _optimize(call: Call, statement: Optimize) -> DataFrame:
-    handle = call.table(statement.table)
+def _optimize(context: StatementContext, statement: Optimize) -> DataFrame:
+    handle = context.table(statement.table)
     columns = [quoted(path) for path in statement.z_order]
-    condition = _condition(call, statement.condition)
+    condition = _condition(context, statement.condition)
     return optimize_frame(handle, predicate=condition, zorder_by=columns, full=statement.full)
 
 
-def _reorganize(call: Call, statement: Reorganize) -> DataFrame:
-    handle = call.table(statement.table)
+def _reorganize(context: StatementContext, statement: Reorganize) -> DataFrame:
+    handle = context.table(statement.table)
     if statement.iceberg_version is not None:
         if statement.condition is not None:
             raise UnsupportedOperationError(
@@ -40,17 +40,17 @@ def _reorganize(call: Call, statement: Reorganize) -> DataFrame:
                 instead="A table is compatible as a whole: leave WHERE out.",
             )
         return upgrade_uniform_frame(handle, version=statement.iceberg_version)
-    return purge_frame(handle, predicate=_condition(call, statement.condition))
+    return purge_frame(handle, predicate=_condition(context, statement.condition))
 
 
-def _vacuum(call: Call, statement: Vacuum) -> DataFrame:
-    handle = call.table(statement.table)
+def _vacuum(context: StatementContext, statement: Vacuum) -> DataFrame:
+    handle = context.table(statement.table)
     if statement.lite and statement.full:
         raise VacuumModeError(table=handle.label, clauses="LITE and FULL")
     request = VacuumRequest(
         lite=statement.lite if statement.lite or statement.full else None,
         retention_hours=None if statement.retain_hours is None else _hours(statement.retain_hours),
-        inventory=None if statement.inventory is None else call.relation(statement.inventory),
+        inventory=None if statement.inventory is None else context.relation(statement.inventory),
         dry_run=statement.dry_run,
     )
     return vacuum_frame(handle, request)
@@ -63,35 +63,35 @@ def _hours(text: str) -> float:
         raise InvalidArgumentError(argument="RETAIN", value=text, problem="it must be a number of hours") from None
 
 
-def _restore(call: Call, statement: Restore) -> DataFrame:
-    handle = call.table(statement.table)
+def _restore(context: StatementContext, statement: Restore) -> DataFrame:
+    handle = context.table(statement.table)
     if statement.timestamp is None:
         return restore_frame(handle, TimeTravel(version=parse_version(str(statement.version))))
-    return restore_frame(handle, TimeTravel(timestamp=call.timestamp(statement.timestamp)))
+    return restore_frame(handle, TimeTravel(timestamp=context.timestamp(statement.timestamp)))
 
 
-def _convert(call: Call, statement: Convert) -> DataFrame:
+def _convert(context: StatementContext, statement: Convert) -> DataFrame:
     written = statement.partition_schema
     convert_to_delta(
-        call.session,
-        call.name_parts(statement.table),
+        context.session,
+        context.name_parts(statement.table),
         partition_schema=None if written is None else columns_of(written),
         collects_statistics=statement.collects_statistics,
     )
-    return call.nothing()
+    return context.nothing()
 
 
-def _generate(call: Call, statement: Generate) -> DataFrame:
+def _generate(context: StatementContext, statement: Generate) -> DataFrame:
     check_mode(statement.mode)
-    generate(call.table(statement.table), statement.mode)
-    return call.nothing()
+    generate(context.table(statement.table), statement.mode)
+    return context.nothing()
 
 
-def _condition(call: Call, condition: Fragment | None) -> str | None:
-    return None if condition is None else call.expression(condition)
+def _condition(context: StatementContext, condition: Fragment | None) -> str | None:
+    return None if condition is None else context.expression(condition)
 
 
-MAINTENANCE: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+MAINTENANCE: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     Optimize: _optimize,
     Reorganize: _reorganize,
     Vacuum: _vacuum,

@@ -25,58 +25,58 @@ from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.grammar.definition_grammar import CloneTable, CreateTable, CreateTableLike, TableClauses
 from anabranch.sql.grammar.statement_grammar import StatementHeader
 from anabranch.sql.literals import types_of
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 _OPTION_PATH = "path"
 _TIME_TRAVEL = re.compile(r"(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s*", re.IGNORECASE)
 
 
-def makes_delta_table(call: Call, opening: StatementHeader) -> bool:
+def makes_delta_table(context: StatementContext, opening: StatementHeader) -> bool:
     """Whether the table that a CREATE or REPLACE makes is one of Delta's."""
     if opening.is_clone:
         return True
     if opening.provider is not None:
         return opening.provider == "delta"
     if opening.source is not None:
-        return call.is_delta(opening.source)
-    by_default = call.session.setting("spark.sql.sources.default", "parquet") or ""
-    return by_default.lower() == "delta" or call.is_delta(opening.table)
+        return context.is_delta(opening.source)
+    by_default = context.session.setting("spark.sql.sources.default", "parquet") or ""
+    return by_default.lower() == "delta" or context.is_delta(opening.table)
 
 
-def create(call: Call, statement: CreateTable) -> DataFrame:
+def create(context: StatementContext, statement: CreateTable) -> DataFrame:
     """`CREATE [OR REPLACE] TABLE`, `REPLACE TABLE`, with or without AS SELECT."""
     for unsupported in (statement.unsupported, statement.clauses.unsupported):
         if unsupported is not None:
             raise UnsupportedOperationError(operation=f"{unsupported} of a Delta table in CREATE TABLE")
     location, properties = _location_and_properties(statement.clauses)
-    handle = _handle(call, statement.table, location)
+    handle = _handle(context, statement.table, location)
     definition = _definition(statement, properties)
     mode = _mode(statement)
     query = statement.query
     if query is None:
         create_table(handle, definition, mode)
-        return call.nothing()
+        return context.nothing()
     if definition.schema.fields:
         problem = "CREATE TABLE … AS takes its columns from the query; leave their definitions out"
         raise InvalidArgumentError(argument="columns", value=definition.schema.simpleString(), problem=problem)
-    create_table_as(handle, definition, lambda: call.query(query), mode)
-    return call.nothing()
+    create_table_as(handle, definition, lambda: context.query(query), mode)
+    return context.nothing()
 
 
-def create_like(call: Call, statement: CreateTableLike) -> DataFrame:
+def create_like(context: StatementContext, statement: CreateTableLike) -> DataFrame:
     """`CREATE TABLE … LIKE …`."""
     if statement.clauses.unsupported is not None:
         raise UnsupportedOperationError(operation=f"{statement.clauses.unsupported} in CREATE TABLE LIKE")
     location, properties = _location_and_properties(statement.clauses)
-    definition = definition_like(call.session, call.identifier(statement.source), dict(properties))
+    definition = definition_like(context.session, context.identifier(statement.source), dict(properties))
     mode = CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
-    create_table(_handle(call, statement.table, location), definition, mode)
-    return call.nothing()
+    create_table(_handle(context, statement.table, location), definition, mode)
+    return context.nothing()
 
 
-def clone(call: Call, statement: CloneTable) -> DataFrame:
+def clone(context: StatementContext, statement: CloneTable) -> DataFrame:
     """`CREATE [OR REPLACE] TABLE … SHALLOW CLONE`."""
-    target = call.identifier(statement.table)
+    target = context.identifier(statement.table)
     if not statement.is_shallow:
         raise DeepCloneError(target=str(target))
     clauses = statement.clauses
@@ -87,12 +87,14 @@ def clone(call: Call, statement: CloneTable) -> DataFrame:
         raise CloneTargetError(target=str(target), problem=problem)
     if clauses.location is not None:
         check_target_path(clauses.location)
-    source = clone_source(call.session, call.identifier(statement.source), _travel(call, statement.time_travel))
-    handle = _handle(call, statement.table, clauses.location)
-    return clone_frame(call.session, shallow_clone(handle, source, _mode(statement), dict(clauses.properties)))
+    source = clone_source(
+        context.session, context.identifier(statement.source), _travel(context, statement.time_travel)
+    )
+    handle = _handle(context, statement.table, clauses.location)
+    return clone_frame(context.session, shallow_clone(handle, source, _mode(statement), dict(clauses.properties)))
 
 
-def _travel(call: Call, piece: Fragment | None) -> TimeTravel:
+def _travel(context: StatementContext, piece: Fragment | None) -> TimeTravel:
     """What `VERSION AS OF …` or `TIMESTAMP AS OF …` says."""
     if piece is None:
         return TimeTravel()
@@ -100,8 +102,8 @@ def _travel(call: Call, piece: Fragment | None) -> TimeTravel:
     assert match is not None, "the grammar has seen to it"
     value = Fragment(source=piece.source, start=piece.start + match.end(), end=piece.end)
     if match[1].upper() == "TIME" or match[1].upper() == "TIMESTAMP":
-        return TimeTravel(timestamp=call.timestamp(value))
-    return TimeTravel(version=parse_version(str(call.constant(value))))
+        return TimeTravel(timestamp=context.timestamp(value))
+    return TimeTravel(version=parse_version(str(context.constant(value))))
 
 
 def _mode(statement: CreateTable | CloneTable) -> CreationMode:
@@ -110,14 +112,16 @@ def _mode(statement: CreateTable | CloneTable) -> CreationMode:
     return CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
 
 
-def _handle(call: Call, table: TableName, location: str | None) -> TableRef:
-    identifier = call.identifier(table)
+def _handle(context: StatementContext, table: TableName, location: str | None) -> TableRef:
+    identifier = context.identifier(table)
     if not isinstance(identifier, PathIdentifier):
-        return table_to_create(call.session, identifier, location=location)
-    if location is not None and call.session.qualified_path(location) != call.session.qualified_path(identifier.path):
+        return table_to_create(context.session, identifier, location=location)
+    if location is not None and context.session.qualified_path(location) != context.session.qualified_path(
+        identifier.path
+    ):
         problem = f"the name says {identifier.path}"
         raise InvalidArgumentError(argument="LOCATION", value=location, problem=problem)
-    return table_at(call.session, identifier.path)
+    return table_at(context.session, identifier.path)
 
 
 def _location_and_properties(clauses: TableClauses) -> tuple[str | None, Properties]:
@@ -190,7 +194,7 @@ def _constraints(checks: Sequence[Check]) -> Mapping[str, str]:
     return found
 
 
-TABLES: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+TABLES: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     CreateTable: create,
     CreateTableLike: create_like,
     CloneTable: clone,

@@ -27,7 +27,7 @@ from anabranch.sql.grammar.statement_grammar import OWN_FAMILIES, StatementHeade
 from anabranch.sql.own.own_forms import FORMS_OF_DELTA, FORMS_OF_LATER_SPARK, OwnForm, is_in_word_order
 from anabranch.sql.own.result_columns import result_columns
 from anabranch.sql.parameters import Marker, Parameters, markers
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 from anabranch.sql.statement_explanations import EXPLAINED, explain
 
 _NO_PARAMETERS = Parameters()
@@ -77,15 +77,15 @@ class OwnStatement:
         """
         self._check_bound(parameters)
         opening, statement = self.opening, self.statement
-        with Call(session, session.spark.sql, parameters) as call:
-            if opening.family.makes_table and not makes_delta_table(call, opening):
+        with StatementContext(session, session.spark.sql, parameters) as context:
+            if opening.family.makes_table and not makes_delta_table(context, opening):
                 operation = f"{self.form.name} for a table of another format than Delta"
                 raise UnsupportedOperationError(operation=operation, instead="Write USING delta.")
             if opening.explained is not None:
-                return explain(call, opening, statement, EXPLAINED)
+                return explain(context, opening, statement, EXPLAINED)
             if isinstance(statement, Insert):
-                return insert(call, statement, *(() if opening.named_queries is None else (opening.named_queries,)))
-            return _EXECUTIONS[type(statement)](call, statement)
+                return insert(context, statement, *(() if opening.named_queries is None else (opening.named_queries,)))
+            return _EXECUTIONS[type(statement)](context, statement)
 
     def _markers(self) -> list[Marker]:
         found = markers(self.opening.text)
@@ -156,7 +156,7 @@ class OwnGrammar:
                 family.parse(cursor)
 
 
-_EXECUTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+_EXECUTIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     **MAINTENANCE,
     **DESCRIPTIONS,
     **ALTERATIONS,

@@ -43,9 +43,9 @@ def fit_rows(race: ConflictContext) -> ProposedCommit | Conflict:
     ignored = () if gone is not None and race.time_is_up() else rows_added(race, followed)
     if isinstance(ignored, Conflict):
         return ignored
-    stands_in_the_way = gone or rewritten
-    if stands_in_the_way is not None:
-        return stands_in_the_way
+    conflict = gone or rewritten
+    if conflict is not None:
+        return conflict
     marked = {path for path, _ in race.ours.deleted_rows}
     how = Reconciliation(
         moved_rows=followed.moved_rows,

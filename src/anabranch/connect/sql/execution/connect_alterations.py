@@ -30,26 +30,26 @@ from anabranch.schema.paths import quoted
 from anabranch.sql.execute.execute_alterations import FORMS, refuse_rules
 from anabranch.sql.grammar.alteration_grammar import AlterTable
 from anabranch.sql.literals import types_of
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def alter(call: Call, statement: AlterTable) -> DataFrame:
+def alter(context: StatementContext, statement: AlterTable) -> DataFrame:
     """`ALTER TABLE`."""
-    handle = call.table(statement.table)
+    handle = context.table(statement.table)
     alteration = statement.alteration
     if isinstance(alteration, RenameTable):
-        rename_table(call, handle, alteration.to)
+        rename_table(context, handle, alteration.to)
     elif isinstance(alteration, SetLocation):
-        set_location(call, handle, alteration.location)
+        set_location(context, handle, alteration.location)
     else:
         _FORMS[type(alteration)](handle, alteration)
-    return call.nothing()
+    return context.nothing()
 
 
-def comment(call: Call, statement: CommentOnTable) -> DataFrame:
+def comment(context: StatementContext, statement: CommentOnTable) -> DataFrame:
     """`COMMENT ON TABLE`."""
-    alter_table_comment(call.table(statement.table), statement.comment)
-    return call.nothing()
+    alter_table_comment(context.table(statement.table), statement.comment)
+    return context.nothing()
 
 
 def _set_properties(handle: TableRef, form: SetProperties) -> None:
@@ -99,4 +99,7 @@ _FORMS: Mapping[type, Callable[[TableRef, Any], None]] = {
     ClusterBy: _cluster_by,
     UnknownAlteration: _unknown,
 }
-ALL_ALTERATIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {AlterTable: alter, CommentOnTable: comment}
+ALL_ALTERATIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
+    AlterTable: alter,
+    CommentOnTable: comment,
+}

@@ -31,11 +31,11 @@ from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperatio
 from anabranch.predicates.sql_lexer import string_value
 from anabranch.spark.session.catalog import require_session_catalog
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 
-def _table(call: Call, statement: DescribeTable) -> DataFrame:
-    handle = call.table(statement.table)
+def _table(context: StatementContext, statement: DescribeTable) -> DataFrame:
+    handle = context.table(statement.table)
     if statement.unsupported is not None:
         raise UnsupportedOperationError(operation=f"DESCRIBE TABLE … {statement.unsupported} of {handle.label}")
     if statement.as_json:
@@ -48,24 +48,24 @@ def _table(call: Call, statement: DescribeTable) -> DataFrame:
     return describe_table(handle, extended=statement.extended)
 
 
-def _properties(call: Call, statement: ShowProperties) -> DataFrame:
-    return show_properties(call.table(statement.table), statement.key)
+def _properties(context: StatementContext, statement: ShowProperties) -> DataFrame:
+    return show_properties(context.table(statement.table), statement.key)
 
 
-def _columns(call: Call, statement: ShowColumns) -> DataFrame:
-    return show_columns(call.table(statement.table))
+def _columns(context: StatementContext, statement: ShowColumns) -> DataFrame:
+    return show_columns(context.table(statement.table))
 
 
-def _partitions(call: Call, statement: ShowPartitions) -> DataFrame:
-    values = {column: F.expr(call.expression(value)) for column, value in statement.partition}
-    return show_partitions(call.table(statement.table), values)
+def _partitions(context: StatementContext, statement: ShowPartitions) -> DataFrame:
+    values = {column: F.expr(context.expression(value)) for column, value in statement.partition}
+    return show_partitions(context.table(statement.table), values)
 
 
-def _create_table(call: Call, statement: ShowCreateTable) -> DataFrame:
-    return show_create_table(call.table(statement.table))
+def _create_table(context: StatementContext, statement: ShowCreateTable) -> DataFrame:
+    return show_create_table(context.table(statement.table))
 
 
-SPARKS_DESCRIPTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+SPARKS_DESCRIPTIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     DescribeTable: _table,
     ShowProperties: _properties,
     ShowColumns: _columns,
@@ -77,36 +77,36 @@ SPARKS_DESCRIPTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
 # DROP TABLE, ALTER TABLE RENAME TO and SET LOCATION: what the catalog knows changes, the log does not.
 
 
-def drop(call: Call, statement: DropTable) -> DataFrame:
+def drop(context: StatementContext, statement: DropTable) -> DataFrame:
     """`DROP TABLE`: the name goes, and the files of a table whose folder the catalog chose."""
-    identifier = call.identifier(statement.table)
+    identifier = context.identifier(statement.table)
     if isinstance(identifier, PathIdentifier):
         operation = f"DROP TABLE of a table without a name, {identifier},"
         raise UnsupportedOperationError(operation=operation, instead="Delete its folder.")
-    handle = call.table(statement.table)
-    result = call.own_sql(f"DROP TABLE {identifier.quoted}")
+    handle = context.table(statement.table)
+    result = context.own_sql(f"DROP TABLE {identifier.quoted}")
     if handle.entry is not None and handle.entry.leaves_folder:
         delete_folder(handle)
-    call.session.forget(handle.path)
+    context.session.forget(handle.path)
     return result
 
 
-def rename_table(call: Call, handle: TableRef, to: tuple[str, ...]) -> None:
+def rename_table(context: StatementContext, handle: TableRef, to: tuple[str, ...]) -> None:
     """Give the table another name. The folder of a table whose place the catalog chose moves with it."""
     name = _name_of(handle, "RENAME TO")
-    new = require_session_catalog(call.session.spark, NameIdentifier(to))
-    call.own_sql(f"ALTER TABLE {name.quoted} RENAME TO {new.quoted}")
-    call.session.forget(handle.path)
+    new = require_session_catalog(context.session.spark, NameIdentifier(to))
+    context.own_sql(f"ALTER TABLE {name.quoted} RENAME TO {new.quoted}")
+    context.session.forget(handle.path)
 
 
-def set_location(call: Call, handle: TableRef, location: str) -> None:
+def set_location(context: StatementContext, handle: TableRef, location: str) -> None:
     """Let the name stand for the Delta table in another folder, which has the same columns.
 
     Raises `NotADeltaTableError` and `CreateTableMismatchError`.
     """
     name = _name_of(handle, "SET LOCATION")
     there = table_of_same_columns(handle, location)
-    call.own_sql(f"ALTER TABLE {name.quoted} SET LOCATION {_path_literal(there.path)}")
+    context.own_sql(f"ALTER TABLE {name.quoted} SET LOCATION {_path_literal(there.path)}")
 
 
 def _name_of(handle: TableRef, form: str) -> NameIdentifier:
@@ -123,4 +123,4 @@ def _path_literal(path: str) -> str:
     return written
 
 
-NAMES: Mapping[type, Callable[[Call, Any], DataFrame]] = {DropTable: drop}
+NAMES: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {DropTable: drop}

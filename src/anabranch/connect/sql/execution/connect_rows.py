@@ -23,26 +23,26 @@ from anabranch.sql import statement_explanations
 from anabranch.sql.execute.execute_inserts import prepared
 from anabranch.sql.grammar.clauses import Assignment
 from anabranch.sql.grammar.cursor import Fragment
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 from anabranch.sql.statement_explanations import Choice, Explanation, Explanations, named, of_query, rows_where
 
 _DEFAULT = "DEFAULT"
 """What `merge` takes for the keyword."""
 
 
-def _delete(call: Call, statement: Delete) -> DataFrame:
-    handle = call.table(statement.table)
-    alias = call.alias(statement.table, statement.alias)
-    outcome = delete(handle, _condition(call, statement.condition), alias=alias)
-    return call.counts(num_affected_rows=outcome.num_affected_rows)
+def _delete(context: StatementContext, statement: Delete) -> DataFrame:
+    handle = context.table(statement.table)
+    alias = context.alias(statement.table, statement.alias)
+    outcome = delete(handle, _condition(context, statement.condition), alias=alias)
+    return context.counts(num_affected_rows=outcome.num_affected_rows)
 
 
-def _update(call: Call, statement: Update) -> DataFrame:
-    handle = call.table(statement.table)
-    alias = call.alias(statement.table, statement.alias)
-    values = _by_column(call, statement.assignments, lambda column: given_default(handle, _without(alias, column)))
-    outcome = update(handle, values, _condition(call, statement.condition), alias=alias)
-    return call.counts(num_affected_rows=outcome.num_affected_rows)
+def _update(context: StatementContext, statement: Update) -> DataFrame:
+    handle = context.table(statement.table)
+    alias = context.alias(statement.table, statement.alias)
+    values = _by_column(context, statement.assignments, lambda column: given_default(handle, _without(alias, column)))
+    outcome = update(handle, values, _condition(context, statement.condition), alias=alias)
+    return context.counts(num_affected_rows=outcome.num_affected_rows)
 
 
 def _without(alias: str | None, column: FieldPath) -> FieldPath:
@@ -51,32 +51,32 @@ def _without(alias: str | None, column: FieldPath) -> FieldPath:
     return column[1:] if is_alias else column
 
 
-def _truncate(call: Call, statement: Truncate) -> DataFrame:
-    handle = call.table(statement.table)
+def _truncate(context: StatementContext, statement: Truncate) -> DataFrame:
+    handle = context.table(statement.table)
     if statement.has_partition:
         instead = "Use DELETE FROM … WHERE over the partition columns."
         raise UnsupportedOperationError(operation=f"TRUNCATE TABLE {handle.label} PARTITION", instead=instead)
     truncate(handle)
-    return call.nothing()
+    return context.nothing()
 
 
-def _merge(call: Call, statement: Merge) -> DataFrame:
-    handle = call.table(statement.table)
-    source = call.relation(statement.source)
-    clauses = {match: [_clause(call, each) for each in statement.clauses if each.match is match] for match in Match}
+def _merge(context: StatementContext, statement: Merge) -> DataFrame:
+    handle = context.table(statement.table)
+    source = context.relation(statement.source)
+    clauses = {match: [_clause(context, each) for each in statement.clauses if each.match is match] for match in Match}
     outcome = merge(
         handle,
         MergeStatement(
             source=source if statement.source_alias is None else source.alias(statement.source_alias),
-            condition=call.expression(statement.condition),
+            condition=context.expression(statement.condition),
             matched=clauses[Match.MATCHED],
             not_matched=clauses[Match.NOT_MATCHED],
             not_matched_by_source=clauses[Match.NOT_MATCHED_BY_SOURCE],
-            alias=call.alias(statement.table, statement.alias),
+            alias=context.alias(statement.table, statement.alias),
             evolves=statement.evolves,
         ),
     )
-    return call.counts(
+    return context.counts(
         num_affected_rows=outcome.num_affected_rows,
         num_updated_rows=outcome.counts["updated"],
         num_deleted_rows=outcome.counts["deleted"],
@@ -84,24 +84,24 @@ def _merge(call: Call, statement: Merge) -> DataFrame:
     )
 
 
-def _clause(call: Call, clause: Clause) -> Any:
-    condition = _condition(call, clause.condition)
+def _clause(context: StatementContext, clause: Clause) -> Any:
+    condition = _condition(context, clause.condition)
     if clause.action is Action.DELETE:
         return DeleteClause(condition=condition)
     values: dict[str, Any] | None = None
     if not clause.all_columns:
-        values = _by_column(call, clause.assignments, lambda _: _DEFAULT)
+        values = _by_column(context, clause.assignments, lambda _: _DEFAULT)
     if clause.action is Action.UPDATE:
         return UpdateClause(condition=condition, values=values)
     return InsertClause(condition=condition, values=values)
 
 
-def _condition(call: Call, condition: Fragment | None) -> str | None:
-    return None if condition is None else call.expression(condition)
+def _condition(context: StatementContext, condition: Fragment | None) -> str | None:
+    return None if condition is None else context.expression(condition)
 
 
 def _by_column(
-    call: Call, assignments: tuple[Assignment, ...], default: Callable[[tuple[str, ...]], Any]
+    context: StatementContext, assignments: tuple[Assignment, ...], default: Callable[[tuple[str, ...]], Any]
 ) -> dict[str, Any]:
     """What each column is set to, by the column as the statement writes it."""
     found: dict[str, Any] = {}
@@ -111,11 +111,11 @@ def _by_column(
         # A column set twice is a mistake that the command tells of; here, both stay, told apart by a space.
         while name in found:
             name = f" {name}"
-        found[name] = default(assignment.column) if value is None else call.expression(value)
+        found[name] = default(assignment.column) if value is None else context.expression(value)
     return found
 
 
-ROW_CHANGES: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+ROW_CHANGES: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     Delete: _delete,
     Update: _update,
     Truncate: _truncate,
@@ -126,40 +126,40 @@ ROW_CHANGES: Mapping[type, Callable[[Call, Any], DataFrame]] = {
 # `FROM … INSERT … INSERT …`, run.
 
 
-def insert_many(call: Call, statement: Inserts, *before: Fragment) -> DataFrame:
+def insert_many(context: StatementContext, statement: Inserts, *before: Fragment) -> DataFrame:
     """One INSERT after the other, each a commit of its own, that reads what is there when its turn comes."""
-    ours = [(written, each) for written, each in statement.inserts if call.is_delta(each.table)]
+    ours = [(written, each) for written, each in statement.inserts if context.is_delta(each.table)]
     for _, each in ours:
         # What cannot be done is told before anything is.
-        prepared(call, each, *before, statement.source)
+        prepared(context, each, *before, statement.source)
     for written, each in statement.inserts:
         if (written, each) in ours:
-            prepared(call, each, *before, statement.source)()
+            prepared(context, each, *before, statement.source)()
         else:
-            call.query(*before, statement.source, written)
-    return call.nothing()
+            context.query(*before, statement.source, written)
+    return context.nothing()
 
 
 # EXPLAIN of statements that Spark parses.
 
 
-def _of_rows(call: Call, statement: Delete | Update) -> Explanation:
-    alias = call.alias(statement.table, statement.alias)
-    query = rows_where(named(call, statement.table, statement.alias), statement.condition)
+def _of_rows(context: StatementContext, statement: Delete | Update) -> Explanation:
+    alias = context.alias(statement.table, statement.alias)
+    query = rows_where(named(context, statement.table, statement.alias), statement.condition)
     return Explanation(queries=(query,), chooses=Choice(condition=statement.condition, alias=alias))
 
 
-def _of_merge(call: Call, statement: Merge) -> Explanation:
+def _of_merge(context: StatementContext, statement: Merge) -> Explanation:
     kinds = {clause.match for clause in statement.clauses}
     lonely_source, lonely_target = Match.NOT_MATCHED in kinds, Match.NOT_MATCHED_BY_SOURCE in kinds
     join = {(True, True): "FULL", (True, False): "RIGHT", (False, True): "LEFT", (False, False): "INNER"}
-    target = named(call, statement.table, statement.alias)
+    target = named(context, statement.table, statement.alias)
     kind = join[lonely_source, lonely_target]
     query = ("SELECT * FROM", target, f"{kind} JOIN", statement.source, "ON", statement.condition)
     return Explanation(queries=(query,), chooses=Choice(condition=None))
 
 
-def _of_inserts(_: Call, statement: Inserts) -> Explanation:
+def _of_inserts(_: StatementContext, statement: Inserts) -> Explanation:
     return Explanation(queries=tuple((statement.source, each.query) for _, each in statement.inserts))
 
 

@@ -13,7 +13,7 @@ from anabranch.connect.sql.execution.connect_rows import EXPLAINED, ROW_CHANGES,
 from anabranch.connect.sql.execution.connect_views import CACHING, VIEWS
 from anabranch.connect.sql.grammar.connect_statement_grammar import Unsupported, header_of
 from anabranch.connect.sql.grammar.script_grammar import Inserts
-from anabranch.connect.sql.query_rewriting import RewritingCall, filled
+from anabranch.connect.sql.query_rewriting import RewritingContext, filled
 from anabranch.connect.sql.table_reads import Reader
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.tables import InvalidIdentifierError
@@ -25,7 +25,7 @@ from anabranch.sql.execute.execute_tables import TABLES, makes_delta_table
 from anabranch.sql.grammar.cursor import TableName
 from anabranch.sql.grammar.insert_grammar import Insert
 from anabranch.sql.grammar.statement_grammar import StatementHeader
-from anabranch.sql.statement_context import Call, OwnSql
+from anabranch.sql.statement_context import OwnSql, StatementContext
 from anabranch.sql.statement_explanations import explain
 
 _ABOUT_WHAT_THEY_NAME = frozenset({"CACHE TABLE", "UNCACHE TABLE", "REFRESH TABLE"})
@@ -39,63 +39,63 @@ def execute_statement(
 
     Raises `SqlSyntaxError`, `UnsupportedOperationError`, and whatever the command raises.
     """
-    with RewritingCall(session, own_sql, args) as call:
+    with RewritingContext(session, own_sql, args) as context:
         if fields:
-            found = header_of(filled(session.spark, opening.text, fields, call.view_of))
+            found = header_of(filled(session.spark, opening.text, fields, context.view_of))
             if found is None:
                 return None
             opening = found
-        if not is_about_delta(call, opening):
+        if not is_about_delta(context, opening):
             return None
         if opening.named_queries is not None and opening.family.name not in _BEHIND_WITH:
             operation = f"The SQL statement {opening.family.name} behind WITH"
             raise UnsupportedOperationError(operation=operation, instead="Put the query into the statement.")
-        return _run(call, opening, opening.parse())
+        return _run(context, opening, opening.parse())
 
 
-def is_about_delta(call: Call, opening: StatementHeader) -> bool:
+def is_about_delta(context: StatementContext, opening: StatementHeader) -> bool:
     """Whether what the statement works on, or what it reads, is Delta's."""
     if opening.family.reads:
-        return opening.provider == "delta" or _reads_delta(call, opening)
+        return opening.provider == "delta" or _reads_delta(context, opening)
     if opening.family.delta_only:
         return True
     if opening.targets:
-        return any(call.is_delta(table) for table in opening.targets)
-    return makes_delta_table(call, opening) if opening.family.makes_table else call.is_delta(opening.table)
+        return any(context.is_delta(table) for table in opening.targets)
+    return makes_delta_table(context, opening) if opening.family.makes_table else context.is_delta(opening.table)
 
 
-def _run(call: Call, opening: StatementHeader, statement: object) -> DataFrame:
+def _run(context: StatementContext, opening: StatementHeader, statement: object) -> DataFrame:
     before = () if opening.named_queries is None else (opening.named_queries,)
     if opening.explained is not None:
-        return explain(call, opening, statement, EXPLAINED)
+        return explain(context, opening, statement, EXPLAINED)
     if isinstance(statement, Insert):
-        return insert(call, statement, *before)
+        return insert(context, statement, *before)
     if isinstance(statement, Inserts):
-        return insert_many(call, statement, *before)
+        return insert_many(context, statement, *before)
     if opening.named_queries is not None:
-        call.name_queries(opening.named_queries)
-    return _EXECUTIONS[type(statement)](call, statement)
+        context.name_queries(opening.named_queries)
+    return _EXECUTIONS[type(statement)](context, statement)
 
 
-def _reads_delta(call: Call, opening: StatementHeader) -> bool:
-    reader = Reader(call.session)
-    if reader.touches_delta(opening.text, call.parameters):
+def _reads_delta(context: StatementContext, opening: StatementHeader) -> bool:
+    reader = Reader(context.session)
+    if reader.touches_delta(opening.text, context.parameters):
         return True
-    return opening.family.name in _ABOUT_WHAT_THEY_NAME and _is_read(call, reader, opening.table)
+    return opening.family.name in _ABOUT_WHAT_THEY_NAME and _is_read(context, reader, opening.table)
 
 
-def _is_read(call: Call, reader: Reader, name: TableName) -> bool:
+def _is_read(context: StatementContext, reader: Reader, name: TableName) -> bool:
     try:
-        return reader.is_delta(call.identifier(name))
+        return reader.is_delta(context.identifier(name))
     except InvalidIdentifierError:
         return False
 
 
-def _refuse(_: Call, statement: Unsupported) -> NoReturn:
+def _refuse(_: StatementContext, statement: Unsupported) -> NoReturn:
     raise UnsupportedOperationError(operation=f"{statement.name} of a Delta table", instead=statement.instead)
 
 
-_EXECUTIONS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+_EXECUTIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     **TABLES,
     **ROW_CHANGES,
     **NAMES,

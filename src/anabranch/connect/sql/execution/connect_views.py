@@ -36,69 +36,71 @@ from anabranch.spark.session.catalog import StoredView, require_session_catalog
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, quote
 from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.parameters import Parameters
-from anabranch.sql.statement_context import Call
+from anabranch.sql.statement_context import StatementContext
 
 _NO_ROWS_YET = "The view is being made."
 _VERSION, _TIMESTAMP, _PATH = "versionasof", "timestampasof", "path"
 
 
-def create_view(call: Call, statement: CreateView) -> DataFrame:
+def create_view(context: StatementContext, statement: CreateView) -> DataFrame:
     """A view that asks its query anew each time it is read."""
-    name = _name(call, statement.view)
+    name = _name(context, statement.view)
     if statement.is_temporary:
-        text = _text(call, statement.query)
-        known = _temporary_name(call, name, is_global=statement.is_global)
-        _define(call, known, text, statement, is_global=statement.is_global, replaces=statement.replaces)
-        return call.nothing()
-    qualified = require_session_catalog(call.session.spark, name)
-    if statement.if_not_exists and call.session.catalog.find(qualified) is not None:
-        return call.nothing()
+        text = _text(context, statement.query)
+        known = _temporary_name(context, name, is_global=statement.is_global)
+        _define(context, known, text, statement, is_global=statement.is_global, replaces=statement.replaces)
+        return context.nothing()
+    qualified = require_session_catalog(context.session.spark, name)
+    if statement.if_not_exists and context.session.catalog.find(qualified) is not None:
+        return context.nothing()
     begin = "CREATE OR REPLACE VIEW" if statement.replaces else "CREATE VIEW"
-    clauses = "" if statement.clauses is None else call.literals(statement.clauses)
-    return _store(call, qualified, f"{begin} {qualified.quoted} {clauses}", statement.query, statement.columns)
+    clauses = "" if statement.clauses is None else context.literals(statement.clauses)
+    return _store(context, qualified, f"{begin} {qualified.quoted} {clauses}", statement.query, statement.columns)
 
 
-def create_view_using(call: Call, statement: CreateViewUsing) -> DataFrame:
+def create_view_using(context: StatementContext, statement: CreateViewUsing) -> DataFrame:
     """A temporary view of a table that is told by its folder."""
     options = {key.lower(): value for key, value in statement.options}
     path = options.pop(_PATH, None)
     if path is None or set(options) - {_VERSION, _TIMESTAMP}:
         problem = "a view USING delta takes path, versionAsOf and timestampAsOf"
         raise InvalidArgumentError(argument="OPTIONS", value=", ".join(sorted(options)) or "none", problem=problem)
-    text = f"SELECT * FROM delta.{quote(call.session.qualified_path(path))}"  # noqa: S608 - a quoted name
+    text = f"SELECT * FROM delta.{quote(context.session.qualified_path(path))}"  # noqa: S608 - a quoted name
     if _VERSION in options:
         text += f" VERSION AS OF {string_literal(options[_VERSION])}"
     if _TIMESTAMP in options:
         text += f" TIMESTAMP AS OF {string_literal(options[_TIMESTAMP])}"
-    name = _temporary_name(call, _name(call, statement.view), is_global=statement.is_global)
-    _define(call, name, text, None, is_global=statement.is_global, replaces=statement.replaces)
-    return call.nothing()
+    name = _temporary_name(context, _name(context, statement.view), is_global=statement.is_global)
+    _define(context, name, text, None, is_global=statement.is_global, replaces=statement.replaces)
+    return context.nothing()
 
 
-def alter_view(call: Call, statement: AlterView) -> DataFrame:
+def alter_view(context: StatementContext, statement: AlterView) -> DataFrame:
     """Another query for a view that is there."""
-    name = _name(call, statement.view)
-    if not call.session.catalog.is_temporary_view(name):
-        qualified = require_session_catalog(call.session.spark, name)
-        return _store(call, qualified, f"ALTER VIEW {qualified.quoted}", statement.query, ())
+    name = _name(context, statement.view)
+    if not context.session.catalog.is_temporary_view(name):
+        qualified = require_session_catalog(context.session.spark, name)
+        return _store(context, qualified, f"ALTER VIEW {qualified.quoted}", statement.query, ())
     is_global = len(name.parts) > 1
     known = name.parts[-1]
-    _define(call, known, _text(call, statement.query), None, is_global=is_global, replaces=True)
-    return call.nothing()
+    _define(context, known, _text(context, statement.query), None, is_global=is_global, replaces=True)
+    return context.nothing()
 
 
-def define_temporary_view(call: Call, name: TableName, query: Fragment) -> None:
+def define_temporary_view(context: StatementContext, name: TableName, query: Fragment) -> None:
     """A temporary view of that name, in the place of one that is there."""
-    known = _temporary_name(call, _name(call, name), is_global=False)
-    _define(call, known, _text(call, query), None, is_global=False, replaces=True)
+    known = _temporary_name(context, _name(context, name), is_global=False)
+    _define(context, known, _text(context, query), None, is_global=False, replaces=True)
 
 
-def _define(call: Call, name: str, text: str, statement: CreateView | None, *, is_global: bool, replaces: bool) -> None:
-    schema = global_schema(call.session) if is_global else None
+def _define(
+    context: StatementContext, name: str, text: str, statement: CreateView | None, *, is_global: bool, replaces: bool
+) -> None:
+    schema = global_schema(context.session) if is_global else None
     identifier = NameIdentifier((name,) if schema is None else (schema, name))
-    rows = _rows(call, text, identifier)
+    rows = _rows(context, text, identifier)
     columns = () if statement is None else statement.columns
-    catalog = call.session.spark.catalog
+    catalog = context.session.spark.catalog
     view = StoredView(
         text=text,
         namespace=(catalog.currentCatalog(), catalog.currentDatabase()),
@@ -107,29 +109,33 @@ def _define(call: Call, name: str, text: str, statement: CreateView | None, *, i
         evolves=statement is not None and statement.evolves,
         sees_temporary_views=True,
     )
-    make_temporary_view(call.session, name, rows, view, is_global=is_global, replaces=replaces)
+    make_temporary_view(context.session, name, rows, view, is_global=is_global, replaces=replaces)
 
 
 def _store(
-    call: Call, name: NameIdentifier, begin: str, query: Fragment, columns: Sequence[tuple[str, str | None]]
+    context: StatementContext,
+    name: NameIdentifier,
+    begin: str,
+    query: Fragment,
+    columns: Sequence[tuple[str, str | None]],
 ) -> DataFrame:
     """Put the query's text into the catalog, where any session finds it.
 
     Spark would look at the tables to learn the columns, and knows only some Delta tables; so it is given the columns
     first, and the text then.
     """
-    text = _text(call, query)
-    _refuse_temporary(call, name, text)
-    if call.session.is_connect and not _needs_our_help(text):
-        return call.own_sql(f"{begin} AS {text}")
-    rows = _rows(call, text, name)
+    text = _text(context, query)
+    _refuse_temporary(context, name, text)
+    if context.session.is_connect and not _needs_our_help(text):
+        return context.own_sql(f"{begin} AS {text}")
+    rows = _rows(context, text, name)
     schema = _schema(str(name), rows, columns)
     stand_ins = [
         f"CAST(raise_error({string_literal(_NO_ROWS_YET)}) AS {sql_type(field.dataType)}) AS {quote(column)}"
         for field, column in zip(schema.fields, rows.columns, strict=True)
     ]
-    result = call.own_sql(f"{begin} AS SELECT {', '.join(stand_ins)}")
-    call.session.catalog.set_view_text(name, text)
+    result = context.own_sql(f"{begin} AS SELECT {', '.join(stand_ins)}")
+    context.session.catalog.set_view_text(name, text)
     return result
 
 
@@ -145,20 +151,20 @@ def _needs_our_help(text: str) -> bool:
     )
 
 
-def _rows(call: Call, text: str, name: NameIdentifier) -> DataFrame:
+def _rows(context: StatementContext, text: str, name: NameIdentifier) -> DataFrame:
     """What the view's query gives now."""
-    reader = Reader(call.session)
+    reader = Reader(context.session)
     given = reader.reads(text, Parameters())
-    if any(_is_same(call, name, read) for read in reader.views):
+    if any(_is_same(context, name, read) for read in reader.views):
         raise RecursiveViewError(view=str(name))
     rewritten, frames = with_placeholders(text, given, has_fields=False)
-    return call.own_sql(rewritten, **frames) if given else call.own_sql(rewritten)
+    return context.own_sql(rewritten, **frames) if given else context.own_sql(rewritten)
 
 
-def _is_same(call: Call, one: NameIdentifier, other: NameIdentifier) -> bool:
+def _is_same(context: StatementContext, one: NameIdentifier, other: NameIdentifier) -> bool:
     def key(name: NameIdentifier) -> tuple[str, ...]:
-        if len(name.parts) == 1 and not call.session.catalog.is_temporary_view(name):
-            name = require_session_catalog(call.session.spark, name)
+        if len(name.parts) == 1 and not context.session.catalog.is_temporary_view(name):
+            name = require_session_catalog(context.session.spark, name)
         return tuple(part.lower() for part in name.parts)
 
     return key(one) == key(other)
@@ -179,41 +185,41 @@ def _schema(name: str, rows: DataFrame, columns: Sequence[tuple[str, str | None]
     return StructType(list(found.values()))
 
 
-def _text(call: Call, query: Fragment) -> str:
+def _text(context: StatementContext, query: Fragment) -> str:
     """The query as the view keeps it, values in the place of its parameters."""
-    text = call.literals(query)
-    if call.holds_frames(text):
+    text = context.literals(query)
+    if context.holds_frames(text):
         operation = "A view over a DataFrame that is given as a format field"
         raise UnsupportedOperationError(operation=operation, instead="Give the DataFrame a temporary view of its own.")
     return text
 
 
-def _refuse_temporary(call: Call, name: NameIdentifier, text: str) -> None:
+def _refuse_temporary(context: StatementContext, name: NameIdentifier, text: str) -> None:
     """What is in the catalog outlives the session, and cannot stand on what is the session's."""
     for reference in table_references(text):
         known = NameIdentifier(reference.parts)
         if not reference.parts or len(known.parts) > 2:
             continue
-        if call.session.catalog.is_temporary_view(known):
+        if context.session.catalog.is_temporary_view(known):
             operation = f"The view {name} in the catalog over the temporary view {known}"
             raise UnsupportedOperationError(operation=operation, instead="Use CREATE TEMP VIEW.")
 
 
-def _name(call: Call, view: TableName) -> NameIdentifier:
-    identifier = call.identifier(view)
+def _name(context: StatementContext, view: TableName) -> NameIdentifier:
+    identifier = context.identifier(view)
     if isinstance(identifier, PathIdentifier):
         raise InvalidIdentifierError(identifier=str(identifier), problem="a view has a name, not a folder")
     return identifier
 
 
-def _temporary_name(call: Call, name: NameIdentifier, *, is_global: bool) -> str:
+def _temporary_name(context: StatementContext, name: NameIdentifier, *, is_global: bool) -> str:
     *schema, last = name.parts
-    if schema and not (is_global and [part.lower() for part in schema] == [global_schema(call.session)]):
+    if schema and not (is_global and [part.lower() for part in schema] == [global_schema(context.session)]):
         raise InvalidIdentifierError(identifier=str(name), problem="a temporary view belongs to no schema")
     return last
 
 
-VIEWS: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+VIEWS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     CreateView: create_view,
     CreateViewUsing: create_view_using,
     AlterView: alter_view,
@@ -227,37 +233,37 @@ _LEVEL = "storagelevel"
 _lock = threading.Lock()
 
 
-def cache(call: Call, statement: CacheTable) -> DataFrame:
+def cache(context: StatementContext, statement: CacheTable) -> DataFrame:
     """Keep the rows of the version there is now. Reads of a newer version do not get them."""
     level = _level(statement)
     if statement.query is not None:
-        define_temporary_view(call, statement.table, statement.query)
-    identifier = call.identifier(statement.table)
-    rows = call.select(f"SELECT * FROM {_written(identifier)}", Parameters())  # noqa: S608 - a quoted name
+        define_temporary_view(context, statement.table, statement.query)
+    identifier = context.identifier(statement.table)
+    rows = context.select(f"SELECT * FROM {_written(identifier)}", Parameters())  # noqa: S608 - a quoted name
     rows = rows.persist() if level is None else rows.persist(level)
     with _lock:
-        call.session.cached.setdefault(_key(identifier), []).append(rows)
+        context.session.cached.setdefault(_key(identifier), []).append(rows)
     if not statement.is_lazy:
         rows.count()
-    return call.nothing()
+    return context.nothing()
 
 
-def uncache(call: Call, statement: UncacheTable) -> DataFrame:
+def uncache(context: StatementContext, statement: UncacheTable) -> DataFrame:
     """Let the rows go. Raises `NotCachedError`."""
-    if not _release(call, statement.table) and not statement.if_exists:
-        raise NotCachedError(table=str(call.identifier(statement.table)))
-    return call.nothing()
+    if not _release(context, statement.table) and not statement.if_exists:
+        raise NotCachedError(table=str(context.identifier(statement.table)))
+    return context.nothing()
 
 
-def refresh(call: Call, statement: RefreshTable) -> DataFrame:
+def refresh(context: StatementContext, statement: RefreshTable) -> DataFrame:
     """Every read looks for newer versions anyhow; what was kept for faster reads goes."""
-    _release(call, statement.table)
-    return call.nothing()
+    _release(context, statement.table)
+    return context.nothing()
 
 
-def _release(call: Call, table: TableName) -> bool:
+def _release(context: StatementContext, table: TableName) -> bool:
     with _lock:
-        found = call.session.cached.pop(_key(call.identifier(table)), [])
+        found = context.session.cached.pop(_key(context.identifier(table)), [])
     for rows in found:
         rows.unpersist()
     return bool(found)
@@ -283,7 +289,7 @@ def _level(statement: CacheTable) -> StorageLevel | None:
     return level
 
 
-CACHING: Mapping[type, Callable[[Call, Any], DataFrame]] = {
+CACHING: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {
     CacheTable: cache,
     UncacheTable: uncache,
     RefreshTable: refresh,
