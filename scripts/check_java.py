@@ -17,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from anabranch.errors.environment import ExtensionNotLoadedError
-from anabranch.spark.extension.compiled import compile_unit, table_info, v1_offset
+from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
 from anabranch.spark.native.jvm_classes import JvmClasses, class_loader
@@ -88,16 +88,16 @@ def installed_sparks() -> dict[str, Path]:
 def check(jars: Path) -> list[str]:
     """What is wrong with the sources for the Spark in `jars`."""
     with java_machine(jars) as gateway:
-        offset, info = v1_offset(gateway.jvm), table_info(gateway.jvm)
+        classes = classes_of_release(gateway.jvm)
         warnings = warning_handler(gateway.jvm)
-        return [f"  {problem}" for unit in units(offset, info) for problem in problems_of(gateway, unit, warnings)]
+        return [f"  {problem}" for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
 
 
-def units(offset: str, info: str) -> Iterator[JavaUnit]:
+def units(classes: Mapping[str, str]) -> Iterator[JavaUnit]:
     """What is compiled at a start."""
     together = java_sources(ONE_UNIT)
     if together:
-        yield java_unit(together, v1_offset=offset, table_info=info)
+        yield java_unit(together, classes)
     for name, text in java_sources(UNITS_OF_THEIR_OWN).items():
         lines = text.splitlines()
         yield JavaUnit(text=text, origins=tuple((name, number) for number, _ in enumerate(lines, start=1)))

@@ -27,7 +27,7 @@ REFUSED = [
     ("DESCRIBE TABLE {t} PARTITION (p = 1)", "PARTITION"),
 ]
 """Statements, and by what name they are refused. docs/reference/sql.md lists them."""
-WORK_WITH_SPARK = {"CREATE FUNCTION", "BEGIN … END"}
+WORK_WITH_SPARK = {"CREATE FUNCTION", "BEGIN … END", "CHANGES"}
 """What works where Spark itself knows Delta."""
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import (
     ChangesBoundNullError,
     ChangesNotRecordedError,
     ChangesRangeError,
+    ChangesStartAfterLatestError,
     TableFunctionArgumentsError,
 )
 from anabranch.errors.tables import NotADeltaTableError
+from anabranch.spark.extension.install import is_installed
 from session.documented import statement
 
 pytestmark = pytest.mark.spark
+
+SINCE = (4, 2)
+"""The release of Spark that brought `CHANGES FROM`."""
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +79,65 @@ def test_table_changes_by_path(delta: SparkSession, changed: str) -> None:
     assert rows(delta, text, args=[detail.location, at, 3]) == [(1, 3)]
 
 
+def needs_changes_from(delta: SparkSession) -> None:
+    """The clause came with Spark 4.2. A server that does not know Delta cannot be taught it."""
+    if not is_installed(delta) or tuple(map(int, pyspark.__version__.split(".")[:2])) < SINCE:
+        pytest.skip("needs PySpark 4.2 or later, and a classic session")
+
+
+@statement("SELECT … FROM t CHANGES FROM VERSION start [TO VERSION end] [WITH (computeUpdates = true)]")
+def test_changes_from(delta: SparkSession, changed: str) -> None:
+    """Of Spark 4.2 and later, on classic sessions: the feed again, also by TIMESTAMP. An update is a `delete` and an `insert`
+    without `computeUpdates`; a bound may be EXCLUSIVE."""
+    needs_changes_from(delta)
+    fields = "id, n, _change_type, _commit_version"
+    assert rows(delta, f"SELECT {fields} FROM {changed} CHANGES FROM VERSION 1") == [
+        (1, 1, "delete", 3),
+        (1, 1, "insert", 1),
+        (2, 2, "delete", 2),
+        (2, 2, "insert", 1),
+        (2, 20, "insert", 2),
+    ]
+    updates = [(2, 2, "update_preimage", 2), (2, 20, "update_postimage", 2)]
+    told = "WITH (computeUpdates = true)"
+    for part in ("VERSION 2 TO VERSION 2", "VERSION 1 EXCLUSIVE TO VERSION 3 EXCLUSIVE"):
+        assert rows(delta, f"SELECT {fields} FROM {changed} CHANGES FROM {part} {told} AS c WHERE c.n > 1") == updates
+    reader = delta.read.option("startingVersion", 2).option("endingVersion", 2).option("computeUpdates", "true")
+    assert sorted(tuple(row)[:4] for row in reader.changes(changed).collect()) == [
+        (2, 2, *updates[0][2:]),
+        (2, 20, *updates[1][2:]),
+    ]
+    assert rows(delta, f"SELECT id FROM {changed} CHANGES FROM VERSION 3 JOIN {changed} t USING (id)") == []
+
+
+def test_changes_from_a_time(delta: SparkSession, changed: str) -> None:
+    needs_changes_from(delta)
+    history = delta.sql(f"DESCRIBE HISTORY {changed}").collect()
+    updated = next(row.timestamp for row in history if row.version == 2)
+    at = f"TIMESTAMP '{updated:%Y-%m-%d %H:%M:%S.%f}'"
+    select = f"SELECT DISTINCT _commit_version FROM {changed} CHANGES FROM"
+    assert rows(delta, f"{select} {at}") == [(2,), (3,)]
+    assert rows(delta, f"{select} {at} EXCLUSIVE") == [(3,)]
+    assert rows(delta, f"{select} TIMESTAMP '2020-01-01' TO {at}") == [(1,), (2,)]
+    assert rows(delta, f"{select} TIMESTAMP '2020-01-01' TO {at} EXCLUSIVE") == [(1,)]
+
+
+def test_changes_from_asked_wrongly(delta: SparkSession, changed: str, path: str) -> None:
+    needs_changes_from(delta)
+    delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
+    for error, what in (
+        (ChangesNotRecordedError, f"delta.`{path}` CHANGES FROM VERSION 0"),
+        (ChangesRangeError, f"{changed} CHANGES FROM VERSION 2 TO VERSION 1"),
+        (ChangesStartAfterLatestError, f"{changed} CHANGES FROM VERSION 17"),
+        (InvalidOptionError, f"{changed} CHANGES FROM VERSION 0 WITH (deduplicationMode = 'netChanges')"),
+    ):
+        with pytest.raises(error):
+            delta.sql(f"SELECT * FROM {what}")
+    stream = delta.readStream.option("startingVersion", 0).changes(changed)
+    with pytest.raises(PySparkException, match="readChangeFeed"):
+        stream.writeStream.format("noop").option("checkpointLocation", f"{path}-stream").start().processAllAvailable()
+
+
 def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
     delta.range(1).createOrReplaceTempView("not_a_delta_table")
     for error, call in (
@@ -86,8 +152,6 @@ def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
     ):
         with pytest.raises(error):
             delta.sql(f"SELECT * FROM {call}")
-    with pytest.raises(PySparkException, match=r"CHANGES|CHANGE_DATA_CAPTURE|PARSE_SYNTAX"):
-        delta.sql(f"SELECT * FROM {changed} CHANGES FROM VERSION 0 TO VERSION 1")
 
 
 def test_a_table_without_a_feed(delta: SparkSession, path: str) -> None:

@@ -57,7 +57,7 @@ def warnings(check_java: ModuleType, gateway: Any) -> Any:
 def test_what_is_found(check_java: ModuleType, gateway: Any, warnings: Any, member: str, found: str | None) -> None:
     """What does not compile, what the compiler warns of, and byte code that a JVM refuses."""
     source = f"package delta;\npublic class A {{\n  public {member}\n}}\n"
-    problems = check_java.problems_of(gateway, java_unit({"A.java": source}, v1_offset="Offset"), warnings)
+    problems = check_java.problems_of(gateway, java_unit({"A.java": source}, {}), warnings)
     if found is None:
         assert problems == []
     else:

@@ -17,11 +17,11 @@ from anabranch.errors.environment import ExtensionClashError, ExtensionNotLoaded
 from anabranch.spark.extension import compiled
 from anabranch.spark.extension.compiled import (
     ExtensionClasses,
+    classes_of_release,
     compile_unit,
     driver_loader,
     load_classes,
     load_extension,
-    v1_offset,
 )
 from anabranch.spark.extension.java_unit import java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
@@ -186,7 +186,7 @@ def test_what_classes_offer(start: Callable[..., ExtensionClasses], gateway: Any
         "hello you",
         "hello nobody",
     )
-    assert static(classes, "Python", "offset").getName() == v1_offset(gateway.jvm)
+    assert static(classes, "Python", "offset").getName() == classes_of_release(gateway.jvm)["V1_OFFSET"]
     classes.java_class("Python").getField("door").set(None, Upper())
     assert static(classes, "Python", "ask", "who") == "WHO"
 
@@ -208,7 +208,7 @@ def test_a_warm_start_takes_the_classes_from_the_jar(
     start()
     (jar,) = cache.iterdir()
     digest = jar.stem.rpartition("-")[2]
-    planted = java_unit({"Python.java": PYTHON.replace("hello", "planted")}, v1_offset=v1_offset(gateway.jvm))
+    planted = java_unit({"Python.java": PYTHON.replace("hello", "planted")}, classes_of_release(gateway.jvm))
     code = compile_unit(gateway.jvm, loader, planted, digest=digest)
     jar.write_bytes(jar_bytes(code, digest=digest))
 
@@ -269,7 +269,7 @@ def test_classes_of_another_version_are_refused(gateway: Any, loader: Any, sourc
 
 
 def test_classes_of_somebody_else_are_refused(gateway: Any, loader: Any, sources: Path, tmp_path: Path) -> None:
-    unit = java_unit(java_sources(sources), v1_offset=v1_offset(gateway.jvm))
+    unit = java_unit(java_sources(sources), classes_of_release(gateway.jvm))
     code = compile_unit(gateway.jvm, loader, unit, digest="")
     jar = tmp_path / "theirs.jar"
     jar.write_bytes(jar_bytes({name: code[name] for name in code if "SourcesDigest" not in name}, digest=""))

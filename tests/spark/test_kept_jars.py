@@ -277,7 +277,7 @@ def test_sources_become_one_unit(tmp_path: Path) -> None:
     (tmp_path / "A.java").write_text("package delta;\n\nimport java.util.Map;\n\nclass A extends V1_OFFSET {}\n")
     (tmp_path / "notes.txt").write_text("not Java")
 
-    unit = java_unit(java_sources(tmp_path), v1_offset="org.example.Offset")
+    unit = java_unit(java_sources(tmp_path), {"V1_OFFSET": "org.example.Offset"})
 
     lines = [line for line in unit.text.splitlines() if line]
     assert lines == [
@@ -295,7 +295,7 @@ def test_sources_become_one_unit(tmp_path: Path) -> None:
 def test_a_name_that_two_imports_bring_is_our_mistake() -> None:
     sources = {"A.java": "import java.util.Map;\nclass A {}", "B.java": "import scala.collection.Map;\nclass B {}"}
     with pytest.raises(AssertionError, match=r"java\.util\.Map; and import scala\.collection\.Map"):
-        java_unit(sources, v1_offset="Offset")
+        java_unit(sources, {})
 
 
 def test_a_digest_is_of_the_sources_and_the_build_of_spark() -> None:

@@ -1,4 +1,4 @@
-"""Rows of tables, as Spark's optimizer asks for them: which version, which files."""
+"""Rows of tables, as Spark's optimizer asks for them: which version, which files; and files that it could not read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import threading
 from collections import OrderedDict
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -16,14 +17,19 @@ from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.base import DeltaError
+from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import Engine, ScanRequest
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
+from anabranch.spark.session.delta_session import open_table_with
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
+from anabranch.transaction.table import Table
 
 EXECUTIONS_KEPT_MAX = 256
 
@@ -131,3 +137,39 @@ class TableFunctions:
         """Of the view whose text is being resolved, without its catalog; empty outside of views."""
         context = self._asker.jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext.get()
         return tuple(map(str, self._asker.list(context.catalogAndNamespace())))[1:]
+
+
+# Data files that Spark could not read or write: which table they are of, and what can be done.
+
+
+_MISSING = "FAILED_READ_FILE.FILE_NOT_EXIST"
+_WRITING = "TASK_WRITE_FAILED"
+
+
+def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None:
+    """The error to raise in the place of Spark's, for a file of a table of ours; None for any other."""
+    plain = unquote(path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:"))
+    found = open_table_with(plain)
+    if found is None:
+        return None
+    root, table = found
+    label, file = f"delta.`{root}`", plain.removeprefix(root).lstrip("/")
+    reason = reason.partition("\n")[0]
+    if condition == _WRITING:
+        return StorageError(root=root, path=file, doing="write data files to", cause=reason)
+    version = _newest_with(table, file)
+    if condition == _MISSING:
+        return DataFileMissingError(table=label, file=file, version=version)
+    return DataFileDamagedError(table=label, file=file, version=version, problem=reason)
+
+
+def _newest_with(table: Table, file: str) -> int | None:
+    """The newest version, if it needs the file."""
+    try:
+        snapshot = table.snapshots.latest_or_none()
+    except DeltaError:
+        # The log is damaged as well; that is told when somebody asks for it.
+        return None
+    if snapshot is None or not snapshot.files.at_path(encode_path(file)):
+        return None
+    return snapshot.version

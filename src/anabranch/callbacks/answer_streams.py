@@ -52,6 +52,7 @@ class Streams:
             "add batch": self.add,
             "entry of path": self.entry_of_path,
             "refuse to stream by name": self.refuse_name,
+            "refuse to stream changes": self.refuse_changes,
         }
 
     def commands(self) -> dict[str, Command]:
@@ -84,6 +85,11 @@ class Streams:
         """A path has no entry in a catalog, which is what Spark wants of a name into which it writes."""
         operation = f"a stream into delta.`{path}` by toTable"
         raise UnsupportedOperationError(operation=operation, instead='Use format("delta") and start(path).')
+
+    def refuse_changes(self, name: str) -> None:
+        """Spark streams `CHANGES FROM` by scans, which our tables lack. Streams of the feed have the same rows."""
+        instead = f'Use spark.readStream.option("readChangeFeed", "true").table("{name}"), which has the same rows.'
+        raise UnsupportedOperationError(operation=f"a stream by CHANGES of {name}", instead=instead)
 
     def _told(
         self, own: DeltaSession, options: str, partitions: str, mode: str, entry: Any

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.asker import Asker, joined, joined_map
+from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
 from anabranch.commands.describe.show_table import properties_of
@@ -133,6 +134,7 @@ class Tables:
             "versions quoted": with_versions_quoted,
             "table of options": self.of_options,
             "change feed": self.change_feed,
+            "changes asked": self.changes_asked,
             "changes": self.changes,
             "check declared": self.check_declared,
         }
@@ -211,6 +213,16 @@ class Tables:
         asked = changes_asked(given, table=handle.label)
         return None if asked is None else self._feed(handle, asked, entry=table.catalogTable())
 
+    def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
+        """The table of changes that `CHANGES FROM` asks for, by Spark's `ChangelogContext`."""
+        handle = handle_of(self._asker, self._asker.session(session), table)
+        try:
+            frame = changes_from(handle, context)
+        except DeltaError as refused:
+            # Raised when the rows are asked for: what the catalog raises, Spark would take for a feature it lacks.
+            return self._refused_feed(handle, refused)
+        return self._table_of_feed(handle, frame, frame.schema, entry=table.catalogTable())
+
     def changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""
         facts = facts_of(self._asker, self._asker.session(session), table)
@@ -249,9 +261,12 @@ class Tables:
             assert asked is not None
             return self._feed(handle, asked, entry=None)
         except DeltaError as refused:
-            snapshot = handle.latest()
-            schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=handle.label)
-            return self._table_of_feed(handle, refused, visible_schema(schema), entry=None)
+            return self._refused_feed(handle, refused)
+
+    def _refused_feed(self, handle: TableRef, refused: DeltaError) -> Any:
+        snapshot = handle.latest()
+        schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=handle.label)
+        return self._table_of_feed(handle, refused, visible_schema(schema), entry=None)
 
     def _feed(self, handle: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
         frame = read_changes(handle, asked)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 PARTS: dict[str, tuple[str, ...]] = {
     "answer_tables.Tables": (
         *("table", "table at", "is there", "table with suffix", "versions quoted", "table of options"),
-        *("change feed", "changes", "check declared"),
+        *("change feed", "changes asked", "changes", "check declared"),
     ),
     "answer_reads.Reads": ("rows", "refuse to read"),
     "answer_reads.TableFunctions": ("table function",),
@@ -48,7 +48,13 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable"),
     ),
     "answer_statements.OwnStatements": ("parse", "OwnStatement"),
-    "answer_streams.Streams": ("open sink", "add batch", "entry of path", "refuse to stream by name"),
+    "answer_streams.Streams": (
+        "open sink",
+        "add batch",
+        "entry of path",
+        "refuse to stream by name",
+        "refuse to stream changes",
+    ),
     "answer_streams.StreamSources": (
         *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
         *("stream committed", "stream metrics", "close stream"),
@@ -138,6 +144,6 @@ def _parts_for(what: str) -> Iterator[str]:
 
 
 def _failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None:
-    from anabranch.callbacks.failed_files import failure_of_file  # noqa: PLC0415 - see above
+    from anabranch.callbacks.answer_reads import failure_of_file  # noqa: PLC0415 - see above
 
     return failure_of_file(condition, path, reason)

@@ -7,7 +7,7 @@ Fields the protocol requires have no default, so that they are always written.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -80,6 +80,10 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
         return f"{self.storage_type}{self.path_or_inline_dv}@{self.offset}"
 
 
+INSERTION_TIME: Final = "INSERTION_TIME"
+"""The tag of `add` that says when the rows came, in microseconds. Writing them to another file does not change it."""
+
+
 class AddFile(Action, frozen=True, kw_only=True):
     """A logical file that is in the table from here on. See "Add File and Remove File"."""
 
@@ -101,6 +105,18 @@ class AddFile(Action, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str | None]:
         """The identity of a logical file: path and vector id."""
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+    @property
+    def insertion_time(self) -> int:
+        """When the newest of the rows came, in microseconds: what the tag says, else when the file was written."""
+        tagged = (self.tags or {}).get(INSERTION_TIME) or ""
+        is_number = tagged.isascii() and tagged.isdigit() and len(tagged) < len(str(2**63))
+        return int(tagged) if is_number else self.modification_time * 1000
+
+
+def insertion_tag(modified_ms: int) -> dict[str, str]:
+    """The tag of a file whose rows came with it, at that time."""
+    return {INSERTION_TIME: str(modified_ms * 1000)}
 
 
 class RemoveFile(Action, frozen=True, kw_only=True):

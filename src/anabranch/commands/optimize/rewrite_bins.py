@@ -22,7 +22,7 @@ from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import FileMask, adds_of_table
-from anabranch.protocol.actions import AddFile, RemoveFile
+from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
@@ -222,7 +222,7 @@ def compacted(handle: TableRef, snapshot: Snapshot, plan: Plan, planned: Planned
     request = rewrite_request(handle, snapshot, plan, planned)
     counts = request.row_counts
     result = handle.session.engine.rewrite(request)
-    outputs = tuple(in_cube_of(adds, as_output(add, target=target)) for add in result.written.adds)
+    outputs = tuple(in_cube_of(adds, as_output(add, adds, target=target)) for add in result.written.adds)
     runs: dict[int, list[Run]] = {}
     if counts is not None:
         shown = [counts[i] - hidden_rows(adds[i]) for i in result.order]
@@ -279,9 +279,11 @@ def sources(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:
     return adds_of_table(snapshot.files.table.take(pa.array(planned.files, pa.int64())), data_change=False)
 
 
-def as_output(add: AddFile, *, target: int) -> AddFile:
-    """A new file as one that brings no new row."""
-    return msgspec.structs.replace(add, data_change=False, tags={**(add.tags or {}), TARGET_SIZE_TAG: str(target)})
+def as_output(add: AddFile, sources: Sequence[AddFile], *, target: int) -> AddFile:
+    """A new file with rows of `sources`, which brings no new row."""
+    inserted = str(max(each.insertion_time for each in sources))
+    tags = {**(add.tags or {}), INSERTION_TIME: inserted, TARGET_SIZE_TAG: str(target)}
+    return msgspec.structs.replace(add, data_change=False, tags=tags)
 
 
 def hidden_rows(add: AddFile) -> int:

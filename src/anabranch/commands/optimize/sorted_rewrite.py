@@ -90,7 +90,7 @@ def ordered(
         msgspec.structs.replace(
             output, tags={**(output.tags or {}), **order.tags}, clustering_provider=order.clustering_provider
         )
-        for output in (as_output(add, target=settings.max_file_bytes) for add in written.adds)
+        for output in (as_output(add, adds, target=settings.max_file_bytes) for add in written.adds)
     )
     now_ms = handle.session.clock.now_ms()
     removes = tuple(removal(add, removed_at_ms=now_ms, data_change=False) for add in adds)

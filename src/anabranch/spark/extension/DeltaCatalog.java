@@ -106,6 +106,15 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return known(ident, null, Long.valueOf(time));
   }
 
+  /** `CHANGES FROM`, from Spark 4.2 on. */
+  public CHANGES_FOUND loadChangelog(Identifier ident, CHANGES_ASKED asked, CaseInsensitiveStringMap options) throws NoSuchTableException {
+    Table table = loadTable(ident);
+    // In the words by which Spark knows that a catalog cannot do it.
+    if (!(table instanceof DeltaTable)) throw new UnsupportedOperationException(name() + " does not support Change Data Capture (CDC)");
+    DeltaTable feed = (DeltaTable) Python.ask("changes asked", new Object[] {session(), table, asked});
+    return (CHANGES_FOUND) Changes.of(feed);
+  }
+
   /** REFRESH TABLE: commits of others show in rows that are kept in memory, too. */
   public void invalidateTable(Identifier ident) {
     if (isPath(ident)) {

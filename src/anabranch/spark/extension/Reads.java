@@ -16,12 +16,14 @@ public class Reads extends scala.runtime.AbstractPartialFunction {
   }
 
   public boolean isDefinedAt(Object node) {
-    return node != except && Leaves.isTable(node);
+    return node != except && (Leaves.isTable(node) || Changes.read(node) != null);
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     DataSourceV2Relation relation = (DataSourceV2Relation) node;
+    DeltaTable asked = Changes.read(node);
+    if (asked != null) return same(relation, Plans.under(changes(asked), relation.output()));
     DeltaTable table = Leaves.tableOf(relation);
     if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
     if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));

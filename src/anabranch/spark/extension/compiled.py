@@ -9,6 +9,7 @@ import importlib.resources
 import os
 import threading
 import time
+from collections.abc import Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +18,9 @@ from py4j.protocol import Py4JJavaError
 
 from anabranch.errors.environment import ExtensionClashError, ExtensionNotLoadedError
 from anabranch.spark.extension.java_unit import (
+    CLASSES_BY_RELEASE,
     DIGEST_CLASS,
     PACKAGE,
-    TABLE_INFO_PLACES,
-    V1_OFFSET_PLACES,
     JavaUnit,
     java_sources,
     java_unit,
@@ -96,7 +96,7 @@ def is_loaded(gateway: Any) -> bool:
 def load_classes(gateway: Any, loader: Any, sources: Traversable, folder: Path | None) -> ExtensionClasses:
     """What `load_extension` does, for the Java files in `sources`, with `loader`; keeps the jar in `folder`."""
     jvm = gateway.jvm
-    unit = java_unit(java_sources(sources), v1_offset=v1_offset(jvm), table_info=table_info(jvm))
+    unit = java_unit(java_sources(sources), classes_of_release(jvm))
     spark_version, build = _spark_build(jvm)
     digest = unit.digest(build)
     if _has_ours(loader, digest):
@@ -166,15 +166,13 @@ def driver_loader(jvm: Any) -> Any:
     return found
 
 
-def v1_offset(jvm: Any) -> str:
-    """The name of the class of offsets of V1 streams in this Spark."""
-    known = (place for place in V1_OFFSET_PLACES if load_class(jvm, place) is not None)
-    return next(known, V1_OFFSET_PLACES[0])
+def classes_of_release(jvm: Any) -> dict[str, str]:
+    """The classes of this Spark that words of our sources stand for."""
+    return {word: _first_there(jvm, names) for word, names in CLASSES_BY_RELEASE.items()}
 
 
-def table_info(jvm: Any) -> str:
-    """The class that this Spark tells catalogs of tables to be with."""
-    return next(place for place in TABLE_INFO_PLACES if load_class(jvm, place) is not None)
+def _first_there(jvm: Any, names: Sequence[str]) -> str:
+    return next((name for name in names if load_class(jvm, name) is not None), names[0])
 
 
 def _spark_build(jvm: Any) -> tuple[str, str]:

@@ -14,23 +14,28 @@ PACKAGE = "delta"
 DIGEST_CLASS = "SourcesDigest"
 """A class made here and not by hand: it tells later callers from which sources the classes of a JVM were made."""
 
-V1_OFFSET = "V1_OFFSET"
-"""Stands in the sources for the class of offsets of V1 streams, whose package differs between releases of Spark."""
+CLASSES_BY_RELEASE: Mapping[str, tuple[str, ...]] = {
+    # The class of offsets of V1 streams, whose package differs.
+    "V1_OFFSET": (
+        "org.apache.spark.sql.execution.streaming.runtime.Offset",
+        "org.apache.spark.sql.execution.streaming.Offset",
+    ),
+    # What tells catalogs of tables to be, since Spark 4.1.
+    "TABLE_INFO": ("org.apache.spark.sql.connector.catalog.TableInfo", "java.lang.Void"),
+    # What CHANGES FROM asks catalogs for, and how, since Spark 4.2.
+    "CHANGES_ASKED": ("org.apache.spark.sql.connector.catalog.ChangelogContext", "java.lang.Void"),
+    "CHANGES_FOUND": ("org.apache.spark.sql.connector.catalog.Changelog", "java.lang.Object"),
+}
+"""Words of the sources that stand for a class, and which it may be, newest release of Spark first.
 
-V1_OFFSET_PLACES = (
-    "org.apache.spark.sql.execution.streaming.runtime.Offset",
-    "org.apache.spark.sql.execution.streaming.Offset",
-)
-"""Where the class of offsets may be, newest release first."""
-
-TABLE_INFO = "TABLE_INFO"
-"""Stands for the class that tells catalogs of tables to be, which Spark 4.0 has not."""
-
-TABLE_INFO_PLACES = ("org.apache.spark.sql.connector.catalog.TableInfo", "java.lang.Void")
-"""Where that class may be, newest release first; without it our methods that take one are called by nobody."""
+Our methods with the last one, where a release has no such class, are called by nobody.
+"""
 
 _PROCEDURE = "1"
 """To be raised with every change of how sources become a jar: jars made before are then left alone."""
+
+
+_WORD = re.compile("|".join(CLASSES_BY_RELEASE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +76,8 @@ def java_sources(folder: Traversable) -> dict[str, str]:
     return {name: files[name].read_text("utf-8") for name in sorted(files)}
 
 
-def java_unit(sources: Mapping[str, str], *, v1_offset: str, table_info: str = TABLE_INFO_PLACES[0]) -> JavaUnit:
-    """`sources`, text by file name, as one unit in package `PACKAGE`.
-
-    `v1_offset` and `table_info` are the classes that `V1_OFFSET` and `TABLE_INFO` stand for.
-    """
+def java_unit(sources: Mapping[str, str], classes: Mapping[str, str]) -> JavaUnit:
+    """`sources`, text by file name, as one unit in package `PACKAGE`. `classes` are those that words stand for."""
     imports: dict[str, tuple[str, int]] = {}
     body: list[tuple[str, tuple[str, int]]] = []
     for name, text in sources.items():
@@ -83,7 +85,7 @@ def java_unit(sources: Mapping[str, str], *, v1_offset: str, table_info: str = T
             if line.startswith("import "):
                 imports.setdefault(line.strip(), (name, number))
             elif not line.startswith("package "):
-                body.append((line.replace(V1_OFFSET, v1_offset).replace(TABLE_INFO, table_info), (name, number)))
+                body.append((_WORD.sub(lambda found: classes.get(found[0], found[0]), line), (name, number)))
     _check_imports(imports)
     lines = [(f"package {PACKAGE};", ("", 0)), *imports.items(), *body]
     return JavaUnit(text="\n".join(line for line, _ in lines), origins=tuple(origin for _, origin in lines))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.errors.arguments import InvalidOptionError
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, insertion_tag
 from anabranch.protocol.iceberg_compat import file_tags
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.stats_columns import indexed_columns
@@ -133,7 +133,7 @@ def adds_of(written: pa.Table | pa.RecordBatch, *, tags: Mapping[str, str] | Non
             modification_time=row["modification_time"],
             data_change=True,
             stats=row["stats"],
-            tags=None if tags is None else dict(tags),
+            tags={**(tags or {}), **insertion_tag(row["modification_time"])},
         )
         for row in written.to_pylist()
     ]

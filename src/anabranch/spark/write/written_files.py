@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DataType, TimestampType
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import WrittenFileError
-from anabranch.protocol.actions import AddFile
+from anabranch.protocol.actions import AddFile, insertion_tag
 from anabranch.protocol.data_paths import encode_path, parse_partition_path
 from anabranch.protocol.iceberg_compat import file_tags
 from anabranch.protocol.partition_values import parse, serialize
@@ -111,7 +111,7 @@ class _Completion:
             modification_time=entry.modified_ms,
             data_change=True,
             stats=self._footers.statistics(metadata).to_json(),
-            tags=None if self._tags is None else dict(self._tags),
+            tags={**(self._tags or {}), **insertion_tag(entry.modified_ms)},
         )
         return add, metadata.num_rows
 

@@ -1,0 +1,66 @@
+"""`CHANGES FROM` of Spark 4.2 and later, and `spark.read.changes(…)`: what they ask for, and how changes are shown."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from anabranch.commands.read.read_changes import ChangesAsked, ChangesBound, read_changes
+from anabranch.commands.read.read_table import parse_version
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import InvalidOptionError
+
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_NET_CHANGES = "netChanges"
+
+
+def changes_from(handle: TableRef, context: Any) -> DataFrame:
+    """The changes that Spark's `ChangelogContext` asks for.
+
+    Raises `InvalidOptionError`, and what `read_changes` does.
+    """
+    mode = str(context.deduplicationMode().value())
+    if mode == _NET_CHANGES:
+        problem = (
+            f"the change feed of {handle.label} has each change of a row, and does not sum them up. Leave the option "
+            "out, and take the last change of each key by a window ordered by _commit_version"
+        )
+        raise InvalidOptionError(option="deduplicationMode", value=mode, problem=problem)
+    changes = read_changes(handle, _asked(context.range()))
+    return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
+
+
+def _asked(found: Any) -> ChangesAsked:
+    """A range of Spark's. An exclusive bound means the version next to it, or the commits after or before that time."""
+    bound: Callable[[Any, int], ChangesBound]
+    kind = str(found.getClass().getSimpleName())
+    if kind == "VersionRange":
+        start, end, bound = found.startingVersion(), found.endingVersion(), _version
+    elif kind == "TimestampRange":
+        start, end, bound = found.startingTimestamp(), found.endingTimestamp(), _time
+    else:
+        problem = "changes are read from a start on: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
+        raise InvalidOptionError(option="startingVersion", value="none", problem=problem)
+    first = bound(start, 0 if found.startingBoundInclusive() else 1)
+    last = bound(end.get(), 0 if found.endingBoundInclusive() else -1) if end.isPresent() else None
+    return ChangesAsked(start=first, end=last)
+
+
+def _version(text: str, steps: int) -> ChangesBound:
+    return ChangesBound(version=parse_version(text) + steps)
+
+
+def _time(micros: int, steps: int) -> ChangesBound:
+    """Commits tell their times in milliseconds, so the next time is a millisecond away."""
+    return ChangesBound(timestamp=_EPOCH + datetime.timedelta(microseconds=micros, milliseconds=steps))
+
+
+def _as_deletes_and_inserts(changes: DataFrame) -> DataFrame:
+    """An update as the row that went and the row that came, which Spark shows unless it is told to compute updates."""
+    kind = F.when(F.col("_change_type") == "update_preimage", F.lit("delete"))
+    kind = kind.when(F.col("_change_type") == "update_postimage", F.lit("insert"))
+    return changes.withColumn("_change_type", kind.otherwise(F.col("_change_type")))
