@@ -68,6 +68,7 @@ ACTED_ON = {
     "delta.enableInCommitTimestamps",
     "delta.enableRowTracking",
     "delta.enableTypeWidening",
+    "delta.enableVariantShredding",
     "delta.ignoreProtocolDefaults",
     "delta.inCommitTimestampEnablementTimestamp",
     "delta.inCommitTimestampEnablementVersion",

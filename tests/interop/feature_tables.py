@@ -160,6 +160,15 @@ TABLES: dict[str, FeatureTable] = {
         columns="id, word, to_json(v) AS v, schema_of_variant(v) AS kind",
         compared="id, word",
     ),
+    "VARIANT, shredded": FeatureTable(
+        features=("variantShredding", "variantType"),
+        statements=(
+            _create("'delta.enableVariantShredding' = 'true'", columns="id BIGINT, word STRING, v VARIANT"),
+            """INSERT INTO {t} SELECT id, 'a', parse_json(concat('{{"a": ', id, ', "b": "x"}}')) FROM range(1, 20)""",
+        ),
+        columns="id, word, to_json(v) AS v, schema_of_variant(v) AS kind",
+        compared="id, word",
+    ),
     "deletion vectors": FeatureTable(features=("deletionVectors",), statements=(_create(VECTORS), ROWS, *CHANGES)),
     "change data feed": FeatureTable(
         features=("changeDataFeed",),
@@ -233,6 +242,9 @@ READS_REFUSED: dict[tuple[str, str], Refusal] = {
     ("DuckDB", "Iceberg compatibility V1"): _V7,
     ("DuckDB", "Iceberg compatibility V2"): _V7,
     ("DuckDB", "VARIANT"): Refusal("failed to cast column", "has no type for it"),
+    ("delta-rs", "VARIANT, shredded"): Refusal("VariantShredding", "lacks the feature"),
+    ("DuckDB", "VARIANT, shredded"): Refusal("variantShredding", "lacks the feature"),
+    ("Polars", "VARIANT, shredded"): Refusal("variantShredding", "lacks the feature"),
     ("Polars", "column mapping by name"): _MAPPING,
     ("Polars", "column mapping by id"): _MAPPING,
     ("Polars", "column mapping, upgraded"): _MAPPING,
@@ -255,6 +267,7 @@ WRITES_REFUSED: dict[tuple[str, str], Refusal] = {
     ("delta-rs", "in-commit timestamps"): Refusal("InCommitTimestamp", "lacks the feature"),
     ("delta-rs", "domain metadata"): Refusal("DomainMetadata", "lacks the feature"),
     ("delta-rs", "vacuum protocol check"): Refusal("VacuumProtocolCheck", "lacks the feature"),
+    ("delta-rs", "VARIANT, shredded"): Refusal("VariantShredding", "lacks the feature"),
     ("delta-rs", "row tracking"): Refusal("RowTracking", "lacks the feature"),
 }
 """The same for an append and a delete."""

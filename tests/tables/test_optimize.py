@@ -90,6 +90,9 @@ def test_small_files_become_one(delta: SparkSession, path: str) -> None:
     assert info["operationMetrics"]["numDeletionVectorsRemoved"] == "0"
     (add,) = actions["add"]
     assert add["dataChange"] is False
+    assert add["tags"]["INSERTION_TIME"] == max(
+        entry(path, version)["add"][0]["tags"]["INSERTION_TIME"] for version in range(3)
+    )
     runs = [json.loads(remove["tags"]["anabranch.movedTo"]) for remove in actions["remove"]]
     places = sorted((start, count) for ((target, start, count),) in runs if target == add["path"])
     assert [start for start, _ in places] == [0, places[0][1], places[0][1] + places[1][1]]

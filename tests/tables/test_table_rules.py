@@ -6,8 +6,11 @@ import dataclasses
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
+import pyarrow.parquet as pq
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -339,6 +342,34 @@ def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> Non
     values = sorted(tuple(row) for row in found.collect())
     # The third row of its partition: numbers are made by place, so there may be gaps.
     assert values == [(5, 10, 10, "kept"), (6, 11, 12, "kept"), (9, 14, 18, "new")]
+
+
+def test_variants_are_shredded_where_the_table_says_so(delta: SparkSession, path: str) -> None:
+    """See "Variant Shredding". Statistics of the columns behind them are found in such files, too."""
+    row = """parse_json(concat('{"a": ', id, ', "b": "x"}'))"""
+    delta.sql(
+        f"CREATE TABLE delta.`{path}` (v VARIANT, id BIGINT, s STRUCT<w: VARIANT, n: BIGINT>) USING delta "
+        "TBLPROPERTIES ('delta.enableVariantShredding' = 'true')"
+    )
+    delta.sql(
+        f"INSERT INTO delta.`{path}` SELECT {row}, id, named_struct('w', parse_json('[1]'), 'n', id + 1) FROM range(9)"
+    )
+    fields = _last_adds(path)[0]
+    assert max(json.loads(add["stats"])["maxValues"]["s"]["n"] for add in _last_adds(path)) == 9
+    parts = {each.name for each in pq.read_schema(f"{path}/{unquote(fields['path'])}").field("v").type}
+    assert parts == {"metadata", "value", *(["typed_value"] if pyspark.__version__ >= "4.1" else [])}
+    delta.sql(f"UPDATE delta.`{path}` SET v = parse_json('7') WHERE v:a::INT = 2")
+    delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableVariantShredding' = 'false')")
+    delta.sql(f"OPTIMIZE delta.`{path}`")
+    found = delta.sql(f"SELECT id, to_json(v), to_json(s.w) FROM delta.`{path}`").collect()
+    assert sorted(map(tuple, found)) == [(i, "7" if i == 2 else f'{{"a":{i},"b":"x"}}', "[1]") for i in range(9)]
+    (file,) = _last_adds(path)
+    assert "typed_value" not in str(pq.read_schema(f"{path}/{unquote(file['path'])}"))
+
+
+def _last_adds(path: str) -> list[Any]:
+    lines = max(Path(path, "_delta_log").glob("*.json")).read_text().splitlines()
+    return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
 
 def test_conditions_on_variants(delta: SparkSession, path: str) -> None:

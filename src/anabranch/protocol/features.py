@@ -146,8 +146,8 @@ _ROWS: Final[tuple[Feature, ...]] = (
     _both("typeWidening-preview"),
     _both("variantType", needed=_has_variant),
     _both("variantType-preview"),
-    _both("variantShredding", writable=False, needed=_flag("delta.enableVariantShredding"), requires=("variantType",)),
-    _both("variantShredding-preview", writable=False),
+    _both("variantShredding", needed=_flag("delta.enableVariantShredding"), requires=("variantType",)),
+    _both("variantShredding-preview"),
     _both("geospatial", readable=False, writable=False, needed=_has_geospatial),
     _both("geospatial-dev", readable=False, writable=False),
     _both(

@@ -63,6 +63,10 @@ class TableProperties:
         return bool(self.value("delta.enableChangeDataFeed"))
 
     @property
+    def variant_shredding_enabled(self) -> bool:
+        return bool(self.value("delta.enableVariantShredding"))
+
+    @property
     def row_tracking_enabled(self) -> bool:
         return bool(self.value("delta.enableRowTracking"))
 

@@ -50,8 +50,6 @@ _WRITER_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
-    # Readers of a table without the feature variantShredding need not know shredded variants.
-    "spark.sql.variant.inferShreddingSchema": "false",
     # The manifest of the one batch then has its plain name.
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
 }
@@ -98,6 +96,9 @@ class NativeWrite:
         writer_session = values.session.cloneSession()
         for key, value in _WRITER_SETTINGS.items():
             writer_session.conf().set(key, value)
+        # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since 4.1.
+        shreds = "true" if request.properties.variant_shredding_enabled else "false"
+        writer_session.conf().set("spark.sql.variant.inferShreddingSchema", shreds)
         # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
         manager = classes.java_class("CheckpointFileManager").getName()
         writer_session.conf().set("spark.sql.streaming.checkpointFileManagerClass", manager)

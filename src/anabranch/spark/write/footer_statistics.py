@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import (
     ArrayType,
@@ -42,14 +43,19 @@ _UNKNOWN = object()
 _VARIANT_LEAVES = 2
 
 
-def stored_leaves(schema: StructType, mode: ColumnMappingMode) -> tuple[LeafPath | None, ...]:
+def stored_leaves(
+    schema: StructType, mode: ColumnMappingMode, *, stored: pa.Schema | None = None
+) -> tuple[LeafPath | None, ...]:
     """The physical path of each Parquet column of a file, in the order of the file; None for parts of a column.
 
-    By position, because names may have dots and a Parquet path cannot say where one ends.
+    By position, because names may have dots and a Parquet path cannot say where one ends. `stored` are the columns of a
+    file whose variants may be shredded, into how many parts only the file says.
     """
     found: list[LeafPath | None] = []
-    for field in schema.fields:
-        _add_leaves(found, field.dataType, (physical_name(field, mode),), mode)
+    kept = [field for field in schema.fields if not isinstance(field.dataType, NullType)]
+    for place, field in enumerate(kept):
+        inner = None if stored is None else stored.field(place).type
+        _add_leaves(found, field.dataType, (physical_name(field, mode),), mode, inner)
     return tuple(found)
 
 
@@ -62,12 +68,14 @@ class FooterReader:
         leaves: Sequence[LeafPath | None],
         types: Mapping[LeafPath, DataType],
         string_prefix_length: int,
+        shredded: Callable[[pa.Schema], Sequence[LeafPath | None]] | None = None,
     ) -> None:
-        """`types` are the columns that get statistics."""
+        """`types` are the columns that get statistics; `shredded` gives the leaves of files whose variants are."""
         self._count = len(leaves)
         self._types = types
-        self._wanted = [(i, path, types[path]) for i, path in enumerate(leaves) if path is not None and path in types]
+        self._wanted = self._chosen(leaves)
         self._string_prefix_length = string_prefix_length
+        self._shredded = shredded
 
     def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
         """What the footer tells for sure; a file with other columns than expected tells only its number of rows."""
@@ -80,31 +88,49 @@ class FooterReader:
 
     def leaves(self, metadata: pq.FileMetaData) -> dict[LeafPath, LeafValues] | None:
         """What the footer tells of each column that gets statistics; None for a file with other columns."""
+        wanted = self._wanted
         if metadata.num_columns != self._count:
-            return None
+            leaves = None if self._shredded is None else self._shredded(metadata.schema.to_arrow_schema())
+            if leaves is None or len(leaves) != metadata.num_columns:
+                return None
+            wanted = self._chosen(leaves)
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        return {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in self._wanted}
+        return {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in wanted}
+
+    def _chosen(self, leaves: Sequence[LeafPath | None]) -> list[tuple[int, LeafPath, DataType]]:
+        types = self._types
+        return [(i, path, types[path]) for i, path in enumerate(leaves) if path is not None and path in types]
 
 
 def _add_leaves(
-    found: list[LeafPath | None], data_type: DataType, path: LeafPath | None, mode: ColumnMappingMode
+    found: list[LeafPath | None],
+    data_type: DataType,
+    path: LeafPath | None,
+    mode: ColumnMappingMode,
+    stored: pa.DataType | None,
 ) -> None:
     match data_type:
-        case NullType():
-            return
         case StructType():
-            for field in data_type.fields:
-                _add_leaves(found, field.dataType, None if path is None else (*path, physical_name(field, mode)), mode)
+            kept = [field for field in data_type.fields if not isinstance(field.dataType, NullType)]
+            for place, field in enumerate(kept):
+                below = None if path is None else (*path, physical_name(field, mode))
+                inner = None if stored is None else stored.field(place).type
+                _add_leaves(found, field.dataType, below, mode, inner)
         case ArrayType():
             # Nulls among elements say nothing of null arrays, nor do bounds of elements.
-            _add_leaves(found, data_type.elementType, None, mode)
+            _add_leaves(found, data_type.elementType, None, mode, None if stored is None else stored.value_type)
         case MapType():
-            _add_leaves(found, data_type.keyType, None, mode)
-            _add_leaves(found, data_type.valueType, None, mode)
+            _add_leaves(found, data_type.keyType, None, mode, None if stored is None else stored.key_type)
+            _add_leaves(found, data_type.valueType, None, mode, None if stored is None else stored.item_type)
         case VariantType():
-            found.extend([None] * _VARIANT_LEAVES)
+            found.extend([None] * (_VARIANT_LEAVES if stored is None else _leaf_count(stored)))
         case _:
             found.append(path)
+
+
+def _leaf_count(stored: pa.DataType) -> int:
+    inner = [stored.field(i).type for i in range(stored.num_fields)]
+    return sum(map(_leaf_count, inner)) if inner else 1
 
 
 def _leaf(chunks: Sequence[pq.ColumnChunkMetaData], data_type: DataType) -> tuple[Any, Any, int | None]:

@@ -93,6 +93,7 @@ class _Completion:
             leaves=stored_leaves(stored, request.column_mapping),
             types=indexed_columns(request.schema, request.properties, partition_columns=request.partition_columns),
             string_prefix_length=request.properties.string_prefix_length,
+            shredded=lambda file: stored_leaves(stored, request.column_mapping, stored=file),
         )
 
     def complete(self, entry: ManifestEntry) -> tuple[AddFile, int] | None:
