@@ -77,6 +77,7 @@ ACTED_ON = {
     "delta.minReaderVersion",
     "delta.minWriterVersion",
     "delta.parquet.compression.codec",
+    "delta.parquet.format.version",
     "delta.randomPrefixLength",
     "delta.randomizeFilePrefixes",
     "delta.requireCheckpointProtectionBeforeVersion",
@@ -86,8 +87,31 @@ ACTED_ON = {
     "delta.setTransactionRetentionDuration",
     "delta.targetFileSize",
     "delta.universalFormat.enabledFormats",
+    "delta.writePartitionColumnsToParquet",
 }
-"""Properties that change what anabranch does today. The others are checked and kept for engines that use them."""
+"""Properties that change what anabranch does today."""
+
+REFUSED = {
+    "delta.coordinatedCommits.commitCoordinator-preview",
+    "delta.enableIcebergCompatV3",
+    "delta.enableMaterializePartitionColumnsFeature",
+    "delta.redirectReaderWriter-preview",
+    "delta.redirectWriterOnly-preview",
+}
+"""Properties that need a table feature which anabranch does not write."""
+
+NOTHING_TO_DO = {
+    "delta.castIcebergTimeType": "Iceberg tables are not converted",
+    "delta.checkpointRetentionDuration": "as in Delta, clean-up keeps the checkpoints that readable versions need",
+    "delta.coordinatedCommits.commitCoordinatorConf-preview": "there is no coordinator",
+    "delta.coordinatedCommits.tableConf-preview": "there is no coordinator",
+    "delta.enableChangeDataCapture": "as in Delta, only `delta.enableChangeDataFeed` counts",
+    "delta.enableFullRetentionRollback": "every version within the retention can always be read",
+    "delta.ignoreIcebergBucketPartition": "Iceberg tables are not converted",
+    "delta.sampleRetentionDuration": "there are no sample files",
+    "delta.universalFormat.iceberg.atomicConversion.supported": "each commit is converted right after it",
+}
+"""Properties that are checked and kept, and why no more is to be done for them."""
 
 
 def pages() -> dict[Path, str]:
@@ -192,9 +216,9 @@ def conflict_reasons() -> str:
 
 def property_rows() -> str:
     """The rows of `property_table`."""
-    unknown = ACTED_ON - PROPERTIES.keys()
-    if unknown:
-        raise SystemExit(f"ACTED_ON names no property: {', '.join(sorted(unknown))}")
+    told = ACTED_ON | REFUSED | NOTHING_TO_DO.keys()
+    if told != PROPERTIES.keys():
+        raise SystemExit(f"nothing is said of, or there is no such property: {sorted(told ^ PROPERTIES.keys())}")
     rows = [
         (f"`{row.name}`", _default(row), row.expected, _sentence(row.description), _use(row))
         for row in sorted(PROPERTIES.values(), key=lambda row: row.name.lower())
@@ -207,7 +231,9 @@ def _default(row: PropertyRow) -> str:
 
 
 def _use(row: PropertyRow) -> str:
-    use = "acted on" if row.name in ACTED_ON else "kept"
+    use = "acted on" if row.name in ACTED_ON else "refused: its feature is not written"
+    if row.name in NOTHING_TO_DO:
+        use = f"nothing to do: {NOTHING_TO_DO[row.name]}"
     return use if row.settable else f"{use}; set by the table itself"
 
 

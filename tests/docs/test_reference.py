@@ -35,6 +35,26 @@ NOT_FOR_USERS = {
 }
 """Settings that anabranch sets for itself, or reads to learn what Spark is going to do, or what a script is written for."""
 
+DELTA_HAS = (
+    *("alterLocation.bypassSchemaCheck", "autoCompact.enabled", "autoCompact.maxFileSize", "autoCompact.minNumFiles"),
+    *("catalog.update.enabled", "changeDataFeed.timestampOutOfRange.enabled", "checkLatestSchemaOnRead"),
+    *("checkpoint.partSize", "clusteredTable.enableClusteringTablePreview", "commitInfo.userMetadata"),
+    *("commitMetrics.enabled", "constraints.assumesDropIfExists.enabled", "convert.iceberg.partitionEvolution.enabled"),
+    *("convert.iceberg.useNativePartitionValues", "deltaLog.minorCompaction.useForReads", "history.metricsEnabled"),
+    *("hudi.maxPendingCommits", "iceberg.maxPendingActions", "iceberg.maxPendingCommits", "lastCommitVersionInSession"),
+    *("merge.materializeSource.maxAttempts", "merge.repartitionBeforeWrite.enabled", "optimize.repartition.enabled"),
+    *("optimizeWrite.binSize", "optimizeWrite.enabled", "optimizeWrite.maxShufflePartitions"),
+    *("optimizeWrite.numShuffleBlocks", "properties.defaults.", "replaceWhere.constraintCheck.enabled"),
+    *("replaceWhere.dataColumns.enabled", "restore.protocolDowngradeAllowed", "retentionDurationCheck.enabled"),
+    *("schema.autoMerge.enabled", "stalenessLimit", "tableFeatures.fastDropFeature.dvTombstoneCountThreshold"),
+    *("uniform.iceberg.maxActionsToConvertForCommitLarge", "v2.enableMode", "vacuum.lite.enabled"),
+    *("vacuum.logging.enabled", "vacuum.parallelDelete.enabled", "vacuum.parallelDelete.parallelism"),
+    *("withEventTimeOrder.enabled", "write.txnAppId", "write.txnVersion", "write.txnVersion.autoReset.enabled"),
+    *("writeChecksumFile.enabled",),
+)
+"""Settings, without `spark.databricks.delta.`, that delta-spark 4.4 does not call internal, or that its documentation names.
+Those of CONVERT are on the page about it."""
+
 
 @pytest.fixture(scope="module")
 def make_reference() -> ModuleType:
@@ -76,4 +96,10 @@ def test_every_session_setting_is_listed() -> None:
     }
     assert "spark.anabranch.engine" in found
     missing = [name for name in sorted(found - NOT_FOR_USERS) if name not in PYTHON_PAGE]
+    assert missing == []
+
+
+def test_every_setting_of_delta_is_acted_on_or_said_to_change_nothing() -> None:
+    section = PYTHON_PAGE.partition("## Session settings")[2].partition("## Table properties")[0]
+    missing = [name for name in DELTA_HAS if name not in section]
     assert missing == []

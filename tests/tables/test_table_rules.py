@@ -367,6 +367,25 @@ def test_variants_are_shredded_where_the_table_says_so(delta: SparkSession, path
     assert "typed_value" not in str(pq.read_schema(f"{path}/{unquote(file['path'])}"))
 
 
+def test_how_files_are_written_by_properties(delta: SparkSession, path: str) -> None:
+    """The pages of Parquet's second version; partition columns in the files, too, without statistics of their own."""
+    for number, (version, holds) in enumerate((("1.0.0", "false"), ("2.12.0", "true"))):
+        root = f"{path}/{number}"
+        properties = f"'delta.parquet.format.version' = '{version}', 'delta.writePartitionColumnsToParquet' = '{holds}'"
+        columns = "(n BIGINT, p STRING) USING delta PARTITIONED BY (p)"
+        delta.sql(f"CREATE TABLE delta.`{root}` {columns} TBLPROPERTIES ({properties})")
+        delta.sql(f"INSERT INTO delta.`{root}` SELECT id % 3, if(id < 9, 'a', '') FROM range(0, 10, 1, 1)")
+        delta.sql(f"UPDATE delta.`{root}` SET n = 7 WHERE n = 1 AND p = 'a'")
+        delta.sql(f"OPTIMIZE delta.`{root}`")
+        adds = _last_adds(root)
+        assert {name for add in adds for name in json.loads(add["stats"])["nullCount"]} == {"n"}
+        footer = pq.ParquetFile(f"{root}/{unquote(adds[0]['path'])}").metadata
+        assert [footer.schema.column(i).name for i in range(footer.num_columns)] == ["n", *(["p"] if number else [])]
+        assert ("PLAIN_DICTIONARY" in footer.row_group(0).column(0).encodings) is (number == 0)
+        found = delta.sql(f"SELECT n, p, count(*) FROM delta.`{root}` GROUP BY ALL").collect()
+        assert sorted(map(tuple, found), key=str) == [(0, "a", 3), (0, None, 1), (2, "a", 3), (7, "a", 3)]
+
+
 def _last_adds(path: str) -> list[Any]:
     lines = max(Path(path, "_delta_log").glob("*.json")).read_text().splitlines()
     return [action["add"] for action in map(json.loads, lines) if "add" in action]

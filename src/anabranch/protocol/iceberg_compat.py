@@ -32,7 +32,7 @@ def compat_versions(properties: TableProperties) -> tuple[int, ...]:
 
 def stores_partition_columns(properties: TableProperties) -> bool:
     """Whether data files hold the partition columns too, behind all others."""
-    return bool(compat_versions(properties))
+    return bool(compat_versions(properties)) or bool(properties.value("delta.writePartitionColumnsToParquet"))
 
 
 def numbers_nested_fields(properties: TableProperties) -> bool:

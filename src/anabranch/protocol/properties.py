@@ -63,6 +63,12 @@ class TableProperties:
         return bool(self.value("delta.enableChangeDataFeed"))
 
     @property
+    def writes_parquet_v2(self) -> bool:
+        """Whether new files have pages and encodings of Parquet's version 2: from format 2.12.0 on, as in Delta."""
+        version = str(self.value("delta.parquet.format.version"))
+        return tuple(map(int, version.split("."))) >= (2, 12, 0)
+
+    @property
     def variant_shredding_enabled(self) -> bool:
         return bool(self.value("delta.enableVariantShredding"))
 

@@ -244,6 +244,8 @@ def _writer_options(request: WriteRequest) -> dict[str, str]:
     options = {**dict(request.options), "timeZone": "UTC"}
     if request.properties.compression_codec is not None:
         options.setdefault("compression", request.properties.compression_codec)
+    if request.properties.writes_parquet_v2:
+        options.setdefault("parquet.writer.version", "v2")
     if request.max_records_per_file is not None:
         options["maxRecordsPerFile"] = str(request.max_records_per_file)
     return options

@@ -109,6 +109,7 @@ def write_task(
         stats_types=indexed_columns(schema, properties, partition_columns=partition_columns),
         string_prefix_length=properties.string_prefix_length,
         compression=_compression(options, properties, codec),
+        page_version="2.0" if properties.writes_parquet_v2 else "1.0",
         random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else None,
         max_records_per_file=max_records_per_file or None,
         open_files_max=open_files_max,

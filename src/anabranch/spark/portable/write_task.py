@@ -60,6 +60,8 @@ class WriteTask:
     stats_types: Mapping[LeafPath, DataType]
     string_prefix_length: int
     compression: str
+    page_version: str
+    """Of data pages, as PyArrow has it: 1.0 or 2.0."""
     random_prefix_length: int | None
     """None for partition directories."""
     max_records_per_file: int | None
@@ -185,6 +187,7 @@ class _OpenFile:
             output.sink,
             task.file_schema,
             compression=task.compression,
+            data_page_version=task.page_version,
             # Parquet leaves NaN out of the bounds of a column, and Spark would then skip rows that hold it.
             write_statistics=_columns_with_statistics(task.file_schema),
             store_schema=False,
