@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
+from pyspark.ml.linalg import MatrixUDT, VectorUDT
+from pyspark.mllib.linalg import VectorUDT as OldVectorUDT
 from pyspark.sql.types import (
     ArrayType,
     CharType,
@@ -134,6 +137,23 @@ def test_a_udt_entry_never_imports_the_class_it_names() -> None:
     entry = {"type": "udt", "class": None, "pyClass": "antigravity.Boom", "sqlType": "integer", "serializedClass": ""}
     with pytest.raises(UnsupportedTypeError):
         parse_schema(schema_of(field(entry)))
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", [VectorUDT, MatrixUDT, OldVectorUDT])
+def test_vectors_and_matrices_of_spark(kind: type[UserDefinedType]) -> None:
+    schema = struct(v=kind(), a=ArrayType(kind()))
+    text = schema_string(schema, "sales")
+    assert json.loads(text) == schema.jsonValue()
+    assert parse_schema(text) == schema
+
+
+@pytest.mark.parametrize(
+    "change", [{"pyClass": "antigravity.Boom"}, {"sqlType": "integer"}, {"serializedClass": "gASV"}, {"pyClass": None}]
+)
+def test_what_calls_itself_a_vector_and_is_another(change: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedTypeError, match="VectorUDT"):
+        parse_schema(schema_of(field({**VectorUDT().jsonValue(), **change})))
     assert "antigravity" not in sys.modules
 
 

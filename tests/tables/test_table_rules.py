@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
@@ -31,7 +33,7 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
     UntrustedExpressionError,
 )
-from anabranch.errors.schema import IdentityInsertError, InvalidPartitioningError
+from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError, InvalidPartitioningError
 from anabranch.errors.tables import DefaultsNotEnabledError, InvalidIdentityColumnError
 from anabranch.schema.computed_columns import default_column
 from anabranch.schema.enforcement import plan_write
@@ -384,6 +386,30 @@ def test_how_files_are_written_by_properties(delta: SparkSession, path: str) -> 
         assert ("PLAIN_DICTIONARY" in footer.row_group(0).column(0).encodings) is (number == 0)
         found = delta.sql(f"SELECT n, p, count(*) FROM delta.`{root}` GROUP BY ALL").collect()
         assert sorted(map(tuple, found), key=str) == [(0, "a", 3), (0, None, 1), (2, "a", 3), (7, "a", 3)]
+
+
+def test_vectors_of_ml(delta: SparkSession, path: str) -> None:
+    """As Spark stores them, a struct in the files. They are written, changed, compacted and fed to estimators."""
+    rows = [(i, Vectors.dense([i, 1.0]) if i % 2 else Vectors.sparse(2, {1: 1.0}), f"s{i}") for i in range(4)]
+    frame = delta.createDataFrame(rows, ["id", "v", "s"])
+    frame.write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
+    assert max(json.loads(add["stats"])["maxValues"]["s"] for add in _last_adds(path)) == "s3"
+    table = DeltaTable.forPath(delta, path)
+    table.update("id = 1", {"s": "'x'"})
+    moved = frame.select((F.col("id") + 2).alias("id"), "v", "s")
+    merge = table.alias("t").merge(moved.alias("n"), "t.id = n.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    table.optimize().executeCompaction()
+    found = {row.id: (row.v, row.s) for row in table.toDF().collect()}
+    assert found == {0: rows[0][1:], 1: (rows[1][1], "x"), **{i + 2: rows[i][1:] for i in range(4)}}
+    assert VectorAssembler(inputCols=["v", "id"], outputCol="all").transform(table.toDF()).count() == 6
+    changes = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
+    assert changes.where("_change_type = 'update_postimage'").count() == 3
+    for wrong in (F.lit("z"), F.lit(1)):
+        with pytest.raises(IncompatibleTypesError, match="v is vector in the table"):
+            frame.withColumn("v", wrong).write.format("delta").mode("append").save(path)
+    with pytest.raises(InvalidPartitioningError, match="v is of type vector"):
+        frame.write.format("delta").partitionBy("v").save(f"{path}/other")
 
 
 def _last_adds(path: str) -> list[Any]:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StringType,
     TimestampNTZType,
     TimestampType,
+    UserDefinedType,
     VariantType,
 )
 
@@ -63,6 +64,8 @@ class Casting(enum.Enum):
         """Whether a write may turn primitive `source` values into `target` ones."""
         if source == target or isinstance(source, NullType):
             return True
+        if isinstance(source, UserDefinedType) or isinstance(target, UserDefinedType):
+            return False
         if self is Casting.STRICT:
             return can_up_cast(source, target)
         if self is Casting.ANSI:

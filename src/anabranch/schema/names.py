@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql.types import ArrayType, MapType, NullType, StructType, VariantType
+from pyspark.sql.types import ArrayType, MapType, NullType, StructType, UserDefinedType, VariantType
 
 from anabranch.errors.schema import (
     DuplicateColumnsError,
@@ -97,7 +97,7 @@ def partition_columns_of(schema: StructType, columns: Sequence[str], *, table: s
         if field is None:
             reason = f"there is no column {column}; columns are {', '.join(schema.fieldNames())}"
             raise PartitionColumnNotFoundError(table=table, columns=tuple(columns), reason=reason)
-        if isinstance(field.dataType, ArrayType | MapType | StructType | NullType | VariantType):
+        if isinstance(field.dataType, ArrayType | MapType | StructType | NullType | VariantType | UserDefinedType):
             reason = f"{column} is of type {field.dataType.simpleString()}"
             raise PartitionColumnTypeError(table=table, columns=tuple(columns), reason=reason)
         if field.name in named:

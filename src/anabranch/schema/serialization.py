@@ -2,11 +2,13 @@
 
 Implements "Schema Serialization Format" of PROTOCOL.md. PySpark's own `StructType.fromJson` is not used:
 it differs between releases, drops what it does not know, recurses without a bound, and imports the
-Python class that a `udt` entry names, which a table's log must never be able to ask for.
+Python class that a `udt` entry names, which a table's log must never be able to ask for. Spark's own vectors and
+matrices are known here.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +35,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    UserDefinedType,
     VarcharType,
     VariantType,
 )
@@ -63,6 +66,13 @@ _PRIMITIVES: Mapping[str, type[DataType]] = {
     "void": NullType,
     "variant": VariantType,
 }
+_ML_TYPES: Mapping[str, tuple[str, str]] = {
+    f"org.apache.spark.{library}.linalg.{name}": (f"pyspark.{library}.linalg", name)
+    for library in ("ml", "mllib")
+    for name in ("VectorUDT", "MatrixUDT")
+}
+"""The user-defined types that a table may hold, by their class in Java: module and class in Python. No log may name
+another, for whoever reads it would load that class. Files hold their `sqlType`."""
 _OLD_SPELLINGS: Mapping[str, type[DataType]] = {"null": NullType, "timestamp_ltz": TimestampType}
 """What older writers used and Spark still reads."""
 _NAMES: Mapping[type[DataType], str] = {kind: name for name, kind in _PRIMITIVES.items()}
@@ -118,7 +128,23 @@ def type_json(data_type: DataType) -> str | dict[str, Any]:
             "valueType": type_json(data_type.valueType),
             "valueContainsNull": data_type.valueContainsNull,
         }
+    if isinstance(data_type, UserDefinedType) and is_ml_type(data_type):
+        return dict(data_type.jsonValue())
     return type_name(data_type)
+
+
+def is_ml_type(data_type: UserDefinedType) -> bool:
+    """Whether it is a vector or a matrix of Spark's ML libraries."""
+    return _ML_TYPES.get(data_type.scalaUDT()) == (type(data_type).__module__, type(data_type).__name__)
+
+
+def _ml_type(scala_class: Any) -> UserDefinedType | None:
+    found = _ML_TYPES.get(scala_class) if isinstance(scala_class, str) else None
+    if found is None:
+        return None
+    module, name = found
+    known: UserDefinedType = getattr(importlib.import_module(module), name)()
+    return known
 
 
 def type_name(data_type: DataType) -> str:
@@ -187,11 +213,18 @@ class _Parser:
             inner = self.type(self.part(value, "valueType", path), (*path, VALUE), collations, f"{within}.{VALUE}")
             return MapType(key, inner, self.flag(value, "valueContainsNull", path))
         if kind == "udt":
-            named = value.get("class") or value.get("pyClass") or "unnamed"
-            raise UnsupportedTypeError(table=self.table, columns={".".join(path): f"user-defined type {named}"})
+            return self.user_defined(value, path)
         if isinstance(kind, str) and kind == "variant":
             return VariantType()
         raise self.malformed(path, f"it has the unknown type {kind!r}")
+
+    def user_defined(self, value: Mapping[str, Any], path: FieldPath) -> DataType:
+        """One of `_ML_TYPES`, if the entry says of it what Spark does."""
+        known = _ml_type(value.get("class"))
+        if known is not None and dict(value) == known.jsonValue():
+            return known
+        named = str(value.get("class") or value.get("pyClass") or "unnamed")
+        raise UnsupportedTypeError(table=self.table, columns={".".join(path): f"user-defined type {named[:100]}"})
 
     def part(self, value: Mapping[str, Any], key: str, path: FieldPath) -> Any:
         if key not in value:
@@ -254,6 +287,8 @@ def _refused(data_type: DataType, path: FieldPath) -> Iterator[tuple[str, str]]:
     elif isinstance(data_type, MapType):
         yield from _refused(data_type.keyType, (*path, KEY))
         yield from _refused(data_type.valueType, (*path, VALUE))
+    elif isinstance(data_type, UserDefinedType) and is_ml_type(data_type):
+        return
     elif not isinstance(data_type, DecimalType) and type(data_type) not in _NAMES:
         yield quoted(path), data_type.simpleString()
 

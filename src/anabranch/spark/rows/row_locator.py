@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     MapType,
     StructField,
     StructType,
+    UserDefinedType,
     VariantType,
 )
 
@@ -36,7 +37,7 @@ from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.paths import walk
+from anabranch.schema.paths import contains_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine, ScanRequest
 from anabranch.spark.rows.row_tracking import stable, with_tracking
@@ -172,15 +173,7 @@ def _showing(rows: RowsOfFile) -> AddFile | None:
 
 def _can_be_compared(schema: StructType) -> bool:
     """Whether equal text means equal values, in all columns."""
-    return not any(isinstance(field.dataType, VariantType) or _has_variant(field.dataType) for _, field in walk(schema))
-
-
-def _has_variant(data_type: DataType) -> bool:
-    if isinstance(data_type, ArrayType):
-        return _has_variant(data_type.elementType)
-    if isinstance(data_type, MapType):
-        return _has_variant(data_type.keyType) or _has_variant(data_type.valueType)
-    return isinstance(data_type, VariantType)
+    return not any(contains_type(schema, kind) for kind in (VariantType, UserDefinedType))
 
 
 def _is_plain(data_type: DataType) -> bool:

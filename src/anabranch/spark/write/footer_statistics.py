@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    UserDefinedType,
     VarcharType,
     VariantType,
 )
@@ -122,6 +123,8 @@ def _add_leaves(
         case MapType():
             _add_leaves(found, data_type.keyType, None, mode, None if stored is None else stored.key_type)
             _add_leaves(found, data_type.valueType, None, mode, None if stored is None else stored.item_type)
+        case UserDefinedType():
+            _add_leaves(found, data_type.sqlType(), None, mode, stored)
         case VariantType():
             found.extend([None] * (_VARIANT_LEAVES if stored is None else _leaf_count(stored)))
         case _:
