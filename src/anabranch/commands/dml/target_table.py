@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.data_files import tracking_of
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
@@ -27,6 +28,7 @@ from anabranch.spark.conditions.column_names import RowNames, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.rows.hidden_rows import marked_positions
+from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_places
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
@@ -44,7 +46,8 @@ class ReadFiles:
     files: pa.Table
     """Live files; see `anabranch.log.file_columns`."""
     frame: DataFrame
-    """The columns of the table and, last, the position columns of `ScanRequest`; file ids are rows of `files`."""
+    """The columns of the table, those in which rows keep their ids, if they have some, with the ids and versions of all
+    rows, and, last, the position columns of `ScanRequest`; file ids are rows of `files`."""
 
     def rows(self, positions: Mapping[int, BitMap64]) -> list[RowsOfFile]:
         """The rows at these positions, by file id."""
@@ -61,6 +64,7 @@ class TargetRows:
         self.snapshot = snapshot
         self.vectors = vectors
         self.alias = alias
+        self.tracking = tracking_of(handle, snapshot)
 
     def candidates(self, predicate: Predicate) -> FileMask:
         """The files that can hold a row for which the predicate, in physical names, is true."""
@@ -146,8 +150,9 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        frame = self.handle.session.engine.scan(request)
-        return ReadFiles(files=request.files, frame=named(frame, self.alias))
+        frame = self.handle.session.engine.scan(with_tracking(request, self.tracking))
+        rows = stable(frame, request.files, self.tracking)
+        return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 
 def understand(
