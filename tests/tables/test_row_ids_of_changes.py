@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
@@ -82,3 +85,73 @@ def test_rows_that_change_keep_their_ids(delta: SparkSession, path: str, vectors
         (12, "changed", "update_postimage"),
         (12, "n0", "update_preimage"),
     ]
+
+
+@pytest.mark.one_engine
+def test_rows_that_come_back_have_their_ids(delta: SparkSession, path: str, vectors: str) -> None:
+    table = made(delta, path, vectors)
+    rows = DeltaTable.forPath(delta, path)
+    rows.update("id IN (3, 12)", {"name": "'changed'"})
+    due, version = tracked(table), table.latest().version
+    rows.delete("id IN (3, 4, 12)")
+    rows.update("id = 5", {"name": "'other'"})
+    append(delta, path, 20, 25)
+    rows.restoreToVersion(version)
+    assert tracked(table) == due
+    append(delta, path, 25, 30)
+    known = {row_id for row_id, _ in due.values()}
+    assert all(row_id > max(known) + 5 for key, (row_id, _) in tracked(table).items() if key >= 25)
+
+    alter_drop_feature(table, "rowTracking")
+    rows.delete("id < 8")
+    rows.restoreToVersion(version)
+    assert not table.latest().properties.row_tracking_enabled
+    assert sorted(row["id"] for row in rows.toDF().collect()) == list(range(20))
+    rows.delete("id = 9")
+    alter_set_properties(table, {"delta.enableRowTracking": "true"})
+    anew = tracked(table)
+    assert len({row_id for row_id, _ in anew.values()}) == 19
+    rows.delete("id > 12")
+    rows.restoreToVersion(version)
+    now = tracked(table)
+    assert len({row_id for row_id, _ in now.values()}) == 20
+
+
+@pytest.mark.one_engine
+def test_rows_of_a_clone_have_ids_of_its_own(delta: SparkSession, path: str, vectors: str) -> None:
+    """Its files say nothing of the ids that rows had in the other table, under the name that they have here."""
+    table = made(delta, path, vectors)
+    rows = DeltaTable.forPath(delta, path)
+    rows.update("id IN (3, 12)", {"name": "'changed'"})
+    rows.clone(f"{path} 2", True)
+    clone = handle(delta, f"{path} 2")
+    ids = delta.read.format("delta").load(clone.path).selectExpr("id", "_metadata.row_id AS row_id").collect()
+    assert len({row["row_id"] for row in ids}) == 20
+    DeltaTable.forPath(delta, clone.path).update("id IN (3, 13)", {"name": "'again'"})
+    again = delta.read.format("delta").load(clone.path).selectExpr("id", "_metadata.row_id AS row_id").collect()
+    assert dict(map(tuple, again)) == dict(map(tuple, ids))
+    assert tracked(table)[3] == (3, 2)
+
+
+@pytest.mark.one_engine
+def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, vectors: str, tmp_path: Path) -> None:
+    table = made(delta, path, vectors)
+    frame = delta.range(2, 4, 1, 1).selectExpr("id", "9L AS k", "'new' AS name")
+    before = tracked(table)
+    frame.write.format("delta").mode("overwrite").option("replaceWhere", "id IN (2, 3)").save(path)
+    now = tracked(table)
+    assert {key: now[key] for key in now if key not in {2, 3}} == {k: v for k, v in before.items() if k not in {2, 3}}
+    assert {now[2][1], now[3][1]} == {table.latest().version}
+    assert min(now[2][0], now[3][0]) > 19
+    frame.write.format("delta").mode("overwrite").save(path)
+    highest = max(row_id for row_id, _ in now.values())
+    assert all(row_id > highest for row_id, _ in tracked(table).values())
+
+    source, target = f"{path} 2", f"{path} 3"
+    append(delta, source, 0, 5)
+    append(delta, target, 100, 101, **{"delta.enableRowTracking": "true"})
+    stream = delta.readStream.format("delta").load(source).writeStream.format("delta")
+    stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(
+        target
+    ).awaitTermination()
+    assert {row_id for row_id, _ in tracked(handle(delta, target)).values()} == set(range(6))

@@ -178,12 +178,15 @@ def with_row_counts(rows: Sequence[RowsOfFile], handle: TableRef) -> list[RowsOf
     return [
         each
         if each.positions is None or row_count(each.file.stats) is not None
-        else dataclasses.replace(each, file=_counted(each.file, handle))
+        else dataclasses.replace(each, file=with_counted_rows(each.file, handle))
         for each in rows
     ]
 
 
-def _counted(file: AddFile, handle: TableRef) -> AddFile:
+def with_counted_rows(file: AddFile, handle: TableRef) -> AddFile:
+    """The file, with statistics that say how many rows it has: where they did not, it is opened."""
+    if row_count(file.stats) is not None:
+        return file
     store = handle.table.store
     path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
     with store.open(path) as source:
