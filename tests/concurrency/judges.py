@@ -1,6 +1,6 @@
 """Judges of histories. They know the log and the statements, and nothing of conflict checks.
 
-Judges C1 and C2; the linter of logs, judge C5, is `log_linter`.
+Judges C1 and C2; the linter of logs, judge C5, is `log_linter`, and judge C9 is `row_ids`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judge C7: ids of rows are told apart in each version, stay with their rows, and are never given out again."""
+"""Judge C9: ids of rows are told apart in each version, stay with their rows, and are never given out again."""
 
 from __future__ import annotations
 

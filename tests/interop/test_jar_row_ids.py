@@ -46,8 +46,7 @@ def ids(jar: Jar, root: str) -> dict[int, tuple[int, int]]:
     return {row["id"]: (row["r"], row["v"]) for row in found}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("layout", "first"), [("vectors", 0), ("copy on write", 1)])
 def test_rows_have_the_ids_that_the_jar_alone_gives_them(
     jar: Jar, native: SparkSession, tmp_path: Path, layout: str, first: int
 ) -> None:

@@ -44,14 +44,10 @@ FITS_NOT = {
     "cluster": OTHER_COLUMNS,
 }
 """Conditions by kind that say that the statement does not fit the rows or the columns: the model must agree."""
-ROW_TRACKING_ASKS = frozenset({"DELTA_OPERATION_NOT_SUPPORTED"})
-"""UPDATE and MERGE, and DELETE without vectors, are not there yet on tables with row tracking."""
 FEATURES_ASK = {
-    **dict.fromkeys(("update", "merge", "delete"), ROW_TRACKING_ASKS),
-    "replace_where": ROW_TRACKING_ASKS | {"DELTA_MISSING_PARTITION_COLUMN"},
+    "replace_where": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
     "insert_merging": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
     "overwrite": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
-    "set_properties": frozenset({"DELTA_CANNOT_ENABLE_ROW_TRACKING"}),
     "drop_feature": frozenset(
         {
             "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",

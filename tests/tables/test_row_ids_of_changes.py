@@ -12,7 +12,7 @@ from readers import read_by_delta_rs, read_by_duckdb
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
-from anabranch.tables import DeltaTable
+from anabranch.tables import DeltaTable, IdentityGenerator
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
 
 pytestmark = [pytest.mark.spark]
@@ -143,6 +143,7 @@ def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, v
     assert {key: now[key] for key in now if key not in {2, 3}} == {k: v for k, v in before.items() if k not in {2, 3}}
     assert {now[2][1], now[3][1]} == {table.latest().version}
     assert min(now[2][0], now[3][0]) > 19
+    assert last_commit(table)["commitInfo"][0]["tags"]["delta.rowTracking.preserved"] == "true"
     frame.write.format("delta").mode("overwrite").save(path)
     highest = max(row_id for row_id, _ in now.values())
     assert all(row_id > highest for row_id, _ in tracked(table).values())
@@ -155,3 +156,39 @@ def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, v
         target
     ).awaitTermination()
     assert {row_id for row_id, _ in tracked(handle(delta, target)).values()} == set(range(6))
+
+
+@pytest.mark.one_engine
+def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vectors: str) -> None:
+    """Partitions by a generated column, numbers, and a MERGE that brings a column."""
+    (
+        DeltaTable.create(delta)
+        .location(path)
+        .addColumn("id", "BIGINT")
+        .addColumn("n", "BIGINT", generatedByDefaultAs=IdentityGenerator(start=1, step=1))
+        .addColumn("part", "BIGINT", generatedAlwaysAs="id % 3")
+        .addColumn("word", "STRING")
+        .partitionedBy("part")
+        .property("delta.enableRowTracking", "true")
+        .property("delta.enableDeletionVectors", vectors)
+        .property("delta.enableChangeDataFeed", "true")
+        .execute()
+    )
+    table, rows = handle(delta, path), DeltaTable.forPath(delta, path)
+    delta.range(0, 12, 1, 1).selectExpr("id", "'a' AS word").write.format("delta").mode("append").save(path)
+    ids = tracked(table)
+    rows.update("id IN (1, 2)", {"word": "'b'"})
+    ids = check(table, ids, changed={1, 2})
+    source = delta.range(2, 14, 1, 1).selectExpr("id", "'c' AS word", "true AS more")
+    merging = rows.alias("t").merge(source.alias("s"), "t.id = s.id AND t.id < 5").withSchemaEvolution()
+    merging.whenMatchedUpdateAll("s.id < 4").whenMatchedDelete().whenNotMatchedInsertAll("s.id > 11").execute()
+    ids = check(table, ids, changed={2, 3}, gone={4})
+    found = rows.toDF().orderBy("id").collect()
+    assert found[0].asDict().keys() == {"id", "n", "part", "word", "more"}
+    assert [(row.id, row.part, row.word, row.more) for row in found[:4]] == [
+        (0, 0, "a", None),
+        (1, 1, "b", None),
+        (2, 2, "c", True),
+        (3, 0, "c", True),
+    ]
+    assert len({row.n for row in found}) == len(found) == len(ids) == 13
