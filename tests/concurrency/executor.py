@@ -26,6 +26,7 @@ from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row
 from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
 from concurrency.foreign import ForeignCommit, foreign_commit
+from concurrency.played_ids import as_changed, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.rearranging import rearranged
 from concurrency.statements import (
@@ -148,7 +149,7 @@ def _begin_restore(played: PlayedTable, read: Version, statement: Restore, trans
 
 def _begin_foreign(played: PlayedTable, read: Version, statement: Foreign, transaction: Transaction) -> Running:
     inner = statement.statement if statement.by_vectors else Rewriting(statement.statement)
-    running = _begin_change(played, read, inner, transaction)
+    running = _begin_change(played, read, inner, transaction, keeps_ids=statement.keeps_ids)
     commit = foreign_commit(played, read, statement, running.actions, operation=operation_name(statement))
     return dataclasses.replace(running, statement=statement, foreign=commit)
 
@@ -175,7 +176,9 @@ def _begin_description(
     )
 
 
-def _begin_change(played: PlayedTable, read: Version, statement: Statement, transaction: Transaction) -> Running:
+def _begin_change(
+    played: PlayedTable, read: Version, statement: Statement, transaction: Transaction, *, keeps_ids: bool = True
+) -> Running:
     places = _places(played, read)
     rows = [played.data[read.adds[file].path][position] for file, position in places]
     plan = statement.plan(rows)
@@ -192,7 +195,7 @@ def _begin_change(played: PlayedTable, read: Version, statement: Statement, tran
     named: dict[FileKey, BitMap64 | None] = {}
     actions: list[Action] = []
     if isinstance(statement, Rewriting | ReplaceWhere) or not hides_rows(played, read):
-        actions += _rewritten(played, read, deleted)
+        actions += _rewritten(played, read, deleted, keeps_ids=keeps_ids)
         if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
             named = {add.key: None for add in read.adds}
     else:
@@ -200,7 +203,9 @@ def _begin_change(played: PlayedTable, read: Version, statement: Statement, tran
         named = {each.file.key: each.positions for each in chosen}
         actions += hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)
     if plan.inserts:
-        actions.append(played.write(plan.inserts))
+        images = [places[number] for number in plan.images_of] if keeps_ids else []
+        ids = [as_changed(id_of(played.kept, read.adds[file], position)) for file, position in images]
+        actions.append(played.write(plan.inserts, kept=[*ids, *[None] * (len(plan.inserts) - len(ids))]))
     if isinstance(statement, InsertGenerated):
         adds = [action for action in actions if isinstance(action, AddFile)]
         actions.append(with_moved_marks(read.snapshot.metadata, adds, ["v"], table=played.store.root))
@@ -263,16 +268,20 @@ def _chosen(played: PlayedTable, read: Version, file: int, positions: BitMap64) 
     return RowsOfFile(file=counted, positions=positions)
 
 
-def _rewritten(played: PlayedTable, read: Version, deleted: dict[int, BitMap64]) -> list[AddFile | RemoveFile]:
+def _rewritten(
+    played: PlayedTable, read: Version, deleted: dict[int, BitMap64], *, keeps_ids: bool
+) -> list[AddFile | RemoveFile]:
     """Files without vectors in the place of those that lose rows."""
-    kept = [
-        row
+    stay = [
+        (read.adds[file], position)
         for file, positions in deleted.items()
-        for position, row in enumerate(played.data[read.adds[file].path])
+        for position in range(len(played.data[read.adds[file].path]))
         if position not in read.hidden[file] and position not in positions
     ]
+    kept = [played.data[add.path][position] for add, position in stay]
+    ids = [as_copied(id_of(played.kept, add, position)) for add, position in stay] if keeps_ids else []
     removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=True) for file in deleted]
-    return [*removes, *([played.write(kept)] if kept else [])]
+    return [*removes, *([played.write(kept, kept=ids)] if kept else [])]
 
 
 def _before(played: PlayedTable, read: Version, statement: Restore) -> Version:

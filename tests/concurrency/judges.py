@@ -1,6 +1,6 @@
 """Judges of histories. They know the log and the statements, and nothing of conflict checks.
 
-Judges C1 and C2; the linter of logs, judge C5, is `log_linter`.
+Judges C1 and C2; the linter of logs, judge C5, is `log_linter`, and judge C9 is `row_ids`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from concurrency.conditions import Row
 from concurrency.describing import Alter, Description, Replace, described, keeps_rules
 from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
+from concurrency.row_ids import ids_stay
 from concurrency.statements import Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
 
 PERMUTED_MAX = 7
@@ -35,6 +36,8 @@ def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -
     found += examples_are_rows_in_conflict(outcome)
     found += numbered_once(outcome)
     found += values_given_once(outcome)
+    if outcome.history.manner.tracks_rows and not outcome.history.manner.describes:
+        found += ids_stay(outcome)
     if outcome.history.manner.describes:
         found += descriptions_in_order(outcome, tables)
     if outcome.history.level == "Serializable":

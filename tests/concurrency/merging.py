@@ -51,10 +51,15 @@ class Merge(Statement):
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         changed = [number for number, row in enumerate(rows) if self.changes(row)]
-        images = [image for number in changed if (image := self._image(rows[number])) is not None]
+        images = {number: image for number in changed if (image := self._image(rows[number])) is not None}
         present = {row.k for row in rows}
         new = [row for row in self.source if row.k not in present] if self.inserts else []
-        return Plan(looks=tuple(self._looks(rows)), deletes=frozenset(changed), inserts=(*images, *new))
+        return Plan(
+            looks=tuple(self._looks(rows)),
+            deletes=frozenset(changed),
+            inserts=(*images.values(), *new),
+            images_of=tuple(images),
+        )
 
     def _image(self, row: Row) -> Row | None:
         """What becomes of a row that is changed; None for nothing."""

@@ -25,6 +25,7 @@ from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
 from anabranch.transaction.table import Table
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
+from concurrency.played_ids import KeptId
 
 SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
 NAMED_SCHEMA = StructType(
@@ -87,6 +88,8 @@ class PlayedTable:
     manner: Manner
     data: dict[str, tuple[Row, ...]]
     """Physical rows by path."""
+    kept: dict[str, tuple[KeptId | None, ...]] = dataclasses.field(default_factory=dict)
+    """What files keep of the ids of their rows."""
     versions: dict[int, Version] = dataclasses.field(default_factory=dict)
     """Those that were looked at."""
 
@@ -95,9 +98,10 @@ class PlayedTable:
         clock = TestClock(NOW_MS)
         store = MemoryStore(clock=clock)
         data: dict[str, tuple[Row, ...]] = {}
-        find_rows = finding(store, data) if manner.finds_rows else None
+        kept: dict[str, tuple[KeptId | None, ...]] = {}
+        find_rows = finding(store, data, kept) if manner.finds_rows else None
         table = Table(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
-        played = cls(store=store, clock=clock, table=table, manner=manner, data=data)
+        played = cls(store=store, clock=clock, table=table, manner=manner, data=data, kept=kept)
         adds: tuple[Action, ...] = tuple(played.write(rows) for rows in files if rows)
         if manner.tracks_rows:
             adds = with_row_ids(adds, after=NO_ROW_IDS, version=0, table=store.root)
@@ -127,10 +131,21 @@ class PlayedTable:
     def hidden(self, adds: Sequence[AddFile]) -> list[BitMap64]:
         return StoredVectors(self.store, random.Random(0)).hidden(adds)
 
-    def write(self, rows: Sequence[Row], *, data_change: bool = True, counted: bool = False) -> AddFile:
-        """A new data file; it says how many rows it has, if it is `counted`, in any case."""
+    def write(
+        self,
+        rows: Sequence[Row],
+        *,
+        data_change: bool = True,
+        counted: bool = False,
+        kept: Sequence[KeptId | None] = (),
+    ) -> AddFile:
+        """A new data file; it says how many rows it has, if it is `counted`, in any case. `kept` are ids of rows that it
+        keeps."""
         path = f"f{len(self.data)}.parquet"
         self.data[path] = tuple(rows)
+        if any(kept):
+            assert len(kept) == len(rows)
+            self.kept[path] = tuple(kept)
         return AddFile(
             path=path,
             partition_values={},

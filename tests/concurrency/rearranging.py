@@ -11,6 +11,7 @@ from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import removal
 from concurrency.conditions import Row
+from concurrency.played_ids import KeptId, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.statements import Optimize
 
@@ -55,8 +56,15 @@ def _bin(
         places.sort(key=lambda place: _v_and_k(shown[place[0]][place[1]]))
     size = statement.rows_per_file
     parts = [places[start : start + size] for start in range(0, len(places), size)]
+    ids = _ids(played, read, group) if statement.keeps_ids else [[None] * len(rows) for rows in shown]
     outputs = [
-        played.write([shown[source][row] for source, row in part], data_change=False, counted=True) for part in parts
+        played.write(
+            [shown[source][row] for source, row in part],
+            data_change=False,
+            counted=True,
+            kept=[ids[source][row] for source, row in part],
+        )
+        for part in parts
     ]
     removes = [removal(read.adds[file], removed_at_ms=NOW_MS, data_change=False) for file in group]
     if statement.leaves_word:
@@ -71,6 +79,17 @@ def _bin(
             for remove, found in zip(removes, runs, strict=True)
         ]
     return removes, outputs
+
+
+def _ids(played: PlayedTable, read: Version, group: Sequence[int]) -> Sequence[Sequence[KeptId | None]]:
+    return [
+        [
+            as_copied(id_of(played.kept, read.adds[file], position))
+            for position in range(len(played.data[read.adds[file].path]))
+            if position not in read.hidden[file]
+        ]
+        for file in group
+    ]
 
 
 def _v_and_k(row: Row) -> tuple[int, int]:

@@ -24,6 +24,8 @@ class Plan:
     looks: tuple[Look, ...] = ()
     deletes: frozenset[int] = frozenset()
     inserts: tuple[Row, ...] = ()
+    images_of: tuple[int, ...] = ()
+    """The rows that the first of `inserts` were before, in their order; the others are new."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +102,12 @@ class Update(Statement):
             if looks[1].rows:
                 return Plan(looks=tuple(looks))
         hit = looks[0].rows
-        return Plan(looks=tuple(looks), deletes=hit, inserts=tuple(self.change(rows[n]) for n in sorted(hit)))
+        return Plan(
+            looks=tuple(looks),
+            deletes=hit,
+            inserts=tuple(self.change(rows[n]) for n in sorted(hit)),
+            images_of=tuple(sorted(hit)),
+        )
 
     def __str__(self) -> str:
         unless = f" AND NOT EXISTS (a row with {self.unless})" if self.unless else ""
@@ -193,6 +200,11 @@ class Foreign(Statement):
     counts: bool = True
     """Whether its files say how many rows they have. On a table that gives rows ids they always do."""
 
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether it knows that rows may have ids."""
+        return self.tells
+
     def plan(self, rows: Sequence[Row]) -> Plan:
         return self.statement.plan(rows)
 
@@ -233,6 +245,11 @@ class Optimize(Statement):
     """Whether rows are put in the order of `v`, whatever file they come from, as ZORDER BY does."""
     purges: bool = False
     """Whether it is files with hidden rows that are written anew, each for itself."""
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether it knows that rows may have ids; ours do."""
+        return self.leaves_word or self.rows_per_file != 2
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         return Plan()

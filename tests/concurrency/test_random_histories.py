@@ -19,7 +19,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "8000"))
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARES)
 def test_every_history_has_a_serial_order(name: str, record_property: Callable[[str, object], None]) -> None:
-    """Set HISTORIES for more of them. Judges C1, C2 and C5."""
+    """Set HISTORIES for more of them. Judges C1, C2, C5 and C9."""
     mix, share = SHARES[name]
     came_to = trials(max(1, HISTORIES * share // 100), mix=mix)
     record_property("told", f"{name}, seeds from 0: {came_to}")

@@ -28,6 +28,8 @@ OTHER_COLUMNS = frozenset(
 )
 """A statement names a column that was there when it was thought of."""
 COLUMN_THERE = frozenset({"FIELD_ALREADY_EXISTS", "DELTA_DUPLICATE_COLUMNS_FOUND"})
+LAYOUT = ("used by the partitioning of the table", "used by the clustering of the table")
+"""By what a column may be needed that the model does not have."""
 CHANGED_MEANWHILE = frozenset({"DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"})
 """Spark resolved the columns at one version, and they are others at the one that the statement works on."""
 FITS_NOT = {
@@ -35,7 +37,13 @@ FITS_NOT = {
         ("insert", "insert_select", "update", "delete", "merge", "replace_where", "overwrite"),
         OTHER_COLUMNS | {"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "DELTA_METADATA_MISMATCH"},
     ),
-    "overwrite_schema": frozenset({"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "DELTA_UNSUPPORTED_EXPRESSION_IN_METADATA"}),
+    "overwrite_schema": frozenset(
+        {
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+            "DELTA_UNSUPPORTED_EXPRESSION_IN_METADATA",
+            "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
+        }
+    ),
     "insert_merging": frozenset({"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"}),
     "add_constraint": OTHER_COLUMNS | {"DELTA_CONSTRAINT_ALREADY_EXISTS", "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"},
     "add_column": COLUMN_THERE,
@@ -44,14 +52,10 @@ FITS_NOT = {
     "cluster": OTHER_COLUMNS,
 }
 """Conditions by kind that say that the statement does not fit the rows or the columns: the model must agree."""
-ROW_TRACKING_ASKS = frozenset({"DELTA_OPERATION_NOT_SUPPORTED"})
-"""UPDATE and MERGE, and DELETE without vectors, are not there yet on tables with row tracking."""
 FEATURES_ASK = {
-    **dict.fromkeys(("update", "merge", "delete"), ROW_TRACKING_ASKS),
-    "replace_where": ROW_TRACKING_ASKS | {"DELTA_MISSING_PARTITION_COLUMN"},
+    "replace_where": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
     "insert_merging": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
     "overwrite": frozenset({"DELTA_MISSING_PARTITION_COLUMN"}),
-    "set_properties": frozenset({"DELTA_CANNOT_ENABLE_ROW_TRACKING"}),
     "drop_feature": frozenset(
         {
             "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
@@ -83,6 +87,8 @@ def problem_of_refusal(
         return _problem_of_conflict(error, winners)
     if condition in CHANGED_MEANWHILE:
         return None if len({state.columns for state in seen}) > 1 else "the columns were the same all the time"
+    if told["kind"] == "drop_column" and any(layout in str(error.get("message")) for layout in LAYOUT):
+        return None
     if condition in FITS_NOT.get(told["kind"], frozenset()):
         return "it fits every version there was" if fits_always else None
     if condition in FEATURES_ASK.get(told["kind"], frozenset()):

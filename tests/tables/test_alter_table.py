@@ -35,7 +35,6 @@ from anabranch.errors.alterations import (
     InvalidClusteringError,
     NotAStructError,
     PropertyNotSetError,
-    RowTrackingEnablementError,
     UnsupportedColumnChangeError,
     UnsupportedNewColumnError,
 )
@@ -129,8 +128,6 @@ def test_properties_bring_their_features(delta: SparkSession, path: str) -> None
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     alter_set_properties(handle, {"delta.enableChangeDataFeed": "true"})
     assert set(handle.latest().protocol.writer_features or ()) == {"appendOnly", "changeDataFeed", "invariants"}
-    with pytest.raises(RowTrackingEnablementError, match="1 of its files"):
-        alter_set_properties(handle, {"delta.enableRowTracking": "true"})
     with pytest.raises(IcebergCompatFilesError, match="UPGRADE UNIFORM"):
         alter_set_properties(handle, {"delta.enableIcebergCompatV2": "true", **MAPPED})
     alter_set_properties(handle, {"delta.enableDeletionVectors": "true"})

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError, UnsupportedOperationError
+from anabranch.errors.arguments import AssignmentError, ConflictingAssignmentsError
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.constraints import (
     CastOverflowError,
@@ -173,16 +173,13 @@ def test_columns_with_a_default(delta: SparkSession, path: str) -> None:
     assert rows(table) == [(1, 42, None), (2, 42, "q"), (3, 42, None)]
 
 
-def test_tables_that_take_no_changes(delta: SparkSession, path: str, tmp_path: Any) -> None:
+def test_tables_that_take_no_changes(delta: SparkSession, path: str) -> None:
     table = table_of(delta, path, "k INT", "(1)", appendOnly="true")
     source = delta.range(1, 3).selectExpr("CAST(id AS INT) AS id")
     table.merge(source, "k = id").whenNotMatchedInsert(values={"k": "id"}).execute()
     assert rows(table) == [(1,), (2,)]
     with pytest.raises(AppendOnlyTableError):
         table.merge(source, "k = id").whenMatchedDelete().execute()
-    tracked = table_of(delta, str(tmp_path / "tracked"), "k INT", "(1)", enableRowTracking="true")
-    with pytest.raises(UnsupportedOperationError, match="row tracking"):
-        tracked.merge(source, "k = id").whenMatchedUpdate(set={"k": "id"}).execute()
 
 
 def test_a_column_that_the_table_lacks(delta: SparkSession, path: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -15,72 +14,20 @@ from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.optimize.purge import purge
-from anabranch.commands.table_access import TableRef, table_at
-from anabranch.deletion_vectors.vector_reading import load_vector
+from anabranch.commands.table_access import TableRef
+from anabranch.errors.commits import ConcurrentDeleteDeleteException, DeltaConcurrentModificationException
 from anabranch.errors.maintenance import RowTrackingColumnsError
-from anabranch.schema.column_mapping import physical_name
-from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.rows.deletion_vector_actions import removal
+from tables.tracked_rows import TRACKED, append, delete, handle, last_commit, stored, tracked
 
 pytestmark = [pytest.mark.spark]
-
-TRACKED = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
-Ids: TypeAlias = dict[int, tuple[int, int]]
-
-
-def append(delta: SparkSession, path: str, start: int, end: int, **options: str) -> None:
-    frame = delta.range(start, end, 1, 1).selectExpr("id", "id % 5 AS k", "concat('n', id % 3) AS name")
-    frame.write.format("delta").mode("append").options(**options).save(path)
-
-
-def delete(delta: SparkSession, path: str, *gone: int) -> None:
-    DeltaTable.forPath(delta, path).delete(f"id IN ({', '.join(map(str, gone))})")
-
-
-def handle(delta: SparkSession, path: str) -> TableRef:
-    return table_at(DeltaSession.of(delta), path)
-
-
-def stored(table: TableRef, file: str) -> pa.Table:
-    return pq.read_table(Path(table.path) / file)
-
-
-def tracked(table: TableRef) -> Ids:
-    """The stable row id and commit version of each row, by its value `id`: as the protocol says, by pyarrow alone."""
-    snapshot = table.latest()
-    key = physical_name(snapshot.schema["id"], snapshot.column_mapping_mode)
-    names = (
-        snapshot.properties.materialized_row_id_column,
-        snapshot.properties.materialized_row_commit_version_column,
-    )
-    found: Ids = {}
-    for add in snapshot.files.to_actions():
-        rows = stored(table, add.path)
-        hidden = load_vector(table.table.store, add.deletion_vector) if add.deletion_vector else ()
-        kept = [rows[name].to_pylist() if name in rows.column_names else [None] * len(rows) for name in names]
-        assert add.base_row_id is not None
-        assert add.default_row_commit_version is not None
-        for place, value in enumerate(rows[key].to_pylist()):
-            if place not in hidden:
-                row_id, version = (column[place] for column in kept)
-                found[value] = (
-                    add.base_row_id + place if row_id is None else row_id,
-                    add.default_row_commit_version if version is None else version,
-                )
-    return found
-
-
-def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    log = Path(table.path) / "_delta_log" / f"{table.latest().version:020}.json"
-    for line in log.read_text().splitlines():
-        for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
 
 
 @pytest.mark.parametrize("mode", ["none", "id"])
@@ -140,6 +87,63 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
         ours.commit()
     assert sorted(delta.read.format("delta").load(path).select("id").collect()) == [(0,)] * 6 + [(1,)]
     assert tracked(table)[1] == (24, 3)
+
+
+@pytest.mark.one_engine
+def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
+    """They stand elsewhere by the same ids; those that were only moved are found by theirs."""
+    append(delta, path, 0, 6, **TRACKED)
+    table = handle(delta, path)
+    with prepare_update(table, {"k": "7L"}, "id = 1") as changes, prepare_delete(table, "id = 2") as deletes:
+        append(delta, path, 6, 12)
+        optimize(table, zorder_by=["name", "id"])
+        DeltaTable.forPath(delta, path).update("id = 2", {"name": "'changed'"})
+        optimize(table, zorder_by=["id", "name"])
+        changes.commit()
+        with pytest.raises(DeltaConcurrentModificationException):
+            deletes.commit()
+    due = tracked(table)
+    assert (due[1], due[2][0], len({row_id for row_id, _ in due.values()})) == ((1, table.latest().version), 2, 12)
+
+
+def compact_by_ids_alone(table: TableRef) -> None:
+    """Another engine writes all rows to one file, with their ids and without their versions."""
+    snapshot = table.latest()
+    files = snapshot.files.to_actions()
+    ids = pa.concat_arrays([pa.array(range(add.base_row_id or 0, (add.base_row_id or 0) + 3)) for add in files])
+    rows = pa.concat_tables([stored(table, add.path) for add in files])
+    name = snapshot.properties.materialized_row_id_column
+    assert name is not None
+    pq.write_table(rows.append_column(name, ids), Path(table.path) / "theirs.parquet")
+    stats = json.dumps({"numRecords": rows.num_rows})
+    size = (Path(table.path) / "theirs.parquet").stat().st_size
+    theirs = AddFile(
+        path="theirs.parquet", partition_values={}, size=size, modification_time=0, data_change=False, stats=stats
+    )
+    removes = [removal(add, removed_at_ms=table.session.clock.now_ms(), data_change=False) for add in files]
+    table.begin_at(Operation(name="OPTIMIZE"), snapshot=snapshot).commit([*removes, theirs])
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kept", ["neither", "ids alone"])
+def test_equal_rows_after_a_compaction_that_keeps_too_little(delta: SparkSession, path: str, kept: str) -> None:
+    """Where a row might be taken for an equal one, the other's id would be there twice: then it is a conflict."""
+    append(delta, path, 0, 3, **TRACKED)
+    append(delta, path, 0, 3)
+    table = handle(delta, path)
+    with prepare_update(table, {"k": "7L"}, "id = 1") as ours:
+        append(delta, path, 0, 3)
+        rows = delta.read.format("delta").load(path).coalesce(1)
+        if kept == "neither":
+            rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(path)
+            ours.commit()
+        else:
+            compact_by_ids_alone(table)
+            with pytest.raises(ConcurrentDeleteDeleteException):
+                ours.commit()
+    read = delta.read.format("delta").load(path)
+    found = read.selectExpr("_metadata.row_id AS row_id", "k", "id").collect()
+    assert len({row["row_id"] for row in found}) == 9
 
 
 def test_dropping_a_feature_moves_rows_that_keep_their_ids(delta: SparkSession, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows become data files of a table: the one way of all statements that add rows."""
+"""Rows become data files of a table: the one way of all statements that add rows, and where rows keep their ids."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pyspark.sql.types import StructType
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode
+from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
+from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.write.optimized_write import optimized
 from anabranch.spark.write.row_checks import typed_violations
+from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
 
 
 def write_data_files(
@@ -45,3 +48,13 @@ def write_data_files(
                 options=(*handle.storage, *parquet),
             )
         )
+
+
+def tracking_of(handle: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
+    """Where the rows of the table keep their ids; None where they have none. Raises `RowTrackingColumnsError`."""
+    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=handle.label)
+
+
+def rows_kept_tags(handle: TableRef, snapshot: Snapshot) -> dict[str, str]:
+    """Whether the rows kept their ids, for the commit to say so. See "Writer Requirements for Row Tracking"."""
+    return {} if tracking_of(handle, snapshot) is None else {ROWS_KEPT_TAG: "true"}

@@ -165,5 +165,10 @@ def row_tracking_columns(
     return RowTrackingColumns(row_id=row_id, commit_version=version)
 
 
+def with_tracking_columns(schema: StructType, tracking: RowTrackingColumns | None) -> StructType:
+    """The columns that files hold whose rows keep their ids, if they have some."""
+    return schema if tracking is None else tracking.added_to(schema)
+
+
 def _field(name: str) -> StructField:
     return StructField(name, LongType(), True, {PHYSICAL_NAME: name})

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import pyarrow.compute as pc
 
 from anabranch.booleans import parse_boolean
 from anabranch.commands.alter.alter_transaction import Alteration
+from anabranch.commands.alter.row_id_backfill import SUSPENDED, files_without_ids, give_row_ids
 from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
 from anabranch.commands.drop_feature.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.other_formats.files_for_iceberg import check_iceberg_upgrade
@@ -31,7 +31,6 @@ from anabranch.protocol.properties import (
 )
 from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
-from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.after_commit import check_listable
 from anabranch.transaction.commit.commit_context import CommittedVersion
 
@@ -45,12 +44,15 @@ _COMMANDS = {
     f"{FEATURE_PREFIX}clustering": "ALTER TABLE … CLUSTER BY",
 }
 _ROW_TRACKING = "delta.enableRowTracking"
+ENABLEMENT_ONLY_TAG = "rowTrackingEnablementOnly"
+"""Of a commit that changes nothing but this: delta-spark's writers need not fail behind it."""
 
 
 def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Set table properties; what they need of the protocol comes with them.
 
-    Without column mapping, data files are written again; see `remove_column_mapping`.
+    Without column mapping, data files are written again; see `remove_column_mapping`. With row tracking, rows that have
+    no ids get some first; see `give_row_ids`.
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
     `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
@@ -66,18 +68,20 @@ def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> Com
         unmapped = remove_column_mapping(handle, unset=False)
         others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
         return (alter_set_properties(handle, others) if others else None) or unmapped
-    defined = alteration.define(
-        configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked)
-    )
+    defined = _with_properties(alteration, asked)
     check_iceberg_upgrade(handle, alteration.snapshot, defined)
-    if parse_boolean(asked.get(_ROW_TRACKING, "")):
-        _check_rows_have_ids(alteration.snapshot, handle.label)
+    if _tracks_rows(asked) and files_without_ids(alteration.snapshot):
+        give_row_ids(handle)
+        alteration = Alteration(handle)
+        _check_rows_have_ids(alteration)
+        defined = _with_properties(alteration, asked)
     if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
         check_listable(alteration.snapshot, table=handle.label)
     for name, value in properties.items():
         if name.lower() == COMMENT:
             defined = _described(defined, value)
-    return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined)
+    tags = {ENABLEMENT_ONLY_TAG: "true"} if _tracks_rows(asked) and len(properties) == 1 else {}
+    return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined, tags=tags)
 
 
 def alter_unset_properties(
@@ -133,9 +137,20 @@ def _described(defined: ResolvedDefinition, description: str | None) -> Resolved
     return dataclasses.replace(defined, metadata=msgspec.structs.replace(defined.metadata, description=description))
 
 
-def _check_rows_have_ids(snapshot: Snapshot, table: str) -> None:
-    """Rows of files that are there would need ids first."""
-    ids = snapshot.files.columns("base_row_id")["base_row_id"]
-    missing = pc.sum(pc.is_null(ids)).as_py() or 0
+def _with_properties(alteration: Alteration, asked: Mapping[str, str]) -> ResolvedDefinition:
+    """The table with these properties besides its own. Row tracking that is turned on is suspended no longer."""
+    current = current_properties(alteration.snapshot.metadata)
+    if _tracks_rows(asked):
+        current.pop(SUSPENDED, None)
+    return alteration.define(configuration={**current, **stored_properties(asked)}, requested=requested_protocol(asked))
+
+
+def _tracks_rows(asked: Mapping[str, str]) -> bool:
+    return parse_boolean(asked.get(_ROW_TRACKING, "")) is True
+
+
+def _check_rows_have_ids(alteration: Alteration) -> None:
+    """Who does not keep to the protocol may have brought files without ids all the while."""
+    missing = files_without_ids(alteration.snapshot)
     if missing:
-        raise RowTrackingEnablementError(table=table, num_files=missing)
+        raise RowTrackingEnablementError(table=alteration.table, num_files=missing)

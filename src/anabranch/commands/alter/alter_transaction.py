@@ -84,6 +84,8 @@ class Alteration:
         parameters: Mapping[str, Any],
         defined: ResolvedDefinition | None = None,
         domains: Sequence[DomainMetadata] = (),
+        *,
+        tags: Mapping[str, str] | None = None,
     ) -> CommittedVersion | None:
         """Land what changes, under Delta's name of the operation; None where nothing does.
 
@@ -92,7 +94,7 @@ class Alteration:
         actions = self._changes(defined, domains)
         if not actions:
             return None
-        committed = self._begin(name, parameters).commit(actions)
+        committed = self._begin(name, parameters).commit(actions, tags=tags)
         entry = self.handle.entry
         if entry is not None and defined is not None and defined.metadata is not self.snapshot.metadata:
             register(self.handle, entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 
+from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.change_data import with_deletes_recorded
 from anabranch.commands.dml.row_deletion import delete_rows
 from anabranch.commands.dml.row_selection import older_version_read, record, rows_asked_for, satisfying, select_rows
@@ -12,7 +13,6 @@ from anabranch.commands.dml.statement import (
     Prepared,
     Stopwatch,
     check_may_change_rows,
-    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
@@ -59,8 +59,6 @@ def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames,
             return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
     with watch.measured("scanTimeMs"):
         rows = rows_asked_for(target, asking)
-    if not uses_vectors(snapshot) and any(each.positions is not None for each in rows):
-        check_tracks_no_rows(handle, snapshot, "DELETE")
     record(transaction, target, asking, rows)
     with watch.measured("rewriteTimeMs"):
         changes = with_deletes_recorded(target, rows, delete_rows(target, rows, by_vectors=uses_vectors(snapshot)))
@@ -71,6 +69,7 @@ def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames,
         num_affected_rows=changes.num_rows or 0,
         deleted_rows=changes.deleted_rows,
         metrics={**changes.metrics(), **deleted, **watch.metrics("scanTimeMs", "rewriteTimeMs")},
+        tags=rows_kept_tags(handle, snapshot),
     )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
+from anabranch.schema.computed_columns import with_tracking_columns
 from anabranch.schema.logical_types import without_void
 from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
@@ -74,9 +75,9 @@ def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors:
 
 
 def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
-    """Write rows, which have the table's columns and more, as data files. Nothing is committed."""
+    """Write rows, which have the columns of `TargetRows` and more, as data files. Nothing is committed."""
     snapshot, handle = target.snapshot, target.handle
-    schema = without_void(snapshot.schema)
+    schema = with_tracking_columns(without_void(snapshot.schema), target.tracking)
     rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
     return write_data_files(
         handle,

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import application_of
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
@@ -64,6 +64,7 @@ class Prepared:
         deleted_rows: Mapping[FileKey, BitMap64 | None] | None = None,
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
+        tags: Mapping[str, str] | None = None,
         kept: Sequence[DataFrame] = (),
     ) -> None:
         self.transaction = transaction
@@ -72,6 +73,7 @@ class Prepared:
         self.deleted_rows = dict(deleted_rows or {})
         self.counts = dict(counts or {})
         self.metrics = dict(metrics or {})
+        self.tags = dict(tags or {})
         self._kept = tuple(kept)
 
     def commit(
@@ -97,7 +99,7 @@ class Prepared:
                 actions,
                 deleted_rows=self.deleted_rows,
                 metrics={**self.metrics, **attempt.metrics()},
-                tags=attempt.tags(),
+                tags={**self.tags, **attempt.tags()},
             )
         return Outcome(committed=committed, num_affected_rows=self.num_affected_rows, counts=self.counts)
 
@@ -168,12 +170,6 @@ def check_may_change_rows(handle: TableRef, snapshot: Snapshot, operation: str) 
     check_writable(snapshot.protocol, table=handle.label)
     if snapshot.properties.append_only:
         raise AppendOnlyTableError(table=handle.label, operation=operation)
-
-
-def check_tracks_no_rows(handle: TableRef, snapshot: Snapshot, operation: str) -> None:
-    """Raises `UnsupportedOperationError` where changed rows would have to keep their row ids."""
-    if active(snapshot.protocol, "rowTracking", properties=snapshot.properties, schema=snapshot.schema):
-        raise UnsupportedOperationError(operation=f"{operation} on {handle.label}, a table with row tracking")
 
 
 def uses_vectors(snapshot: Snapshot) -> bool:

@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.data_files import tracking_of
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
@@ -27,6 +28,7 @@ from anabranch.spark.conditions.column_names import RowNames, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.rows.hidden_rows import marked_positions
+from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_places
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
@@ -44,7 +46,8 @@ class ReadFiles:
     files: pa.Table
     """Live files; see `anabranch.log.file_columns`."""
     frame: DataFrame
-    """The columns of the table and, last, the position columns of `ScanRequest`; file ids are rows of `files`."""
+    """The columns of the table, those in which rows keep their ids, if they have some, with the ids and versions of all
+    rows, and, last, the position columns of `ScanRequest`; file ids are rows of `files`."""
 
     def rows(self, positions: Mapping[int, BitMap64]) -> list[RowsOfFile]:
         """The rows at these positions, by file id."""
@@ -61,6 +64,7 @@ class TargetRows:
         self.snapshot = snapshot
         self.vectors = vectors
         self.alias = alias
+        self.tracking = tracking_of(handle, snapshot)
 
     def candidates(self, predicate: Predicate) -> FileMask:
         """The files that can hold a row for which the predicate, in physical names, is true."""
@@ -146,8 +150,9 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        frame = self.handle.session.engine.scan(request)
-        return ReadFiles(files=request.files, frame=named(frame, self.alias))
+        frame = self.handle.session.engine.scan(with_tracking(request, self.tracking))
+        rows = stable(frame, request.files, self.tracking)
+        return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 
 def understand(
@@ -173,12 +178,15 @@ def with_row_counts(rows: Sequence[RowsOfFile], handle: TableRef) -> list[RowsOf
     return [
         each
         if each.positions is None or row_count(each.file.stats) is not None
-        else dataclasses.replace(each, file=_counted(each.file, handle))
+        else dataclasses.replace(each, file=with_counted_rows(each.file, handle))
         for each in rows
     ]
 
 
-def _counted(file: AddFile, handle: TableRef) -> AddFile:
+def with_counted_rows(file: AddFile, handle: TableRef) -> AddFile:
+    """The file, with statistics that say how many rows it has: where they did not, it is opened."""
+    if row_count(file.stats) is not None:
+        return file
     store = handle.table.store
     path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
     with store.open(path) as source:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
+from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, with_defaults
 from anabranch.commands.dml.change_data import both_images, old_names, old_values, records_changes, tell
 from anabranch.commands.dml.row_deletion import Replacement, RowChanges, replace_rows, write_new_rows
@@ -25,7 +26,6 @@ from anabranch.commands.dml.statement import (
     Prepared,
     Stopwatch,
     check_may_change_rows,
-    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
@@ -42,6 +42,7 @@ from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.repeatable_rows import kept
 from anabranch.spark.conditions.user_condition import ask_other_rows
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
+from anabranch.spark.rows.row_tracking import ids_kept
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -86,7 +87,6 @@ def _prepared(
 ) -> Prepared:
     watch = Stopwatch(handle)
     check_may_change_rows(handle, snapshot, "UPDATE")
-    check_tracks_no_rows(handle, snapshot, "UPDATE")
     values = with_defaults(given, snapshot.schema, table=handle.label, alias=alias)
     setting = assignments(values, snapshot.schema, table=handle.label, alias=alias)
     _check_sets_no_identity(setting, snapshot, table=handle.label)
@@ -132,6 +132,7 @@ def _prepared(
             **changes.metrics(written),
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
+        tags=rows_kept_tags(handle, snapshot),
         kept=(changed,),
     )
 
@@ -160,12 +161,12 @@ def _replaced(
 
 def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
     names = without_void(target.snapshot.schema).fieldNames()
-    frame = replacement.together(changed.select(*map(quote, names)))
+    frame = replacement.together(changed.select(*map(quote, names), *ids_kept(target.tracking)))
     return replacement.without_staying(write_new_rows(target, frame))
 
 
 def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
-    """The rows with their new values, as the table takes them, and their positions."""
+    """The rows with their new values, as the table takes them, their positions, and their ids, if they have some."""
     snapshot, handle = target.snapshot, target.handle
     # A generated column that is not set is computed anew.
     given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
@@ -176,8 +177,9 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
         )
     values = [value.alias(name) for name, value in named.items()]
     tells = records_changes(snapshot)
-    keep = (*_POSITION, *(old_names(snapshot.schema) if tells else ()))
-    rows = frame.select(*values, *_POSITION, *(old_values(snapshot.schema) if tells else ()))
+    placed = (*_POSITION, *(() if target.tracking is None else (target.tracking.row_id,)))
+    keep = (*placed, *(old_names(snapshot.schema) if tells else ()))
+    rows = frame.select(*values, *map(quote, placed), *(old_values(snapshot.schema) if tells else ()))
     plan = plan_write(
         StructType([field for field in rows.schema if field.name not in keep]),
         snapshot.schema,

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from anabranch.commands.data_files import rows_kept_tags, tracking_of
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import MAX_ID
-from anabranch.commands.optimize.rewrite_bins import rows_kept_tags, tracking_of
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import live_row_count

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.change_feed.change_files import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
+from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, tell
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import Replacement, delete_rows, replace_rows
@@ -19,7 +20,6 @@ from anabranch.commands.dml.statement import (
     Prepared,
     Stopwatch,
     check_may_change_rows,
-    check_tracks_no_rows,
     execute,
     uses_vectors,
 )
@@ -124,7 +124,9 @@ class _Execution:
             replacement = self._replacement(plan, target, facts, marks)
             changes = replacement.changes
             tells = records_changes(self.snapshot) and (marks.num_updated > 0 or not files_show_changes(changes))
-            written, actions, told = self._written(plan, facts, join, frame, changed, marks, replacement, tells=tells)
+            written, actions, told = self._written(
+                plan, target, facts, join, frame, changed, marks, replacement, tells=tells
+            )
             if tells and changed is not None:
                 told += self._tell_changed(plan, changed)
             changes = dataclasses.replace(changes, change_files=told)
@@ -141,6 +143,7 @@ class _Execution:
             deleted_rows=changes.deleted_rows,
             counts=counts,
             metrics={**metrics, **self.watch.metrics(*_PARTS)},
+            tags=rows_kept_tags(self.handle, self.snapshot),
             kept=self.kept,
         )
 
@@ -155,6 +158,7 @@ class _Execution:
         everything = self.snapshot.schema.fieldNames()
         columns = everything if named is None else list(named)
         keeps = everything if self.keeps_old_values else columns if self.statement.not_matched else []
+        keeps = [*keeps, *_id_columns(target)]
         if self.statement.only_inserts:
             frame = join.matched(read.frame, keeps=keeps).withColumn(ACTION_COLUMN, F.lit(LEFT_ALONE))
         elif at_once:
@@ -186,7 +190,7 @@ class _Execution:
             # They are many, so they were not kept: the same join finds the same rows again.
             files = np.zeros_like(candidates)
             files[np.flatnonzero(candidates)[sorted(marks.changed)]] = True
-            keeps = self.snapshot.schema.fieldNames() if self.keeps_old_values else ()
+            keeps = [*(self.snapshot.schema.fieldNames() if self.keeps_old_values else ()), *_id_columns(target)]
             frame = join.decided(target.read(files).frame, plan.updates, keeps=keeps, outputs=plan.outputs.names)
         return frame.where(F.col(ACTION_COLUMN) != LEFT_ALONE)
 
@@ -212,6 +216,7 @@ class _Execution:
     def _written(
         self,
         plan: MergePlan,
+        target: TargetRows,
         facts: SourceFacts,
         join: MergeJoin,
         frame: DataFrame | None,
@@ -243,6 +248,7 @@ class _Execution:
             has_new_rows=has_new_rows,
             tells=tells,
             replacement=replacement,
+            tracking=target.tracking,
         )
         actions = self._table_actions(plan, merged.written.adds, merged.plan.generates_identity)
         return merged.written, actions, merged.change_files
@@ -268,10 +274,14 @@ def _is_small_change(plan: MergePlan, facts: SourceFacts) -> bool:
     return few or not plan.repeatable
 
 
+def _id_columns(target: TargetRows) -> list[str]:
+    """In which rows of the table have their ids, where they have some."""
+    return [] if target.tracking is None else [target.tracking.row_id]
+
+
 def _check_allowed(handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
     """New rows alone are an append, which every table takes that can be written."""
     if statement.only_inserts:
         check_writable(snapshot.protocol, table=handle.label)
         return
     check_may_change_rows(handle, snapshot, "MERGE")
-    check_tracks_no_rows(handle, snapshot, "MERGE")

@@ -20,11 +20,13 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.constraints import GeneratedColumnMismatchError
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.protocol.properties import TableProperties
+from anabranch.schema.computed_columns import RowTrackingColumns, with_tracking_columns
 from anabranch.schema.enforcement import Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.repeatable_rows import kept
 from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.rows.row_tracking import ids_kept
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -87,37 +89,41 @@ def write_merged(
     has_new_rows: bool,
     tells: bool,
     replacement: Replacement,
+    tracking: RowTrackingColumns | None,
 ) -> MergedFiles:
     """Write the rows of all frames, which have the outputs, as data files of the target. Nothing is committed.
 
-    The frames come by what the change data feed calls such rows; with `tells`, they are written for it, too.
+    The frames come by what the change data feed calls such rows; with `tells`, they are written for it, too. Changed
+    rows have their ids in a column of `tracking`, and keep them.
     """
     told = [CHANGE_TYPE] if tells else []
-    first, *others = (
-        frame.withColumn(CHANGE_TYPE, F.lit(change))
-        .withColumn(_NEW_ROW, F.lit(change == INSERT))
-        .select(*outputs.columns, *told, _NEW_ROW)
-        for change, frame in frames.items()
-    )
-    for other in others:
-        first = first.unionByName(other)
+    if frames.keys() == {INSERT} and replacement.staying is None:
+        tracking = None
+    ids = [] if tracking is None else [tracking.row_id]
+    first = _all_rows(frames, [*outputs.columns, *told, _NEW_ROW, *ids], ids)
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
     plan = planner.plan_rows(StructType(list(outputs.plain)), properties.constraints, has_new_rows=has_new_rows)
-    keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told
-    named = first.select(*(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *keep, _NEW_ROW)
+    keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told + ids
+    named = first.select(
+        *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
+    )
     ready = conform(named, plan, table=handle.label, keep=keep, new_rows=_NEW_ROW)
     # Partitions may be by generated columns, which no clause need give.
     rows = _verified(_together(ready, partition_columns, rows_max), outputs, table=handle.label)
     schema = without_void(target.schema)
     # Computed once, so that the feed tells the very rows that are in the table.
-    rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told)))) if tells else rows
+    rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))) if tells else rows
     try:
-        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()))
+        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
         written = replacement.without_staying(
             write_data_files(
-                handle, together, schema=schema, partition_columns=partition_columns, properties=properties
+                handle,
+                together,
+                schema=with_tracking_columns(schema, tracking),
+                partition_columns=partition_columns,
+                properties=properties,
             )
         )
         change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
@@ -125,6 +131,23 @@ def write_merged(
         if tells:
             rows.unpersist()
     return MergedFiles(written=written, plan=plan, change_files=change_files)
+
+
+def _all_rows(frames: Mapping[str, DataFrame], columns: Sequence[str], ids: Sequence[str]) -> DataFrame:
+    """The rows of all frames, with these columns; new ones have no id yet."""
+    first, *others = (
+        frame.withColumns(
+            {
+                CHANGE_TYPE: F.lit(change),
+                _NEW_ROW: F.lit(change == INSERT),
+                **{name: F.lit(None).cast("bigint") for name in ids if change == INSERT},
+            }
+        ).select(*map(quote, columns))
+        for change, frame in frames.items()
+    )
+    for other in others:
+        first = first.unionByName(other)
+    return first
 
 
 def _change_files(

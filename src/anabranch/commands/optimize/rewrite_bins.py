@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 
+from anabranch.commands.data_files import tracking_of
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, FilesToPlan, Plan, PlannedBin, pack_in_order
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 from anabranch.commands.read.read_table import scan_request
@@ -23,11 +24,9 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
 from anabranch.log.file_columns import FileMask, adds_of_table
 from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
-from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
 from anabranch.spark.rows.row_tracking import with_tracking
-from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
 from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -262,16 +261,6 @@ def rewrite_request(handle: TableRef, snapshot: Snapshot, plan: Plan, planned: P
         row_tracking=tracking,
         options=handle.storage,
     )
-
-
-def tracking_of(handle: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
-    """Where the rows of the table keep their ids; None where they have none. Raises `RowTrackingColumnsError`."""
-    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=handle.label)
-
-
-def rows_kept_tags(handle: TableRef, snapshot: Snapshot) -> dict[str, str]:
-    """Whether the rows kept their ids, for the commit to say so. See "Writer Requirements for Row Tracking"."""
-    return {} if tracking_of(handle, snapshot) is None else {ROWS_KEPT_TAG: "true"}
 
 
 def sources(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:

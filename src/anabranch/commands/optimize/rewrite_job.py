@@ -10,10 +10,11 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.optimize.optimize_metrics import commit_metrics
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, Plan, PlannedBin, batches
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import RewriteBin, RewrittenBin, rewrite_bins, rows_kept_tags
+from anabranch.commands.optimize.rewrite_bins import RewriteBin, RewrittenBin, rewrite_bins
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.commits import DeltaConcurrentModificationException

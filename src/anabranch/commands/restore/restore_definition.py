@@ -11,7 +11,8 @@ import dataclasses
 import msgspec
 from pyspark.sql.types import StructType
 
-from anabranch.commands.definition.table_definition import MAX_ID, ROW_ID_COLUMN, ROW_VERSION_COLUMN
+from anabranch.commands.definition.table_definition import MAX_ID
+from anabranch.commands.restore.restored_row_ids import numbers_go_on, with_row_tracking_of
 from anabranch.protocol.actions import Action, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import TableProperties
@@ -33,6 +34,8 @@ class RestoredDefinition:
     metadata: Metadata
     protocol: Protocol
     domains: tuple[DomainMetadata, ...]
+    keeps_ids: bool
+    """Whether rows that come back have the ids that they had."""
 
     def changes(self, now: Snapshot) -> list[Action]:
         """The actions that make it so; none where nothing differs."""
@@ -50,31 +53,31 @@ def restored_definition(now: Snapshot, then: Snapshot, *, may_downgrade: bool) -
     The protocol keeps every feature that either version has, since older versions may use it, unless
     `may_downgrade`.
     """
+    keeps_ids = numbers_go_on(now, then)
     protocol = then.protocol if may_downgrade else upgrade_protocol(now.protocol, supported_features(then.protocol))
     metadata = msgspec.structs.replace(
         then.metadata,
-        configuration=restored_properties(now, then),
+        configuration=restored_properties(now, then, keeps_ids=keeps_ids),
         schema_string=schema_with_marks(then.metadata, now.metadata, table=now.table_root),
     )
-    return RestoredDefinition(metadata=metadata, protocol=protocol, domains=_clustering(now, then, protocol))
+    domains = _clustering(now, then, protocol)
+    return RestoredDefinition(metadata=metadata, protocol=protocol, domains=domains, keeps_ids=keeps_ids)
 
 
-def restored_properties(now: Snapshot, then: Snapshot) -> dict[str, str | None]:
+def restored_properties(now: Snapshot, then: Snapshot, *, keeps_ids: bool) -> dict[str, str | None]:
     """The properties of `then`, with those of `now` that must not go back."""
     before, after = now.metadata.configuration, then.metadata.configuration
     found = dict(after)
     if then.column_mapping_mode.maps:
         found[MAX_ID] = str(max(int(each.get(MAX_ID) or 0) for each in (before, after)))
-    # The columns that hold row ids keep the names that the table gave them.
-    kept = {name: before[name] for name in (ROW_ID_COLUMN, ROW_VERSION_COLUMN) if before.get(name) is not None}
-    kept |= _notes(before, PROTECTED_BEFORE)
+    kept = _notes(before, PROTECTED_BEFORE)
     found.pop(PROTECTED_BEFORE, None)
     if now.properties.in_commit_timestamps_enabled and then.properties.in_commit_timestamps_enabled:
         # Since when commits have a time of their own, as the whole history up to now has it.
         for name in (ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP):
             found.pop(name, None)
         kept |= _notes(before, ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP)
-    return found | kept
+    return with_row_tracking_of(now, then, found | kept, go_on=keeps_ids)
 
 
 def schema_with_marks(wanted: Metadata, reached: Metadata, *, table: str) -> str:

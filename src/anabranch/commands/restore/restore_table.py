@@ -12,6 +12,7 @@ import datetime
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -233,13 +234,16 @@ def planned_restore(
     now = transaction.snapshot
     assert now is not None, "there is a table"
     transaction.record_whole_table()
+    definition = restored_definition(now, then, may_downgrade=may_downgrade)
     adds = then.files.to_actions(difference.coming, data_change=True)
+    if not definition.keeps_ids:
+        adds = [msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None) for add in adds]
     leaving = now.files.to_actions(difference.leaving)
     removes = [removal(add, removed_at_ms=now_ms, data_change=True) for add in leaving]
     return PreparedRestore(
         transaction=transaction,
         now=now,
-        description=tuple(restored_definition(now, then, may_downgrade=may_downgrade).changes(now)),
+        description=tuple(definition.changes(now)),
         files=(*adds, *removes),
         metrics={
             "tableSizeAfterRestore": then.files.size_bytes,

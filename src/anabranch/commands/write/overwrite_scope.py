@@ -30,10 +30,9 @@ from anabranch.predicates.expressions import (
     disjunction,
 )
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.features import active
 from anabranch.protocol.partition_values import parse as parse_partition_value
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.read_set import FileKey, RowsOfFile
+from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rows.deletion_vector_actions import removal
 from anabranch.transaction.transaction import Transaction
 
@@ -81,22 +80,11 @@ def _replaced_where(
     rows = rows_asked_for(target, asking)
     if options.data_change:
         record(transaction, target, asking, rows)
-        changes = delete_rows(target, rows, by_vectors=_may_hide(handle, snapshot, rows))
+        changes = delete_rows(target, rows, by_vectors=uses_vectors(snapshot))
         return with_deletes_recorded(target, rows, changes)
     # The user's word that no row changes is about these files, written anew: others must leave them alone.
     transaction.record_scan(asked.predicate, files=asking.candidates)
     return dataclasses.replace(delete_rows(target, rows, by_vectors=False), deleted_rows={})
-
-
-def _may_hide(handle: TableRef, snapshot: Snapshot, rows: Sequence[RowsOfFile]) -> bool:
-    """Whether vectors say which rows went."""
-    if uses_vectors(snapshot):
-        return True
-    copies = any(each.positions is not None for each in rows)
-    if copies and active(snapshot.protocol, "rowTracking", properties=snapshot.properties):
-        operation = f"replaceWhere on {handle.label}, a table with row tracking and no deletion vectors,"
-        raise UnsupportedOperationError(operation=operation, instead="Set 'delta.enableDeletionVectors' = 'true'.")
-    return False
 
 
 def _same_partitions(snapshot: Snapshot, written: Sequence[AddFile]) -> FileMask:

@@ -9,7 +9,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.data_files import write_data_files
+from anabranch.commands.data_files import rows_kept_tags, write_data_files
 from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import RowChanges
@@ -254,8 +254,14 @@ def _write_once(
         actions,
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
-        tags=attempt.tags(),
+        tags={**_rows_kept(handle, options, snapshot), **attempt.tags()},
     )
+
+
+def _rows_kept(handle: TableRef, options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
+    """What the commit says of rows that keep their ids: those beside the ones that a condition replaces."""
+    chooses = options.replace_where is not None or options.replaced is not None
+    return rows_kept_tags(handle, snapshot) if snapshot is not None and chooses and options.data_change else {}
 
 
 def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:

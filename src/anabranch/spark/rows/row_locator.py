@@ -1,12 +1,12 @@
 """Rows of files that were rewritten, found in the new files: two jobs, when a commit was overtaken.
 
-They are told by the ids that row tracking gave them, else by their values.
+They are told by the ids and versions that row tracking gave them, else by their values.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -78,26 +78,51 @@ class RowLocator:
         if len(shown) < len(rows) or not outputs:
             return None
         try:
-            for columns in self._told_by(snapshot):
-                wanted = self._described(snapshot, shown, columns).toArrow()
-                # Rows that look like a wanted one at first sight, and what tells them apart at the second.
-                hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
-                candidates = self._described(snapshot, outputs, columns, only=hashes).toArrow()
-                found = _matched(wanted, candidates, file_count=len(rows))
-                if found is not None:
-                    return found
+            return self._by_ids(snapshot, shown, outputs) or self._by_values(snapshot, shown, outputs)
         except (DeltaError, PySparkException, Py4JError):
             # The old files may be gone. Then nobody can tell, and the commit is refused as if nobody had looked.
             LOGGER.warning("Rows that another commit moved in %s could not be looked for", self._root, exc_info=True)
         return None
 
-    def _told_by(self, snapshot: Snapshot) -> Iterator[StructType]:
-        """By their ids, if they have some and who moved them kept these; by all their values, if these compare."""
+    def _by_ids(
+        self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile]
+    ) -> list[RowPositions] | None:
+        """If they have some and who moved them kept these.
+
+        A row that has changed has its id still, and another version: it is not the row that was read.
+        """
+        tracking = self._tracking(snapshot)
+        if tracking is None:
+            return None
+        wanted, candidates = self._both(snapshot, shown, outputs, StructType([*tracking.fields]))
+        return _matched(wanted, candidates, file_count=len(shown))
+
+    def _by_values(
+        self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile]
+    ) -> list[RowPositions] | None:
+        """If these compare, and the new files do not know the rows by their ids.
+
+        Else one of two equal rows might be taken for the other: then the other's id would be written a second time.
+        """
+        if not _can_be_compared(snapshot.schema):
+            return None
         tracking = self._tracking(snapshot)
         if tracking is not None:
-            yield StructType([tracking.fields[0]])
-        if _can_be_compared(snapshot.schema):
-            yield without_void(snapshot.schema)
+            wanted, candidates = self._both(snapshot, shown, outputs, StructType([tracking.fields[0]]))
+            if pc.any(pc.is_in(candidates[_DIGEST], value_set=wanted[_DIGEST].combine_chunks())).as_py():
+                return None
+        wanted, candidates = self._both(snapshot, shown, outputs, without_void(snapshot.schema))
+        return _matched(wanted, candidates, file_count=len(shown))
+
+    def _both(
+        self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile], columns: StructType
+    ) -> tuple[pa.Table, pa.Table]:
+        """The rows that are looked for, and those that look like one of them at first sight, with what tells them apart
+        at the second.
+        """
+        wanted = self._described(snapshot, shown, columns).toArrow()
+        hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
+        return wanted, self._described(snapshot, outputs, columns, only=hashes).toArrow()
 
     def _tracking(self, snapshot: Snapshot) -> RowTrackingColumns | None:
         return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=self._root)
@@ -108,6 +133,9 @@ class RowLocator:
         tracking, request = self._tracking(snapshot), self._request(snapshot, files)
         frame = stable(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
         fields = columns.fields
+        if only is not None and tracking is not None and tracking.row_id in columns.names:
+            # No row is another one for both having no id.
+            frame = frame.where(frame[quoted_name(tracking.row_id)].isNotNull())
         values = {field.name: _value(frame, field) for field in fields}
         plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
         # A column that is only there to be hashed costs less than the text of all.

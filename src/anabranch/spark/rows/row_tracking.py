@@ -52,6 +52,16 @@ def stable(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns | Non
     )
 
 
+def ids_kept(tracking: RowTrackingColumns | None) -> list[Column]:
+    """Of rows that are changed, and have their ids in a column, what files are to hold: the id, and no version.
+
+    Without a version, that of the commit is theirs.
+    """
+    if tracking is None:
+        return []
+    return [F.col(quoted_name(tracking.row_id)), F.lit(None).cast("bigint").alias(tracking.commit_version)]
+
+
 def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> DataFrame:
     """The frame of a scan of `with_tracking`, with ids and versions as the last fields of its `_metadata`.
 

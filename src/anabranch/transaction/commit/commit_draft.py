@@ -197,6 +197,6 @@ def _tracked_when_read(head: LatestState) -> bool:
 
 
 def _copies_rows(ours: ProposedCommit) -> bool:
-    """Whether rows of replaced files may stand in new ones."""
-    added = {add.path for add in ours.adds}
-    return any(remove.path not in added for remove in ours.removes) and bool(added)
+    """Whether rows that leave files, or are hidden there, may stand in new ones."""
+    removed = {remove.path for remove in ours.removes}
+    return bool(removed) and any(add.path not in removed for add in ours.adds)

@@ -1,0 +1,63 @@
+"""Whether rows that come back have the ids that they had: not where these may be other rows' by now. See "Row IDs"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow.compute as pc
+
+from anabranch.commands.definition.table_definition import ROW_ID_COLUMN, ROW_VERSION_COLUMN
+from anabranch.log.file_columns import logical_keys
+from anabranch.protocol.features import supported
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN, ROW_TRACKING_FEATURE, high_water_mark_of
+
+_COLUMNS = (ROW_ID_COLUMN, ROW_VERSION_COLUMN)
+_ENABLED = "delta.enableRowTracking"
+Configuration = dict[str, str | None]
+
+
+def numbers_go_on(now: Snapshot, then: Snapshot) -> bool:
+    """Whether ids are counted on from where they were at `then`.
+
+    Where row tracking was dropped meanwhile they are counted anew, if at all: then the files of both versions have
+    other ids, or the high-water mark is below what it was.
+    """
+    if not supported(then.protocol, ROW_TRACKING_FEATURE):
+        return True
+    if _mark(now) < _mark(then):
+        return False
+    known = _ids_of_shared_files(now, then)
+    return all(base is None or known[key] == base for key, base in _ids_of_shared_files(then, now).items())
+
+
+def with_row_tracking_of(
+    now: Snapshot, then: Snapshot, restored: Mapping[str, str | None], *, go_on: bool
+) -> Configuration:
+    """The properties, with the columns that keep the ids of the rows that come back.
+
+    Row tracking that has been dropped stays off, as there are rows without ids: it can be turned on again.
+    """
+    before, after = now.metadata.configuration, then.metadata.configuration
+    chosen = after if go_on and all(after.get(name) is not None for name in _COLUMNS) else before
+    named = {name: chosen[name] for name in _COLUMNS if chosen.get(name) is not None}
+    found = {name: value for name, value in restored.items() if name not in _COLUMNS} | named
+    if then.properties.row_tracking_enabled and (len(named) < len(_COLUMNS) or _some_lack_ids(now)):
+        found[_ENABLED] = "false"
+    return found
+
+
+def _mark(snapshot: Snapshot) -> int:
+    return high_water_mark_of(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN), table=snapshot.table_root)
+
+
+def _ids_of_shared_files(one: Snapshot, other: Snapshot) -> dict[str, int | None]:
+    """The first id of each file of `one` that `other` has, too."""
+    keys, others = (logical_keys(each.files.columns("path", "deletion_vector")) for each in (one, other))
+    ids = one.files.columns("base_row_id")["base_row_id"]
+    shared = pc.is_in(keys, value_set=others)
+    return dict(zip(keys.filter(shared).to_pylist(), ids.filter(shared).to_pylist(), strict=True))
+
+
+def _some_lack_ids(snapshot: Snapshot) -> bool:
+    return bool(snapshot.files.columns("base_row_id")["base_row_id"].null_count)

@@ -1,0 +1,55 @@
+"""The ids of rows of played tables, as their files keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from anabranch.protocol.actions import AddFile
+
+
+class KeptId(NamedTuple):
+    """What a file keeps of the id of a row that stood elsewhere before."""
+
+    row_id: int
+    version: int | None
+    """None for a row that was changed as it was written: then that of the file's commit."""
+
+
+class RowId(NamedTuple):
+    """The id of a row, and the version that changed it last."""
+
+    row_id: int
+    version: int
+
+
+KeptIds = Mapping[str, tuple[KeptId | None, ...]]
+"""By path and position; None for rows that are new."""
+
+
+def id_in_file(
+    kept: KeptIds, path: str, position: int, *, base: int | None, default_version: int | None
+) -> RowId | None:
+    """See "Reader Requirements for Row Tracking"; None where the file has no ids."""
+    if base is None or default_version is None:
+        return None
+    known = kept.get(path, ())
+    found = known[position] if known else None
+    if found is None:
+        return RowId(base + position, default_version)
+    return RowId(found.row_id, default_version if found.version is None else found.version)
+
+
+def id_of(kept: KeptIds, add: AddFile, position: int) -> RowId | None:
+    """As `id_in_file`."""
+    return id_in_file(kept, add.path, position, base=add.base_row_id, default_version=add.default_row_commit_version)
+
+
+def as_copied(found: RowId | None) -> KeptId | None:
+    """What a file keeps of a row that is as it was."""
+    return None if found is None else KeptId(*found)
+
+
+def as_changed(found: RowId | None) -> KeptId | None:
+    """What a file keeps of a row that is another now."""
+    return None if found is None else KeptId(found.row_id, None)

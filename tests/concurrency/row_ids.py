@@ -1,0 +1,106 @@
+"""Judge C9: ids of rows are told apart in each version, stay with their rows, and are never given out again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from log_linter import hidden_rows, parsed
+
+from anabranch.protocol.log_paths import commit_path
+from concurrency.conditions import Row
+from concurrency.histories import Commit, Outcome
+from concurrency.played_ids import RowId, id_in_file
+from concurrency.played_table import PlayedTable
+from concurrency.statements import Delete, Foreign, Insert, Optimize, Restore, Rewriting, Statement, Update
+
+Rows = dict[int, tuple[Row, int]]
+"""A row and the version that changed it last, by its id."""
+
+
+def ids_stay(outcome: Outcome) -> list[str]:
+    """What is wrong with the ids of a table that has tracked its rows from the start.
+
+    Once an engine that knows no ids has moved rows, an UPDATE that had read them before gives them back the ids that
+    they had then.
+    """
+    tables, twice = ids_at_every_version(outcome.played)
+    found = [f"version {version}: two rows have the id {row_id}" for version, row_id in twice]
+    given = set(tables[0])
+    in_doubt = False
+    for commit in outcome.commits:
+        in_doubt = in_doubt or not _keeps_ids(commit.statement)
+        found += [f"version {commit.version}: {each}" for each in _faults(commit, tables, set() if in_doubt else given)]
+        given |= tables[commit.version].keys()
+    return found
+
+
+def ids_at_every_version(played: PlayedTable) -> tuple[list[Rows], list[tuple[int, int]]]:
+    """The rows of each version by their ids, read from the log by itself; and ids that two rows of one version have."""
+    tables: list[Rows] = []
+    twice: list[tuple[int, int]] = []
+    live: dict[str, tuple[frozenset[int], RowId]] = {}
+    while played.store.head(commit_path(len(tables))) is not None:
+        actions = parsed(played.store.read(commit_path(len(tables))))
+        for action in actions:
+            if "remove" in action:
+                live.pop(action["remove"]["path"])
+        for action in actions:
+            if "add" in action:
+                add = action["add"]
+                ids = RowId(add["baseRowId"], add["defaultRowCommitVersion"])
+                live[add["path"]] = hidden_rows(played.store, add) or frozenset(), ids
+        rows: Rows = {}
+        for path, (hidden, (base, version)) in live.items():
+            for position, row in enumerate(played.data[path]):
+                if position in hidden:
+                    continue
+                found = id_in_file(played.kept, path, position, base=base, default_version=version)
+                assert found is not None, "the file has ids"
+                if found.row_id in rows:
+                    twice.append((len(tables), found.row_id))
+                rows[found.row_id] = row, found.version
+        tables.append(rows)
+    return tables, twice
+
+
+def _faults(commit: Commit, tables: list[Rows], given: set[int]) -> list[str]:
+    before, after, statement = tables[commit.version - 1], tables[commit.version], commit.statement
+    if isinstance(statement, Restore):
+        then = tables[0 if statement.back is None else max(0, commit.read_version - statement.back)]
+        known = {**before, **then}
+        return _others(after, known, what="comes back as another")
+    found = [f"id {row_id} is given out again" for row_id in after.keys() - before if row_id <= max(given, default=-1)]
+    stayed = {row_id: after[row_id] for row_id in after.keys() & before}
+    found += [
+        f"id {row_id} was {before[row_id]} and is {now}, which this version did not change"
+        for row_id, now in stayed.items()
+        if now != before[row_id] and now[1] != commit.version
+    ]
+    if _keeps_ids(statement) and given:
+        found += _as_stated(_inner(statement), before, after)
+    return found
+
+
+def _others(rows: Rows, known: Mapping[int, tuple[Row, int]], *, what: str) -> list[str]:
+    return [f"id {row_id} {what}: {row}" for row_id, row in rows.items() if known.get(row_id) != row]
+
+
+def _as_stated(statement: Statement, before: Rows, after: Rows) -> list[str]:
+    """What the kind of statement says of ids, whatever rows it is about."""
+    if isinstance(statement, Update) and before.keys() != after.keys():
+        return [f"an UPDATE gives ids {json.dumps(sorted(after.keys() ^ before.keys()))} or takes them away"]
+    if isinstance(statement, Delete | Optimize):
+        missing = isinstance(statement, Optimize) and before.keys() != after.keys()
+        return _others(after, before, what="is new") + (["ids are missing"] if missing else [])
+    if isinstance(statement, Insert):
+        return _others(before, after, what="is missing")
+    return []
+
+
+def _inner(statement: Statement) -> Statement:
+    return statement.statement if isinstance(statement, Rewriting | Foreign) else statement
+
+
+def _keeps_ids(statement: Statement) -> bool:
+    return statement.keeps_ids if isinstance(statement, Foreign | Optimize) else True

@@ -1,0 +1,133 @@
+"""Row tracking turned on for a table that has rows: their ids come in batches, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.commands.alter import row_id_backfill
+from anabranch.commands.alter.alter_properties import alter_set_properties
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.update import prepare_update
+from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
+from anabranch.commands.table_access import TableRef
+from anabranch.tables import DeltaTable
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.transaction import Transaction
+from tables.tracked_rows import append, handle, last_commit, tracked
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+
+TRACKING = {"delta.enableRowTracking": "true"}
+
+
+def made(delta: SparkSession, path: str, **properties: str) -> TableRef:
+    """Rows 0 to 19 in four files, none of them with an id."""
+    for start in range(0, 20, 5):
+        append(delta, path, start, start + 5, **properties)
+    return handle(delta, path)
+
+
+def operations(table: TableRef) -> list[str]:
+    logs = sorted((Path(table.path) / "_delta_log").glob("*.json"))
+    infos = [
+        json.loads(line)["commitInfo"] for log in logs for line in log.read_text().splitlines() if "commitInfo" in line
+    ]
+    return [info["operation"] for info in infos]
+
+
+def check_ids(table: TableRef, rows: int) -> None:
+    ids = tracked(table)
+    mark = json.loads(table.latest().domain_metadata["delta.rowTracking"].configuration)["rowIdHighWaterMark"]
+    assert len(ids) == len({row_id for row_id, _ in ids.values()}) == rows
+    assert max(row_id for row_id, _ in ids.values()) <= mark
+
+
+def test_rows_that_are_there_get_ids_in_batches(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_id_backfill, "BATCH_FILES_MAX", 3)
+    table = made(delta, path, **{"delta.enableDeletionVectors": "true"})
+    DeltaTable.forPath(delta, path).delete("id = 7")
+    without_count = table.latest().files.to_actions()[0]
+    table.begin_at(Operation(name="WRITE"), snapshot=table.latest()).commit(
+        [msgspec.structs.replace(without_count, stats=None)]
+    )
+    delta.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    backfill = "ROW TRACKING BACKFILL"
+    assert operations(table)[-4:] == ["SET TBLPROPERTIES", backfill, backfill, "SET TBLPROPERTIES"]
+    check_ids(table, 19)
+    info = last_commit(table)["commitInfo"][0]
+    assert info["tags"]["rowTrackingEnablementOnly"] == "true"
+    before = tracked(table)
+    DeltaTable.forPath(delta, path).update("id = 3", {"name": "'changed'"})
+    assert tracked(table) == {**before, 3: (before[3][0], table.latest().version)}
+    assert len(delta.read.format("delta").option("versionAsOf", 4).load(path).collect()) == 19
+
+    alter_drop_feature(table, "rowTracking")
+    assert alter_set_properties(table, TRACKING) is not None
+    check_ids(table, 19)
+    alter_set_properties(table, {"delta.enableRowTracking": "false"})
+    assert alter_set_properties(table, TRACKING) is not None
+
+
+def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_id_backfill, "BATCH_FILES_MAX", 3)
+    table = made(delta, path)
+    commit, landed = Transaction.commit, list[str]()
+
+    def stopped(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+        if transaction.operation.name in landed:
+            raise KeyboardInterrupt
+        landed.append(transaction.operation.name)
+        return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Transaction, "commit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            alter_set_properties(table, TRACKING)
+    assert landed == ["SET TBLPROPERTIES", "ROW TRACKING BACKFILL"]
+    assert not table.latest().properties.row_tracking_enabled
+    append(delta, path, 20, 25)
+    alter_set_properties(table, TRACKING)
+    assert operations(table)[-2:] == ["ROW TRACKING BACKFILL", "SET TBLPROPERTIES"]
+    check_ids(table, 25)
+
+
+@pytest.mark.parametrize("before", ["support", "a batch", "the property"])
+def test_writers_beside_it(
+    delta: SparkSession, path: str, vectors: str, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statements that land right before each of its commits, and statements that were prepared before all of them."""
+    table = made(delta, path, **{"delta.enableDeletionVectors": vectors})
+    rows = DeltaTable.forPath(delta, path)
+    commit, left = Transaction.commit, [{"support": 0, "a batch": 1, "the property": 2}[before]]
+
+    def beside(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+        left[0] -= 1
+        if left[0] == -1:
+            append(delta, path, 20, 25)
+            rows.delete("id = 1")
+            rows.update("id = 6", {"name": "'changed'"})
+        return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+    with (
+        prepare_delete(table, "id = 11") as deletes,
+        prepare_update(table, {"name": "'late'"}, "id = 17") as updates,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(Transaction, "commit", beside)
+        alter_set_properties(table, TRACKING)
+        patched.undo()
+        deletes.commit()
+        updates.commit()
+    assert table.latest().properties.row_tracking_enabled
+    check_ids(table, 23)
+    names = {row["id"]: row["name"] for row in rows.toDF().collect()}
+    assert (names[6], names[17], set(names)) == ("changed", "late", set(range(25)) - {1, 11})
+    assert last_commit(table)["commitInfo"][0]["tags"]["delta.rowTracking.preserved"] == "false"
