@@ -23,7 +23,7 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ soak-streams: $(VENV)/.ready java ## Streams, MERGE, OPTIMIZE and VACUUM on one 
 
 soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a table: what they leave
 	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s tests/streaming/test_batches_at_length.py
+
+soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve`, by both doors: what they leave
+	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s tests/serve/test_served_clients.py -k leave_nothing
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)

@@ -155,3 +155,19 @@ def until(condition: Any, seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.2)
+
+
+def waiting(mark: str) -> str:
+    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `let_go` is called."""
+    began = f"reflect('java.lang.System', 'setProperty', '{mark}', 'began')"
+    go = f"reflect('java.lang.System', 'getProperty', '{mark}.go') = 'go'"
+    step = f"CASE WHEN {go} THEN 'x' ELSE reflect('java.lang.Thread', 'sleep', 250L) END"
+    return f"(SELECT max(concat({began}, {step})) AS v FROM range(0, 480, 1, 1))"
+
+
+def has_begun(by: Client, mark: str) -> bool:
+    return by.rows(f"SELECT reflect('java.lang.System', 'getProperty', '{mark}')") == [("began",)]
+
+
+def let_go(by: Client, mark: str) -> None:
+    by.rows(f"SELECT reflect('java.lang.System', 'setProperty', '{mark}.go', 'go')")

@@ -60,9 +60,10 @@ class ConnectServer:
         states = [str(executions.apply(each).status()) for each in range(executions.size())]
         return sum(state in _AT_WORK for state in states)
 
-    def sessions(self) -> int:
-        """Sessions of clients that are open."""
-        return int(self._service.sessionManager().listActiveSessions().size())
+    def sessions(self) -> set[str]:
+        """The sessions of clients that are open, by identity."""
+        active = self._service.sessionManager().listActiveSessions()
+        return {str(active.apply(each).serverSessionId()) for each in range(active.size())}
 
     def stop(self) -> None:
         """Closes every session; what still runs is cancelled."""

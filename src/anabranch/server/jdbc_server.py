@@ -48,8 +48,7 @@ class JdbcServer:
         except Py4JJavaError as error:
             self._refuse(root_cause(error), "Name another port, or 0 for any that is free")
         self._check_address()
-        self._sessions = self._service("SparkSQLCLIService").getSessionManager()
-        self._operations = _field(self._sessions.getOperationManager(), "handleToOperation")
+        self._operations = self._service("SparkSQLCLIService").getSessionManager().getOperationManager()
 
     @property
     def url(self) -> str:
@@ -59,12 +58,13 @@ class JdbcServer:
     def running(self) -> int:
         """Statements that have not come to their end."""
         # A copy, as others come and go.
-        operations = self._jvm.java.util.HashMap(self._operations)
+        operations = self._jvm.java.util.HashMap(self._operations.handleToOperation())
         return sum(str(each.getStatus().getState()) in _AT_WORK for each in operations.values())
 
-    def sessions(self) -> int:
-        """Sessions of clients that are open."""
-        return int(self._sessions.getOpenSessionCount())
+    def sessions(self) -> set[str]:
+        """The sessions of clients that are open, by identity."""
+        contexts = self._jvm.java.util.HashMap(self._operations.sessionToContexts())
+        return {str(each.sessionUUID()) for each in contexts.values()}
 
     def stop(self) -> None:
         """Closes every session; what still runs is cancelled."""
@@ -85,15 +85,3 @@ class JdbcServer:
     def _refuse(self, problem: str, way_out: str) -> NoReturn:
         address = address_of(self.host, self.port)
         raise ServerNotStartedError(server=NAME, address=address, problem=problem, way_out=way_out) from None
-
-
-def _field(thing: Any, name: str) -> Any:
-    """A private field of a superclass of `thing`."""
-    found = thing.getClass()
-    while found is not None:
-        for field in found.getDeclaredFields():
-            if field.getName() == name:
-                field.setAccessible(True)
-                return field.get(thing)
-        found = found.getSuperclass()
-    raise AttributeError(name)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.server import connect_server, jdbc_server
 from anabranch.server.access_rules import check_access
+from anabranch.server.client_sessions import ClientSessions
 from anabranch.server.connect_server import ConnectServer
 from anabranch.server.jdbc_server import JdbcServer
 from anabranch.sessions import enable
@@ -63,6 +64,8 @@ class Server:
         self.spark = spark
         self._connect = connect
         self._jdbc = jdbc
+        self._clients = ClientSessions(self._open_sessions)
+        self._clients.begin()
         self._stopping = threading.Lock()
         self._stopped = threading.Event()
 
@@ -82,7 +85,10 @@ class Server:
 
     def sessions(self) -> int:
         """Sessions of clients that are open."""
-        return sum(each.sessions() for each in (self._connect, self._jdbc) if each is not None)
+        return len(self._open_sessions())
+
+    def _open_sessions(self) -> set[str]:
+        return {key for each in (self._connect, self._jdbc) if each is not None for key in each.sessions()}
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until `stop` was called, or `seconds` are over, or the driver is gone; whether clients are still served."""
@@ -116,6 +122,7 @@ class Server:
             for each in (self._connect, self._jdbc):
                 if each is not None:
                     each.stop()
+            self._clients.end()
             self._stopped.set()
             return drained
 
