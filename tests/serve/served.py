@@ -150,7 +150,7 @@ def client(server: Served, door: str) -> Iterator[Client]:
         made.close()
 
 
-def until(condition: Any, seconds: float = 60) -> None:
+def until(condition: Any, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
@@ -162,7 +162,7 @@ def waiting(mark: str) -> str:
     began = f"reflect('java.lang.System', 'setProperty', '{mark}', 'began')"
     go = f"reflect('java.lang.System', 'getProperty', '{mark}.go') = 'go'"
     step = f"CASE WHEN {go} THEN 'x' ELSE reflect('java.lang.Thread', 'sleep', 250L) END"
-    return f"(SELECT max(concat({began}, {step})) AS v FROM range(0, 480, 1, 1))"
+    return f"(SELECT max(each) AS v FROM (SELECT concat({began}, {step}) AS each FROM range(0, 480, 1, 1)))"
 
 
 def has_begun(by: Client, mark: str) -> bool:

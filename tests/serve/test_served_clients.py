@@ -151,18 +151,16 @@ def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
 
 
 def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
-    """The server knows Delta already; `DeltaTable` works beside it."""
+    """The server knows Delta already: nothing is wrapped, no text is rewritten."""
     import anabranch
     from anabranch.connect.reader_and_writer_patches import is_enabled
-    from anabranch.tables import DeltaTable
 
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
         assert anabranch.enable(by.session) is by.session
         assert not is_enabled(by.session)
-        by.rows("CREATE TABLE of_client USING delta AS SELECT 1L AS id, 'a' AS v")
-        DeltaTable.forName(by.session, "of_client").update("id = 1", {"v": "'b'"})
-        assert by.rows("SELECT * FROM of_client") == [(1, "b")]
+        by.rows("CREATE TABLE of_client USING delta AS SELECT 1L AS id")
+        assert by.session.read.format("delta").table("of_client").count() == 1
         by.rows("DROP TABLE of_client")
 
 
@@ -242,6 +240,35 @@ def test_questions_of_bi_tools(server: Served, table_of_jdbc: tuple[JdbcClient, 
     assert table in {row[1] for row in by.rows("SHOW TABLES")}
     described = by.rows(f"DESCRIBE EXTENDED {table}")
     assert ("Provider", "delta") in {row[:2] for row in described}
+
+
+def test_beeline(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
+    """Hive's own client by its own driver, which ships with PySpark: rows, and an error with its SQLSTATE."""
+    import pyspark
+
+    _, table = table_of_jdbc
+    jars = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
+    statements = [
+        f"INSERT INTO {table} VALUES (7, 'seven')",
+        f"UPDATE {table} SET v = concat(v, '!') WHERE id IN (SELECT max(id) FROM {table})",
+        f"SELECT id, v FROM {table}",
+        f"SELECT * FROM {table} VERSION AS OF 1000",
+    ]
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    command = [
+        java,
+        "-cp",
+        jars,
+        "org.apache.hive.beeline.BeeLine",
+        "-u",
+        str(server.ready["jdbc"]),
+        "--outputformat=csv2",
+    ]
+    command += [part for statement in statements for part in ("-e", statement)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert "7,seven!" in told.stdout.splitlines()
+    assert "DELTA_VERSION_NOT_FOUND" in told.stderr
+    assert "state=22003" in told.stderr
 
 
 @pytest.fixture

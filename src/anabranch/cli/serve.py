@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -127,7 +128,9 @@ def _serve(
     out: _Output, doors: dict[str, Any], driver: dict[str, Any], conf: Sequence[str], *, drain_seconds: float
 ) -> bool:
     """Whether all statements of clients came to their end."""
-    from anabranch.server.access_rules import check_access  # noqa: PLC0415 - `--help` and `--check` need no Spark
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - `--help` and `--check` need no Spark
+
+    from anabranch.server.access_rules import check_access  # noqa: PLC0415 - as above
     from anabranch.server.driver_session import driver_session  # noqa: PLC0415 - as above
     from anabranch.server.running_server import serve as start  # noqa: PLC0415 - as above
 
@@ -160,7 +163,9 @@ def _serve(
         out.line(f"Stopped: {ending}", state="stopped", reason=signals.first, drained=drained)
         return drained
     finally:
-        spark.stop()
+        with contextlib.suppress(Py4JError, OSError):
+            # Of a driver that was lost there is nothing to stop.
+            spark.stop()
 
 
 def _parsed(setting: str) -> tuple[str, str]:
