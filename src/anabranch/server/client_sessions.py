@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -52,9 +53,13 @@ class ClientSessions:
         self._seen, self._ended = opened, ended
 
     def _watch(self) -> None:
-        while not self._over.wait(_LOOK_SECONDS):
+        took = 0.0
+        # With thousands of sessions looking takes longer; it shall stay a small part of what the driver does.
+        while not self._over.wait(max(_LOOK_SECONDS, 10 * took)):
+            begun = time.monotonic()
             try:
                 self.look()
             except (Py4JError, OSError):
                 # The driver is gone, or about to go.
                 logger.debug("Sessions of clients cannot be asked for", exc_info=True)
+            took = time.monotonic() - begun
