@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
@@ -26,7 +28,6 @@ _OTHER_METASTORES = (
     *(_CONNECTION, "spark.hive.javax.jdo.option.ConnectionURL"),
 )
 """Settings by which a user names a metastore of his own, or does without."""
-_CAUSES_MAX = 32
 
 
 def driver_session(*, warehouse: str, master: str, host: str, given: Mapping[str, str]) -> SparkSession:
@@ -50,7 +51,8 @@ def driver_session(*, warehouse: str, master: str, host: str, given: Mapping[str
     except Exception as error:
         if _DERBY_TAKEN not in _causes(error):
             raise
-        raise MetastoreTakenError(metastore=settings[_CONNECTION]) from None
+        found = re.search(r"databaseName=([^;]+)", settings.get(_CONNECTION, ""))
+        raise MetastoreTakenError(metastore=found[1] if found else settings[_WAREHOUSE]) from None
     return spark
 
 
@@ -103,17 +105,11 @@ def _has_hive_site(environment: Mapping[str, str]) -> bool:
 
 
 def _causes(error: Exception) -> str:
-    """What the exceptions of the JVM behind `error` say."""
-    found = [str(error)]
+    """What `error` and the exceptions of the JVM behind it say, those included that have no cause but nested ones."""
     java = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    for _ in range(_CAUSES_MAX):
-        if java is None:
-            break
-        found.append(str(java.getMessage()))
-        # SQL's exceptions have a list of their own.
-        java = (
-            java.getNextException()
-            if hasattr(java, "getNextException") and java.getCause() is None
-            else java.getCause()
-        )
-    return "\n".join(found)
+    if java is None:
+        return str(error)
+    jvm: Any = SparkContext._jvm
+    written = jvm.java.io.StringWriter()
+    java.printStackTrace(jvm.java.io.PrintWriter(written))
+    return str(written.toString())
