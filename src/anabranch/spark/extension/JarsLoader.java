@@ -37,6 +37,14 @@ public final class JarsLoader extends ClassLoader {
     field.set(shared, after);
   }
 
+  /** A thread that opens a session of Hive's protocol has Hive's loader, which knows no jar of the user's and none of our classes. */
+  public static void leaveHives() {
+    Thread thread = Thread.currentThread();
+    ClassLoader has = thread.getContextClassLoader();
+    if (has == null || !has.getClass().getName().startsWith("org.apache.hadoop.hive.")) return;
+    thread.setContextClassLoader(JarsLoader.class.getClassLoader());
+  }
+
   protected Class loadClass(String name, boolean resolve) throws ClassNotFoundException {
     return drivers.loadClass(name);
   }
