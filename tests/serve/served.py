@@ -103,6 +103,10 @@ class Client:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
+    def run(self, statement: str) -> None:
+        """Returns when the server has said that it is done, and asks it for nothing more."""
+        raise NotImplementedError
+
     def close(self) -> None:
         raise NotImplementedError
 
@@ -112,9 +116,14 @@ class ConnectClient(Client):
 
     def __init__(self, server: Served) -> None:
         self.session = connect_client(server)
+        # Else PySpark tries for ten minutes to reach a server that is gone, even to say that its session is over.
+        self.session.client.set_retry_policies([])
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def run(self, statement: str) -> None:
+        self.session.sql(statement)
 
     def cancel(self) -> None:
         self.session.interruptAll()
@@ -133,6 +142,9 @@ class JdbcClient(Client):
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         self.cursor.execute(statement)
         return list(self.cursor.fetchall()) if self.cursor.description else []
+
+    def run(self, statement: str) -> None:
+        self.cursor.execute(statement)
 
     def close(self) -> None:
         self.connection.close()

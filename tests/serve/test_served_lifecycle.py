@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from serve.served import ConnectClient, Served, client, has_begun, served, start_server, until
+from serve.served import Served, client, has_begun, served, start_server, until
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
@@ -32,9 +32,6 @@ def healthy(server: Served) -> int:
 def writes_until_the_server_is_gone(server: Served, door: str, number: int, acknowledged: list[int]) -> None:
     """Rows `number`, `number + 1000`, …, one an INSERT; those of which the client has heard that they are there."""
     with contextlib.suppress(Exception), client(server, door) as by:
-        if isinstance(by, ConnectClient):
-            # Else PySpark tries for ten minutes.
-            by.session.client.set_retry_policies([])
         for row in range(number, 1_000_000, 1000):
             by.rows(f"INSERT INTO written VALUES ({row}, '{door}')")
             acknowledged.append(row)
@@ -95,7 +92,7 @@ def stopped_while_a_statement_runs(server: Served) -> None:
         began = f"reflect('java.lang.System', 'setProperty', '{door}', 'began')"
         value = f"concat({began}, reflect('java.lang.Thread', 'sleep', 6000L))"
         with contextlib.suppress(Exception), client(server, door) as by:
-            by.rows(f"INSERT INTO written SELECT {row}, {value}")
+            by.run(f"INSERT INTO written SELECT {row}, {value}")
             heard.append(door)
 
     threads = [threading.Thread(target=insert, args=each) for each in (("connect", -1), ("jdbc", -2))]

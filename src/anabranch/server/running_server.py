@@ -24,6 +24,7 @@ logger = logging.getLogger("anabranch.server")
 DRAIN_SECONDS = 30.0
 THIS_MACHINE = "127.0.0.1"
 _LOOK_SECONDS = 0.2
+_IDLE_LOOKS = 5
 
 
 def serve(
@@ -129,8 +130,8 @@ class Server:
     def _drained(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         idle = 0
-        # Twice, as the second half of a client's statement may come a moment after the first.
-        while idle < 2:
+        # For a second, in which clients of JDBC fetch the results of what has come to its end.
+        while idle < _IDLE_LOOKS:
             idle = idle + 1 if self.running() == 0 else 0
             if idle == 0 and time.monotonic() >= deadline:
                 return False
