@@ -9,6 +9,7 @@ SPARK_VERSIONS = 4.0 4.1 4.2 4.3
 SPARK_ENVIRONMENTS = $(patsubst %/.ready,%,$(wildcard $(SPARK_VERSIONS:%=.venv-spark-%/.ready)))
 NATIVE_TESTS = tests/extension tests/session tests/tables tests/streaming
 PLACES_TESTS = tests/extension/test_places.py tests/extension/test_own_statements.py
+SERVE_TESTS ?= tests/session tests/spark tests/tables
 DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 2
@@ -23,7 +24,7 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +65,12 @@ soak-streams: $(VENV)/.ready java ## Streams, MERGE, OPTIMIZE and VACUUM on one 
 
 soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a table: what they leave
 	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s tests/streaming/test_batches_at_length.py
+
+soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve`, by both doors: what they leave
+	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s tests/serve/test_served_clients.py -k leave_nothing
+
+test-serve: $(VENV)/.ready java ## The suite of Spark Connect as a client of `anabranch serve`; SERVE_TESTS names its parts
+	ANABRANCH_TEST_CONNECT=native $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)
 
 test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)

@@ -24,7 +24,7 @@ from typing import Any
 import typer
 
 import anabranch.errors
-from anabranch import exceptions, sessions, tables
+from anabranch import exceptions, tables
 from anabranch.cli.main import app
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
 from anabranch.protocol.features import FEATURES, Feature, FeatureKind
@@ -138,10 +138,10 @@ def _opening(name: str) -> str:
 
 
 def session_functions() -> str:
-    """`anabranch.enable`, `anabranch.disable` and `anabranch.session`."""
+    """`anabranch.enable`, `anabranch.disable`, `anabranch.session` and `anabranch.serve`."""
     found = []
-    for name in ("session", "enable", "disable"):
-        function = getattr(sessions, name)
+    for name in ("session", "enable", "disable", "serve"):
+        function = getattr(anabranch, name)
         found.append(f"### `anabranch.{name}{_signature(function)}`\n\n{inspect.getdoc(function)}")
     return "\n\n".join(found)
 

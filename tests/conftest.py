@@ -19,6 +19,8 @@ import anabranch
 
 OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 """Set for the run that has a Spark Connect session in the place of the classic one."""
+OF_OUR_SERVER = os.environ.get("ANABRANCH_TEST_CONNECT") == "native"
+"""Whether its server is one that knows Delta, as `anabranch serve` starts it, and not one that clients must teach."""
 
 # How long an example takes says how busy the machine is, and nothing of what it shows.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -100,6 +102,14 @@ def connect_port() -> Iterator[None]:
 def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own. It cannot share a process with a classic one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if OF_OUR_SERVER:
+        from serve.served import served
+
+        with served(tmp_path_factory.mktemp("served") / "warehouse") as server:
+            session = SparkSession.builder.remote(server.connect_url).getOrCreate()
+            yield session
+            session.stop()
+        return
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"tables", "sql"},
     {"callbacks", "connect"},
     {"sessions"},
-    {"auto"},
+    {"auto", "server"},
     {"cli"},
     {"__main__"},
 ]

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anabranch.server.running_server import serve
     from anabranch.sessions import disable, enable, session
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "disable", "enable", "session"]
+__all__ = ["__version__", "disable", "enable", "serve", "session"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,5 +24,9 @@ def __getattr__(name: str) -> Any:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 
         return getattr(sessions, name)
+    if name == "serve":
+        from anabranch.server.running_server import serve  # noqa: PLC0415
+
+        return serve
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

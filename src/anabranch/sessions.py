@@ -13,14 +13,19 @@ from pyspark.sql import SparkSession
 from anabranch.callbacks.enable_classic import disable_extension, enable_extension, leave_out
 from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
 
+_CATALOG = "spark.sql.catalog.spark_catalog"
+_OUR_CATALOG = "delta.DeltaCatalog"
+"""What sessions have for a catalog where Spark itself knows Delta."""
+
 
 def enable(spark: SparkSession) -> SparkSession:
     """Let a running session read and write Delta tables, and give it back.
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
-    nothing is added to Spark's classpath. Calling it again changes nothing. Tasks of a local session that run Python
-    run this one, unless the environment or the session names another.
+    nothing is added to Spark's classpath. Calling it again changes nothing, nor does it change a client's session whose
+    server knows Delta (`anabranch serve`). Tasks of a local session that run Python run this one, unless the
+    environment or the session names another.
     """
     knows_format = False
     if not is_connect(spark):
@@ -30,6 +35,9 @@ def enable(spark: SparkSession) -> SparkSession:
             return spark
         # Where other sessions have our classes, Spark knows a format of the name.
         knows_format = leave_out(spark)
+    elif spark.conf.get(_CATALOG, "") == _OUR_CATALOG:
+        # Its server is a driver that knows Delta, in every session: whatever the client says means there what it shall.
+        return spark
     from anabranch.connect.enable_connect import enable_from_outside  # noqa: PLC0415
 
     enable_from_outside(spark, knows_format=knows_format)

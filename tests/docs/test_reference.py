@@ -16,6 +16,7 @@ PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 
 NOT_FOR_USERS = {
     "spark.sql.catalog.spark_catalog",  # these two ask for the jar, and are left out for its programs
+    "spark.sql.catalogImplementation",
     "spark.sql.codegen.maxFields",
     "spark.sql.codegen.wholeStage",
     "spark.sql.extensions",
@@ -32,6 +33,7 @@ NOT_FOR_USERS = {
     "spark.sql.variant.inferShreddingSchema",
     "spark.ui.enabled",
     "spark.ui.showConsoleProgress",
+    "spark.sql.warehouse.dir",  # the two of Spark that `anabranch serve` sets
 }
 """Settings that anabranch sets for itself, or reads to learn what Spark is going to do, or what a script is written for."""
 

@@ -15,6 +15,7 @@ import typer
 
 from anabranch import __version__
 from anabranch.cli.output import print_json, reporting
+from anabranch.cli.serve import serve
 from anabranch.cli.shared_arguments import Columns, Debug, Json, Options, Table, Timestamp, Version, Where
 from anabranch.cli.startup import leave_pandas_out
 
@@ -23,7 +24,7 @@ app = typer.Typer(
     help=(
         "See and check Delta Lake tables without writing code, and run programs written for delta-spark.\n\n"
         "TABLE is a folder or a URL: ./flights, /data/sales, s3://bucket/sales, gs://…, abfss://… "
-        "Only demo, run and shell start Java."
+        "Only demo, run, shell and serve start Java."
     ),
     epilog=(
         "Exit codes: 0 all is well, 1 an error (fsck: or problems found), 2 the command was not understood, "
@@ -353,6 +354,16 @@ def auto(
             print_switch(switch)
 
 
+app.command(
+    rich_help_panel="Clients",
+    epilog=_examples(
+        "serve --warehouse /data/warehouse",
+        "serve --connect 15002 --conf spark.driver.memory=8g",
+        "serve --check --connect 15002",
+    ),
+)(serve)
+
+
 def run() -> None:
     """The entry point of the program."""
     if sys.argv[1:2] == ["run"]:
@@ -368,7 +379,7 @@ def run() -> None:
         if reconfigure is not None:
             # A terminal that lacks a character shall show its escape, not end the command.
             reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] not in (["demo"], ["shell"]):
+    if sys.argv[1:2] not in (["demo"], ["shell"], ["serve"]):
         leave_pandas_out()
     app()
 

@@ -331,3 +331,59 @@ class StorageOptionError(DeltaError, ValueError):
 
     option: str
     reason: str
+
+
+# What can go wrong when clients are served.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ServerOpenToOthersError(DeltaError, ValueError):
+    """A server would listen on an address that others reach, and let in whoever comes. Nothing was started."""
+
+    condition: ClassVar[str] = "ANABRANCH_SERVER_OPEN_TO_OTHERS"
+    sqlstate: ClassVar[str] = "28000"
+    template: ClassVar[str] = (
+        "Refused to listen on {host}: {server} would run any statement of whoever reaches that address. {way_out}, or "
+        "listen on 127.0.0.1, which only programs of this machine reach."
+    )
+    host: str
+    server: str
+    way_out: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ServerNotStartedError(DeltaError):
+    """A server for clients did not start. Those that were started before it are stopped."""
+
+    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_STARTED"
+    sqlstate: ClassVar[str] = "58000"
+    template: ClassVar[str] = "{server} cannot be started on {address}: {problem}. {way_out}."
+    server: str
+    address: str
+    problem: str
+    way_out: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ServerNotHealthyError(DeltaError):
+    """What answers at an address, if anything, is no server that takes statements."""
+
+    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_HEALTHY"
+    sqlstate: ClassVar[str] = "08001"
+    template: ClassVar[str] = "{server} at {address}: {problem}."
+    server: str
+    address: str
+    problem: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MetastoreTakenError(DeltaError):
+    """Another process has opened the metastore in the folder of the warehouse."""
+
+    condition: ClassVar[str] = "ANABRANCH_METASTORE_TAKEN"
+    sqlstate: ClassVar[str] = "55006"
+    template: ClassVar[str] = (
+        "Another process has the metastore {metastore} open, and only one can. Let its clients and yours use one "
+        "server, name another --warehouse, or a metastore for many: --conf spark.hadoop.hive.metastore.uris=thrift://…"
+    )
+    metastore: str

@@ -21,6 +21,7 @@ public class Parse implements InvocationHandler {
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    JarsLoader.leaveHives();
     if (Python.isOpen() && method.getName().startsWith("parsePlan") && ours.matcher((String) arguments[0]).find()) {
       String text = new VariableSubstitution().substitute((String) arguments[0]);
       Object session = org.apache.spark.sql.classic.SparkSession.active();

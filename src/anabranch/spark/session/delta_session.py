@@ -67,6 +67,8 @@ class DeltaSession:
     refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
     """Makes Spark read anew what it keeps in memory of the table in a folder, after our commits. All sessions of an
     application share what is kept."""
+    kept_max: ClassVar[int] = SESSIONS_KEPT_MAX
+    """A driver that serves clients keeps more, and lets go of them when they end."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -96,9 +98,15 @@ class DeltaSession:
             vars(spark)[_KEPT] = found
             _recent[key] = found
             _recent.move_to_end(key)
-            while len(_recent) > SESSIONS_KEPT_MAX:
+            while len(_recent) > cls.kept_max:
                 _recent.popitem(last=False)
             return found
+
+    @staticmethod
+    def let_go(keys: Iterable[str]) -> int:
+        """Keep nothing any more for the sessions of these identities, which have ended; for how many something was."""
+        with _lock:
+            return sum(_recent.pop(key, None) is not None for key in keys)
 
     def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
         """The table at `path`, with whatever of it is cached; there need not be a table yet.

@@ -1,0 +1,187 @@
+"""`anabranch serve`: a driver that does nothing but serve clients, until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from anabranch.cli.output import harmless_json, plain, reporting
+from anabranch.cli.shared_arguments import Debug
+
+CONNECT_PORT, JDBC_PORT = 15002, 10000
+_LOOK_SECONDS = 0.5
+
+
+ConnectPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve Spark Connect there; 0 is any port that is free. [default: 15002 where --jdbc is not given]",
+        show_default=False,
+    ),
+]
+JdbcPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve JDBC there; 0 is any port that is free. [default: 10000 where --connect is not given]",
+        show_default=False,
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(metavar="ADDRESS", help="Listen there. What others reach needs a token, and a login for JDBC."),
+]
+Warehouse = Annotated[str, typer.Option(metavar="DIR", help="Where tables are kept, and the list of them.")]
+Master = Annotated[str, typer.Option(metavar="URL", help="Where tasks run.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of Spark. May be repeated."),
+]
+Drain = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long statements may run on at the end.")]
+Check = Annotated[
+    bool, typer.Option("--check", metavar="", help="Ask whether servers answer there, and start nothing.")
+]
+JsonLines = Annotated[
+    bool,
+    typer.Option("--json", metavar="", help="One JSON document a line: when clients are served, and at the end."),
+]
+
+
+def serve(
+    connect: ConnectPort = None,
+    jdbc: JdbcPort = None,
+    host: Host = "127.0.0.1",
+    warehouse: Warehouse = "spark-warehouse",
+    master: Master = "local[*]",
+    conf: Settings = None,
+    drain: Drain = 30.0,
+    check: Check = False,
+    as_json: JsonLines = False,
+    debug: Debug = False,
+) -> None:
+    """Serve Delta tables to clients of Spark Connect and to programs that speak JDBC.
+
+    One driver with Spark's own servers, whose sessions know Delta from their first statement. Prints one line when
+    clients can come. SIGTERM and Ctrl-C let nobody in any more, wait for statements that run, and stop. Exit code 0:
+    each of them came to its end. 1: some were cancelled, or the driver was lost, or nothing could be started.
+    """
+    if connect is None and jdbc is None:
+        connect, jdbc = CONNECT_PORT, JDBC_PORT
+    with reporting(as_json=as_json, debug=debug):
+        if check:
+            _check(host, connect, jdbc, as_json=as_json)
+            return
+        ended_well = _serve(
+            _Output(as_json),
+            {"connect": connect, "jdbc": jdbc, "host": host},
+            {"warehouse": warehouse, "master": master, "host": host},
+            conf or [],
+            drain_seconds=drain,
+        )
+        if not ended_well:
+            raise typer.Exit(1)
+
+
+class _Output:
+    """One line for each thing that happens."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def line(self, text: str, **facts: Any) -> None:
+        line = harmless_json(json.dumps(facts, ensure_ascii=False)) if self._as_json else plain(text)
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+class _Signals:
+    """SIGTERM and SIGINT, from now on."""
+
+    def __init__(self) -> None:
+        self.first: str | None = None
+        self.count = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a handler
+        self.count += 1
+        self.first = self.first or signal.Signals(number).name
+        if self.count > 1:
+            # Whoever asks twice does not want to wait. Spark's JVM ends with us, and no commit is half done.
+            os._exit(1)
+
+
+def _serve(
+    out: _Output, doors: dict[str, Any], driver: dict[str, Any], conf: Sequence[str], *, drain_seconds: float
+) -> bool:
+    """Whether all statements of clients came to their end."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - `--help` and `--check` need no Spark
+
+    from anabranch.server.access_rules import check_access  # noqa: PLC0415 - as above
+    from anabranch.server.driver_session import driver_session  # noqa: PLC0415 - as above
+    from anabranch.server.running_server import serve as start  # noqa: PLC0415 - as above
+
+    given = dict(_parsed(setting) for setting in conf)
+    check_access(doors["host"], given, connect=doors["connect"] is not None, jdbc=doors["jdbc"] is not None)
+    spark = driver_session(**driver, given=given)
+    try:
+        server = start(spark, **doors)
+        signals = _Signals()
+        warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
+        urls = [url for url in (server.connect_url, server.jdbc_url) if url is not None]
+        out.line(
+            f"Ready: {' '.join(urls)} (warehouse {warehouse}, process {os.getpid()})",
+            state="ready",
+            connect=server.connect_url,
+            jdbc=server.jdbc_url,
+            warehouse=warehouse,
+            process=os.getpid(),
+        )
+        while signals.first is None and server.wait(_LOOK_SECONDS):
+            pass
+        if signals.first is None:
+            out.line("Stopped: the driver was lost", state="stopped", reason="driver lost", drained=False)
+            return False
+        out.line(f"Stopping: {signals.first}", state="stopping", reason=signals.first)
+        drained = server.stop(drain_seconds=drain_seconds)
+        ending = (
+            "every statement came to its end" if drained else f"after {drain_seconds:g} s statements were cancelled"
+        )
+        out.line(f"Stopped: {ending}", state="stopped", reason=signals.first, drained=drained)
+        return drained
+    finally:
+        with contextlib.suppress(Py4JError, OSError):
+            # Of a driver that was lost there is nothing to stop.
+            spark.stop()
+
+
+def _parsed(setting: str) -> tuple[str, str]:
+    from anabranch.errors.arguments import InvalidArgumentError  # noqa: PLC0415 - `--help` shall not wait for it
+
+    key, equals, value = setting.partition("=")
+    if not key or not equals:
+        raise InvalidArgumentError(argument="--conf", value=setting, problem="it must be KEY=VALUE")
+    return key, value
+
+
+def _check(host: str, connect: int | None, jdbc: int | None, *, as_json: bool) -> None:
+    from anabranch.server.health_check import check_connect_answers, check_jdbc_answers  # noqa: PLC0415 - as above
+
+    if connect is not None:
+        check_connect_answers(host, connect)
+    if jdbc is not None:
+        check_jdbc_answers(host, jdbc)
+    _Output(as_json).line("Healthy", state="healthy")

@@ -1,0 +1,145 @@
+"""Servers for clients of Spark Connect and of JDBC, in the driver of a session that knows Delta."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, Self
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.server import connect_server, jdbc_server
+from anabranch.server.access_rules import check_access
+from anabranch.server.client_sessions import ClientSessions
+from anabranch.server.connect_server import ConnectServer
+from anabranch.server.jdbc_server import JdbcServer
+from anabranch.sessions import enable
+from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
+
+logger = logging.getLogger("anabranch.server")
+
+DRAIN_SECONDS = 30.0
+THIS_MACHINE = "127.0.0.1"
+_LOOK_SECONDS = 0.2
+_IDLE_LOOKS = 5
+
+
+def serve(
+    spark: SparkSession,
+    *,
+    connect: int | None = connect_server.PORT,
+    jdbc: int | None = jdbc_server.PORT,
+    host: str = THIS_MACHINE,
+) -> Server:
+    """Let clients of Spark Connect and of JDBC use the driver of `spark`, and give back what stops it again.
+
+    `connect` and `jdbc` are ports; 0 is any that is free, None leaves that server out. `spark` is a classic session,
+    which is enabled; each client gets a session of its own that knows Delta. Raises `ServerOpenToOthersError` where
+    `host` is no address of this machine alone and clients would not be asked who they are, `ServerNotStartedError`.
+    """
+    if is_connect(spark) or spark.conf.get(ENGINE_SETTING, "") == "portable":
+        problem = "only the driver of a classic session can serve, with Spark's own classes"
+        raise InvalidArgumentError(argument="spark", value=type(spark).__module__, problem=problem)
+    if connect is None and jdbc is None:
+        raise InvalidArgumentError(argument="connect, jdbc", value="None", problem="one of them is needed")
+    check_access(host, dict(spark.sparkContext.getConf().getAll()), connect=connect is not None, jdbc=jdbc is not None)
+    enable(spark)
+    # The one whose port is taken more easily is last, so that less is to be undone.
+    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc)
+    try:
+        connect_started = None if connect is None else ConnectServer(spark, host=host, port=connect)
+    except BaseException:
+        if jdbc_started is not None:
+            jdbc_started.stop()
+        raise
+    return Server(spark, connect=connect_started, jdbc=jdbc_started)
+
+
+class Server:
+    """One driver that serves. As a context manager it is stopped at the end of the block."""
+
+    def __init__(self, spark: SparkSession, *, connect: ConnectServer | None, jdbc: JdbcServer | None) -> None:
+        self.spark = spark
+        self._connect = connect
+        self._jdbc = jdbc
+        self._clients = ClientSessions(self._open_sessions)
+        self._clients.begin()
+        self._stopping = threading.Lock()
+        self._stopped = threading.Event()
+
+    @property
+    def connect_url(self) -> str | None:
+        """For `SparkSession.builder.remote`; None where Connect is left out."""
+        return None if self._connect is None else self._connect.url
+
+    @property
+    def jdbc_url(self) -> str | None:
+        """For JDBC; None where it is left out."""
+        return None if self._jdbc is None else self._jdbc.url
+
+    def running(self) -> int:
+        """Statements of clients that have not come to their end."""
+        return sum(each.running() for each in (self._connect, self._jdbc) if each is not None)
+
+    def sessions(self) -> int:
+        """Sessions of clients that are open."""
+        return len(self._open_sessions())
+
+    def _open_sessions(self) -> set[str]:
+        return {key for each in (self._connect, self._jdbc) if each is not None for key in each.sessions()}
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until `stop` was called, or `seconds` are over, or the driver is gone; whether clients are still served."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not self._stopped.wait(_LOOK_SECONDS) and self.is_alive():
+            if deadline is not None and time.monotonic() >= deadline:
+                return True
+        return False
+
+    def is_alive(self) -> bool:
+        """Whether the driver is there and the servers were not stopped."""
+        if self._stopped.is_set():
+            return False
+        try:
+            context: Any = self.spark.sparkContext._jsc
+            return context is not None and not context.sc().isStopped()
+        except (Py4JError, OSError):
+            return False
+
+    def stop(self, *, drain_seconds: float = DRAIN_SECONDS) -> bool:
+        """Let nobody in, wait for statements that run, at most `drain_seconds`, and close all sessions.
+
+        Whether every statement came to its end; those that did not are cancelled. The Spark session stays.
+        """
+        with self._stopping:
+            if self._stopped.is_set():
+                return True
+            if self._connect is not None:
+                self._connect.refuse_new()
+            drained = self._drained(drain_seconds)
+            for each in (self._connect, self._jdbc):
+                if each is not None:
+                    each.stop()
+            self._clients.end()
+            self._stopped.set()
+            return drained
+
+    def _drained(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        idle = 0
+        # For a second, in which clients of JDBC fetch the results of what has come to its end.
+        while idle < _IDLE_LOOKS:
+            idle = idle + 1 if self.running() == 0 else 0
+            if idle == 0 and time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,185 @@
+"""A server of its own process, as `anabranch serve` starts it, and clients of both doors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+READY_SECONDS = 240
+STOPPED_SECONDS = 120
+
+
+@dataclass
+class Served:
+    """A server that said that it is ready."""
+
+    process: subprocess.Popen[str]
+    ready: dict[str, Any]
+
+    @property
+    def connect_url(self) -> str:
+        return str(self.ready["connect"])
+
+    @property
+    def jdbc_port(self) -> int:
+        return int(self.ready["jdbc"].rpartition(":")[2])
+
+    @property
+    def connect_port(self) -> int:
+        return int(self.connect_url.rpartition(":")[2])
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code, and what it said to the end."""
+        self.process.send_signal(number)
+        said, _ = self.process.communicate(timeout=STOPPED_SECONDS)
+        return self.process.returncode, [json.loads(line) for line in said.splitlines()]
+
+    def jvm(self) -> int:
+        """The process of the driver's JVM."""
+        told = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "java"], capture_output=True, text=True, check=True
+        )
+        return int(told.stdout.split()[0])
+
+
+def start_server(warehouse: Path, *arguments: str, log: Path | None = None) -> Served:
+    """On free ports, both doors."""
+    command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--jdbc", "0", "--json"]
+    command += ["--warehouse", str(warehouse), "--master", "local[4]"]
+    command += ["-c", "spark.sql.shuffle.partitions=2", "-c", "spark.sql.session.timeZone=UTC", *arguments]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_GATEWAY"))}
+    log = log or warehouse.parent / "serve.log"
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, start_new_session=True
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line or json.loads(line).get("state") != "ready":
+        process.kill()
+        raise AssertionError(f"{line}\n{log.read_text()[-4000:]}")
+    return Served(process, json.loads(line))
+
+
+@contextlib.contextmanager
+def served(warehouse: Path, *arguments: str) -> Iterator[Served]:
+    server = start_server(warehouse, *arguments)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.stop()
+            server.process.kill()
+
+
+def connect_client(server: Served) -> Any:
+    """A session of its own. The class is Connect's own, so that it can share a process with classic sessions."""
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder.remote(server.connect_url).create()
+
+
+def jdbc_client(server: Served) -> Any:
+    from pyhive import hive
+
+    return hive.connect(host="127.0.0.1", port=server.jdbc_port)
+
+
+class Client:
+    """What clients of both doors can do."""
+
+    door: str
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def run(self, statement: str) -> None:
+        """Returns when the server has said that it is done, and asks it for nothing more."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class ConnectClient(Client):
+    door = "connect"
+
+    def __init__(self, server: Served) -> None:
+        self.session = connect_client(server)
+        # Else PySpark tries for ten minutes to reach a server that is gone, even to say that its session is over.
+        self.session.client.set_retry_policies([])
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def run(self, statement: str) -> None:
+        self.session.sql(statement)
+
+    def cancel(self) -> None:
+        self.session.interruptAll()
+
+    def close(self) -> None:
+        self.session.stop()
+
+
+class JdbcClient(Client):
+    door = "jdbc"
+
+    def __init__(self, server: Served) -> None:
+        self.connection = jdbc_client(server)
+        self.cursor = self.connection.cursor()
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        self.cursor.execute(statement)
+        return list(self.cursor.fetchall()) if self.cursor.description else []
+
+    def run(self, statement: str) -> None:
+        self.cursor.execute(statement)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+DOORS: dict[str, type[Client]] = {"connect": ConnectClient, "jdbc": JdbcClient}
+
+
+@contextlib.contextmanager
+def client(server: Served, door: str) -> Iterator[Client]:
+    made = DOORS[door](server)  # type: ignore[call-arg]
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def until(condition: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.2)
+
+
+def waiting(mark: str) -> str:
+    """A query of one row, `v`, that says in a property of the driver that it began, and ends when `let_go` is called."""
+    began = f"reflect('java.lang.System', 'setProperty', '{mark}', 'began')"
+    go = f"reflect('java.lang.System', 'getProperty', '{mark}.go') = 'go'"
+    step = f"CASE WHEN {go} THEN 'x' ELSE reflect('java.lang.Thread', 'sleep', 250L) END"
+    return f"(SELECT max(each) AS v FROM (SELECT concat({began}, {step}) AS each FROM range(0, 480, 1, 1)))"
+
+
+def has_begun(by: Client, mark: str) -> bool:
+    return by.rows(f"SELECT reflect('java.lang.System', 'getProperty', '{mark}')") == [("began",)]
+
+
+def let_go(by: Client, mark: str) -> None:
+    by.rows(f"SELECT reflect('java.lang.System', 'setProperty', '{mark}.go', 'go')")

@@ -1,0 +1,359 @@
+"""Clients of one server, by both doors: statements, errors, sessions, conflicts, cancelling, BI tools' questions."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import shutil
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from serve.served import Client, ConnectClient, JdbcClient, Served, client, has_begun, let_go, served, until, waiting
+
+pytest.importorskip("grpc")
+pytest.importorskip("pyhive")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SESSIONS = int(os.environ.get("ANABRANCH_SERVE_SESSIONS", "12"))
+LEFT_MAX = 10
+"""By so many all that is counted goes up and down by itself."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served") / "warehouse") as started:
+        yield started
+
+
+@pytest.fixture(params=["connect", "jdbc"])
+def by(request: pytest.FixtureRequest, server: Served) -> Iterator[Client]:
+    with client(server, request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def table(by: Client) -> Iterator[str]:
+    """With rows 1 a, 2 b, 3 c."""
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    by.rows(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
+    by.rows(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    yield name
+    by.rows(f"DROP TABLE IF EXISTS {name}")
+
+
+def sqlstate_of(error: BaseException) -> str:
+    get = getattr(error, "getSqlState", None)
+    return str(get() if get else error.args[0].status.sqlState)  # type: ignore[attr-defined]
+
+
+def all_rows(by: Client, table: str) -> list[tuple[Any, ...]]:
+    return by.rows(f"SELECT * FROM {table} ORDER BY id")
+
+
+def test_statements(by: Client, table: str) -> None:
+    assert by.rows(f"UPDATE {table} SET v = 'z' WHERE id = 1") == [(1,)]
+    assert by.rows(f"DELETE FROM {table} WHERE id IN (SELECT max(id) FROM {table})") == [(1,)]
+    merged = by.rows(
+        f"MERGE INTO {table} t USING (SELECT explode(array(2, 5)) id, 'm' v) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert merged == [(2, 1, 0, 1)]
+    assert all_rows(by, table) == [(1, "z"), (2, "m"), (5, "m")]
+    assert by.rows(f"SELECT * FROM {table} VERSION AS OF 1 ORDER BY id") == [(1, "a"), (2, "b"), (3, "c")]
+    by.rows(f"OPTIMIZE {table}")
+    history = by.rows(f"DESCRIBE HISTORY {table}")
+    assert [row[4] for row in history] == ["OPTIMIZE", "MERGE", "DELETE", "UPDATE", "WRITE", "CREATE TABLE"]
+    assert by.rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
+    assert all_rows(by, table) == [(1, "z"), (2, "m"), (5, "m")]
+
+
+def test_types_arrive(by: Client, table: str) -> None:
+    by.rows(
+        f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT 1 id, CAST(2.5 AS DECIMAL(10, 2)) d, DATE'2026-01-02' day, "
+        "TIMESTAMP'2026-01-02 03:04:05' at, true yes, CAST(1.5 AS DOUBLE) f, CAST(NULL AS STRING) nothing"
+    )
+    assert by.rows(f"SELECT * FROM {table}") == [
+        (
+            1,
+            Decimal("2.50"),
+            # PyHive has no type for it.
+            datetime.date(2026, 1, 2) if by.door == "connect" else "2026-01-02",
+            datetime.datetime(2026, 1, 2, 3, 4, 5),
+            True,
+            1.5,
+            None,
+        )
+    ]
+
+
+ERRORS = [
+    ("SELECT * FROM {t} VERSION AS OF 1000", "DELTA_VERSION_NOT_FOUND", "22003"),
+    ("SELECT nope FROM {t}", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703"),
+    ("INSERT INTO {t} VALUES (-1, 'x')", "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001"),
+]
+
+
+def test_errors_have_condition_and_sqlstate(by: Client, table: str) -> None:
+    by.rows(f"ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)")
+    for statement, condition, sqlstate in ERRORS:
+        with pytest.raises(Exception, match=re.escape(condition)) as raised:
+            by.rows(statement.format(t=table))
+        assert sqlstate_of(raised.value) == sqlstate
+    assert len(all_rows(by, table)) == 3
+
+
+def test_sessions_are_apart(by: Client, server: Served) -> None:
+    """Views, settings, variables; what one opens is not there for the other, and goes with it."""
+    by.rows("CREATE TEMPORARY VIEW mine AS SELECT 1 AS one")
+    by.rows("SET spark.sql.shuffle.partitions = 7")
+    by.rows("DECLARE VARIABLE counted INT DEFAULT 5")
+    with client(server, by.door) as other:
+        for statement in ("SELECT * FROM mine", "SELECT counted"):
+            with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND|UNRESOLVED_COLUMN"):
+                other.rows(statement)
+        assert other.rows("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", "2")]
+    assert by.rows("SELECT one + counted FROM mine") == [(6,)]
+
+
+def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
+    """PySpark's own, without anything of ours in the client."""
+    path = str(tmp_path / "by path")
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        spark.range(3).write.format("delta").save(path)
+        spark.range(3, 5).write.format("delta").mode("append").save(path)
+        assert spark.read.format("delta").load(path).count() == 5
+        assert spark.read.format("delta").option("versionAsOf", 0).load(path).count() == 3
+        spark.range(2).write.format("delta").mode("overwrite").saveAsTable("by_name")
+        spark.table("by_name").writeTo("by_name").append()
+        assert spark.table("by_name").count() == 4
+        spark.sql("DROP TABLE by_name")
+        target = str(tmp_path / "streamed")
+        query = (
+            spark.readStream.format("delta")
+            .load(path)
+            .writeStream.format("delta")
+            .option("checkpointLocation", f"{target}/_checkpoint")
+            .trigger(availableNow=True)
+            .start(target)
+        )
+        assert query.awaitTermination(120)
+        assert spark.read.format("delta").load(target).count() == 5
+
+
+def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
+    """The server knows Delta already: nothing is wrapped, no text is rewritten."""
+    import anabranch
+    from anabranch.connect.reader_and_writer_patches import is_enabled
+
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        assert anabranch.enable(by.session) is by.session
+        assert not is_enabled(by.session)
+        by.rows("CREATE TABLE of_client USING delta AS SELECT 1L AS id")
+        assert by.session.read.format("delta").table("of_client").count() == 1
+        by.rows("DROP TABLE of_client")
+
+
+def test_a_conflict_is_told_at_each_door(by: Client, table: str, server: Served) -> None:
+    """A MERGE whose source takes its time, while another client changes the same row."""
+    mark = f"conflict_{table}"
+    failures: list[BaseException] = []
+
+    def merge() -> None:
+        try:
+            by.rows(
+                f"MERGE INTO {table} t USING {waiting(mark)} s ON t.id = length(s.v) - length(s.v) + 1 "
+                "WHEN MATCHED THEN UPDATE SET v = 'mine'"
+            )
+        except Exception as error:
+            failures.append(error)
+
+    with client(server, "connect") as other:
+        merging = threading.Thread(target=merge)
+        merging.start()
+        until(lambda: has_begun(other, mark))
+        other.rows(f"UPDATE {table} SET v = 'theirs' WHERE id = 1")
+        let_go(other, mark)
+        merging.join()
+        assert [row for row in all_rows(other, table) if row[0] == 1] == [(1, "theirs")]
+    assert len(failures) == 1
+    assert "DELTA_CONCURRENT" in str(failures[0])
+    assert sqlstate_of(failures[0]) == "2D521"
+    assert table in str(failures[0])
+
+
+def test_a_statement_is_cancelled_and_nothing_is_half_done(by: Client, table: str, server: Served) -> None:
+    mark = f"cancel_{table}"
+    update = f"MERGE INTO {table} t USING {waiting(mark)} s ON t.id <= 2 WHEN MATCHED THEN UPDATE SET v = 'q'"
+    with client(server, "connect") as other:
+        if isinstance(by, JdbcClient):
+            by.cursor.execute(update, async_=True)
+            until(lambda: has_begun(other, mark))
+            by.cursor.cancel()
+        else:
+            assert isinstance(by, ConnectClient)
+            with ThreadPoolExecutor(1) as pool:
+                running = pool.submit(by.rows, update)
+                until(lambda: has_begun(other, mark))
+                by.cancel()
+                with pytest.raises(Exception, match=r"CANCEL|cancel"):
+                    running.result(30)
+        assert all_rows(other, table) == [(1, "a"), (2, "b"), (3, "c")]
+        assert other.rows(f"UPDATE {table} SET v = 'later' WHERE id = 1") == [(1,)]
+
+
+def test_questions_of_bi_tools(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
+    """Catalogs, schemas, tables, columns, types, as drivers ask for them."""
+    by, table = table_of_jdbc
+    cursor = by.cursor
+
+    def asked(call: str, **facts: Any) -> list[tuple[Any, ...]]:
+        from TCLIService import ttypes
+
+        connection = by.connection
+        request = getattr(ttypes, f"T{call}Req")(connection.sessionHandle, **facts)
+        response = getattr(connection.client, call)(request)
+        assert response.status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS, response.status
+        cursor._reset_state()
+        cursor._operationHandle = response.operationHandle
+        cursor._state = cursor._STATE_RUNNING
+        return list(cursor.fetchall())
+
+    assert ("default",) in {row[:1] for row in asked("GetSchemas", schemaName="%")}
+    tables = asked("GetTables", schemaName="default", tableName=table, tableTypes=["TABLE"])
+    assert [row[1:4] for row in tables] == [("default", table, "TABLE")]
+    columns = asked("GetColumns", schemaName="default", tableName=table, columnName="%")
+    assert [(row[3], row[5]) for row in columns] == [("id", "BIGINT"), ("v", "STRING")]
+    assert asked("GetTableTypes")
+    assert asked("GetTypeInfo")
+    assert asked("GetCatalogs") == []
+    assert table in {row[1] for row in by.rows("SHOW TABLES")}
+    described = by.rows(f"DESCRIBE EXTENDED {table}")
+    assert ("Provider", "delta") in {row[:2] for row in described}
+
+
+def test_beeline(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
+    """Hive's own client by its own driver, which ships with PySpark: rows, and an error with its SQLSTATE."""
+    import pyspark
+
+    _, table = table_of_jdbc
+    jars = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
+    statements = [
+        f"INSERT INTO {table} VALUES (7, 'seven')",
+        f"UPDATE {table} SET v = concat(v, '!') WHERE id IN (SELECT max(id) FROM {table})",
+        f"SELECT id, v FROM {table}",
+        f"SELECT * FROM {table} VERSION AS OF 1000",
+    ]
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    command = [
+        java,
+        "-cp",
+        jars,
+        "org.apache.hive.beeline.BeeLine",
+        "-u",
+        str(server.ready["jdbc"]),
+        "--outputformat=csv2",
+    ]
+    command += [part for statement in statements for part in ("-e", statement)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert "7,seven!" in told.stdout.splitlines()
+    assert "DELTA_VERSION_NOT_FOUND" in told.stderr
+    assert "state=22003" in told.stderr
+
+
+@pytest.fixture
+def table_of_jdbc(server: Served) -> Iterator[tuple[JdbcClient, str]]:
+    name = f"bi_{uuid.uuid4().hex[:8]}"
+    with client(server, "jdbc") as by:
+        assert isinstance(by, JdbcClient)
+        by.rows(f"CREATE TABLE {name} (id BIGINT, v STRING) USING delta")
+        yield by, name
+        by.rows(f"DROP TABLE {name}")
+
+
+def test_sixteen_clients_change_rows_of_one_table_beside_optimize(server: Served) -> None:
+    """Disjoint rows: nobody is refused, nothing is lost."""
+    clients, rounds = 16, 2
+    with client(server, "connect") as owner:
+        owner.rows("DROP TABLE IF EXISTS counters")
+        owner.rows(
+            "CREATE TABLE counters USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') "
+            f"AS SELECT id, 0L AS n FROM range(0, {clients}, 1, 2)"
+        )
+
+        def count(number: int) -> None:
+            with client(server, ("connect", "jdbc")[number % 2]) as by:
+                for _ in range(rounds):
+                    assert by.rows(f"UPDATE counters SET n = n + 1 WHERE id = {number}") == [(1,)]
+
+        done = threading.Event()
+
+        def optimize() -> int:
+            runs = 0
+            while not done.is_set():
+                owner.rows("OPTIMIZE counters")
+                runs += 1
+            return runs
+
+        with ThreadPoolExecutor(clients + 1) as pool:
+            optimizing = pool.submit(optimize)
+            counting = [pool.submit(count, number) for number in range(clients)]
+            try:
+                for each in counting:
+                    each.result(300)
+            finally:
+                done.set()
+            assert optimizing.result(120) >= 1
+        assert owner.rows("SELECT id, n FROM counters ORDER BY id") == [(number, rounds) for number in range(clients)]
+        owner.rows("DROP TABLE counters")
+
+
+def left_behind(server: Served) -> dict[str, int]:
+    """What sessions could leave: threads and descriptors of both processes, and sessions in the JVM's heap."""
+    found = {}
+    for name, process in (("python", server.process.pid), ("jvm", server.jvm())):
+        found[f"threads of {name}"] = len(os.listdir(f"/proc/{process}/task"))
+        found[f"descriptors of {name}"] = len(os.listdir(f"/proc/{process}/fd"))
+    jcmd = shutil.which("jcmd")
+    if jcmd:
+        # Counts what is left by a collection of its own.
+        told = subprocess.run(
+            [jcmd, str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True
+        )
+        counted = re.search(r"(\d+) +\d+ +org\.apache\.spark\.sql\.classic\.SparkSession\b(?!\$)", told.stdout)
+        found["sessions"] = int(counted[1]) if counted else 0
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts by /proc")
+def test_sessions_that_end_leave_nothing(server: Served) -> None:
+    def use(count: int) -> None:
+        for number in range(count):
+            with client(server, ("connect", "jdbc")[number % 2]) as by:
+                assert by.rows("SELECT count(*) FROM kept") == [(1,)]
+                by.rows("UPDATE kept SET n = n + 1")
+
+    with client(server, "connect") as owner:
+        owner.rows("CREATE OR REPLACE TABLE kept USING delta AS SELECT 0L AS n")
+    use(4)
+    before = left_behind(server)
+    use(SESSIONS)
+    # Spark's idle threads end after a minute, and each holds the session that it was made for.
+    until(lambda: not too_much(before, left_behind(server)), seconds=180)
+    with client(server, "jdbc") as owner:
+        assert owner.rows("SELECT n FROM kept") == [(4 + SESSIONS,)]
+        owner.rows("DROP TABLE kept")
+
+
+def too_much(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:
+    return {name: (before[name], after[name]) for name in before if after[name] > before[name] + LEFT_MAX}

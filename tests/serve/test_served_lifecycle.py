@@ -1,0 +1,108 @@
+"""A server that is killed, started again, told to stop: what is there afterwards, and what clients were told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from serve.served import Served, client, has_begun, served, start_server, until
+
+pytest.importorskip("grpc")
+pytest.importorskip("pyhive")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+WRITERS = 4
+ACKNOWLEDGED = 6
+
+
+def healthy(server: Served) -> int:
+    ports = ["--connect", str(server.connect_port), "--jdbc", str(server.jdbc_port)]
+    return subprocess.run([sys.executable, "-m", "anabranch", "serve", "--check", *ports], check=False).returncode
+
+
+def writes_until_the_server_is_gone(server: Served, door: str, number: int, acknowledged: list[int]) -> None:
+    """Rows `number`, `number + 1000`, …, one an INSERT; those of which the client has heard that they are there."""
+    with contextlib.suppress(Exception), client(server, door) as by:
+        for row in range(number, 1_000_000, 1000):
+            by.rows(f"INSERT INTO written VALUES ({row}, '{door}')")
+            acknowledged.append(row)
+
+
+def test_killed_started_again_and_stopped(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    acknowledged = killed_while_clients_write(warehouse)
+    with served(warehouse) as server:
+        assert healthy(server) == 0
+        with client(server, "jdbc") as by:
+            rows = [row for (row,) in by.rows("SELECT id FROM written")]
+            # A writer whose client was not told may have landed; of each there is at most one.
+            assert len(rows) == len(set(rows))
+            assert set(acknowledged) <= set(rows)
+            assert len(rows) <= len(acknowledged) + WRITERS
+            assert by.rows("SELECT count(*) FROM by_jdbc") == [(1,)]
+            by.rows("UPDATE written SET v = 'after' WHERE id = 0")
+        second_server_is_refused(warehouse)
+        stopped_while_a_statement_runs(server)
+    assert healthy(server) == 1
+
+
+def killed_while_clients_write(warehouse: Path) -> list[int]:
+    server = start_server(warehouse)
+    try:
+        with client(server, "connect") as by:
+            by.rows("CREATE TABLE written (id BIGINT, v STRING) USING delta")
+        with client(server, "jdbc") as by:
+            by.rows("CREATE TABLE by_jdbc USING delta AS SELECT 1 AS id")
+        acknowledged: list[int] = []
+        with ThreadPoolExecutor(WRITERS) as pool:
+            for number in range(WRITERS):
+                door = ("connect", "jdbc")[number % 2]
+                pool.submit(writes_until_the_server_is_gone, server, door, number, acknowledged)
+            until(lambda: len(acknowledged) >= ACKNOWLEDGED, seconds=120)
+            os.killpg(server.process.pid, signal.SIGKILL)
+        return acknowledged
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+
+
+def second_server_is_refused(warehouse: Path) -> None:
+    """The metastore is one process's; who comes second is told so."""
+    command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--json", "--warehouse", str(warehouse)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert told.returncode == 1
+    assert json.loads(told.stdout)["error"]["condition"] == "ANABRANCH_METASTORE_TAKEN"
+
+
+def stopped_while_a_statement_runs(server: Served) -> None:
+    """The statements come to their end, and the clients hear of it."""
+    heard: list[str] = []
+
+    def insert(door: str, row: int) -> None:
+        began = f"reflect('java.lang.System', 'setProperty', '{door}', 'began')"
+        value = f"concat({began}, reflect('java.lang.Thread', 'sleep', 6000L))"
+        with contextlib.suppress(Exception), client(server, door) as by:
+            by.run(f"INSERT INTO written SELECT {row}, {value}")
+            heard.append(door)
+
+    threads = [threading.Thread(target=insert, args=each) for each in (("connect", -1), ("jdbc", -2))]
+    with client(server, "connect") as other:
+        for thread in threads:
+            thread.start()
+        until(lambda: has_begun(other, "connect") and has_begun(other, "jdbc"))
+        code, said = server.stop(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+    assert (code, [line["state"] for line in said]) == (0, ["stopping", "stopped"])
+    assert said[-1]["drained"] is True
+    assert sorted(heard) == ["connect", "jdbc"]
