@@ -28,6 +28,11 @@ MAPS = {"delta.columnMapping.mode": "name"}
 CLUSTERING, CONSTRAINT = "delta.clustering", "delta.constraints."
 MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 ROW_TRACKING = "delta.enableRowTracking"
+ID_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-version",
+}
+"""What a table says that has row tracking on."""
 VECTORS = "deletionVectors"
 
 
@@ -38,7 +43,7 @@ class Description:
     columns: tuple[str, ...]
     clustered: tuple[str, ...]
     properties: tuple[tuple[str, str], ...]
-    """Sorted; those of column mapping left out."""
+    """Sorted; those of column mapping and the names of columns of ids left out."""
     features: frozenset[str]
 
     def having(self, **properties: str | None) -> Description:
@@ -74,12 +79,12 @@ def described(
     logical = {field["metadata"].get(PHYSICAL, field["name"]): field["name"] for field in fields}
     clustering = domains.get(CLUSTERING)
     paths = json.loads(clustering["configuration"])["clusteringColumns"] if clustering else []
-    mapping = {*MAPS, MAX_NUMBER}
+    unseen = {*MAPS, MAX_NUMBER, *ID_COLUMNS}
     return Description(
         columns=tuple(field["name"] for field in fields),
         clustered=tuple(logical.get(path[0], f"{path[0]}, which is gone") for path in paths),
         properties=tuple(
-            sorted((name, text) for name, text in metadata["configuration"].items() if name not in mapping)
+            sorted((name, text) for name, text in metadata["configuration"].items() if name not in unseen)
         ),
         features=frozenset(protocol.get("writerFeatures") or ()),
     )
@@ -261,8 +266,9 @@ def _metadata(snapshot: Snapshot, after: Description, old_names: Mapping[str, st
             number += 1
             known = {"type": "long", "nullable": True, "metadata": {NUMBER: number, PHYSICAL: f"column {number}"}}
         wanted.append({**known, "name": name})
+    ids = ID_COLUMNS if after.says(ROW_TRACKING) else {}
     return msgspec.structs.replace(
         snapshot.metadata,
         schema_string=json.dumps({"type": "struct", "fields": wanted}),
-        configuration={**dict(after.properties), **MAPS, MAX_NUMBER: str(number)},
+        configuration={**dict(after.properties), **MAPS, **ids, MAX_NUMBER: str(number)},
     )

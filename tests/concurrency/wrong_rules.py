@@ -289,7 +289,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="RESTORE does not heed who described the table meanwhile",
-        patches=[(PreparedRestore, "_in_the_way", lambda self, commit: None)],
+        patches=[(PreparedRestore, "_conflict_with", lambda self, commit: None)],
         mix=RESTORES_AND_DESCRIPTIONS,
     ),
     WrongRule(
