@@ -183,7 +183,7 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     found = metrics(table.optimize().executeCompaction())
     assert (found["numFilesRemoved"], found["numFilesAdded"], found["clusteringStats"]) == (2, 1, None)
     (file,) = live(delta, path)
-    assert (file.clustering_provider, list(file.tags or {})) == (None, ["OPTIMIZE_TARGET_SIZE"])
+    assert (file.clustering_provider, {*(file.tags or {})}) == (None, {"INSERTION_TIME", "OPTIMIZE_TARGET_SIZE"})
     assert ids(delta, path) == list(range(40))
 
 
