@@ -12,6 +12,7 @@ from readers import read_by_delta_rs, read_by_duckdb
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
+from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable, IdentityGenerator
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
 
@@ -192,3 +193,22 @@ def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vec
         (3, 0, "c", True),
     ]
     assert len({row.n for row in found}) == len(found) == len(ids) == 13
+
+
+def test_statements_that_read_no_file(delta: SparkSession, path: str, vectors: str) -> None:
+    """An empty table, and conditions that rule out every file: nothing is there that has an id."""
+    delta.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, k BIGINT, name STRING) USING delta TBLPROPERTIES "
+        f"('delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    for condition in ("", "WHERE id > 100"):
+        delta.sql(f"UPDATE delta.`{path}` SET name = 'x' {condition}")
+        delta.sql(f"DELETE FROM delta.`{path}` {condition}")
+    if is_installed(delta):
+        assert delta.sql(f"SELECT id, _metadata.row_id FROM delta.`{path}`").collect() == []
+    merge = f"MERGE INTO delta.`{path}` t USING (SELECT id FROM range(3)) s ON t.id = s.id AND t.k > 100 WHEN MATCHED THEN DELETE"
+    delta.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id, k) VALUES (s.id, 0)")
+    ids = tracked(handle(delta, path))
+    assert sorted(row_id for row_id, _ in ids.values()) == [0, 1, 2]
+    delta.sql(f"UPDATE delta.`{path}` SET name = 'x' WHERE id > 100")
+    assert tracked(handle(delta, path)) == ids

@@ -105,5 +105,8 @@ def row_ids_of_files(files: pa.Table) -> list[RowIdsOfFile]:
 
 
 def _of_file(frame: DataFrame, values: pa.ChunkedArray) -> Column:
+    if len(values) == 0:
+        # Of no file there is no row.
+        return F.lit(None).cast("bigint")
     known = constant_array(pc.fill_null(values, _NONE).to_pylist())
     return F.nullif(F.get(known, frame[FILE_ID_COLUMN]), F.lit(_NONE).cast("bigint"))
