@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from log_linter import hidden_rows, lint, parsed
+from log_linter import lint, parsed
 
 from anabranch.errors.commits import ConcurrentDeleteDeleteException, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.log_paths import commit_path
@@ -20,6 +20,7 @@ from concurrency.conditions import Row
 from concurrency.describing import Alter, Description, Replace, described, keeps_rules
 from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
+from concurrency.replayed_rows import rows_at_every_version
 from concurrency.row_ids import ids_stay
 from concurrency.statements import Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
 
@@ -47,25 +48,7 @@ def violations(outcome: Outcome, tables: Sequence[Counter[Row]] | None = None) -
 
 def table_at_every_version(played: PlayedTable) -> list[Counter[Row]]:
     """The rows of each version, read from the log by itself."""
-    tables: list[Counter[Row]] = []
-    live: dict[str, frozenset[int]] = {}
-    while played.store.head(commit_path(len(tables))) is not None:
-        actions = parsed(played.store.read(commit_path(len(tables))))
-        for action in actions:
-            if "remove" in action:
-                live.pop(action["remove"]["path"])
-        for action in actions:
-            if "add" in action:
-                live[action["add"]["path"]] = hidden_rows(played.store, action["add"]) or frozenset()
-        tables.append(
-            Counter(
-                row
-                for path, hidden in live.items()
-                for position, row in enumerate(played.data[path])
-                if position not in hidden
-            )
-        )
-    return tables
+    return [Counter(row for _, _, row in rows) for rows in rows_at_every_version(played)]
 
 
 def effects_tell_the_tables(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from log_linter import hidden_rows, parsed
-
-from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
 from concurrency.histories import Commit, Outcome
-from concurrency.played_ids import RowId, id_in_file
+from concurrency.played_ids import id_in_file
 from concurrency.played_table import PlayedTable
+from concurrency.replayed_rows import rows_at_every_version
 from concurrency.statements import Delete, Foreign, Insert, Optimize, Restore, Rewriting, Statement, Update
 
 Rows = dict[int, tuple[Row, int]]
@@ -39,27 +37,15 @@ def ids_at_every_version(played: PlayedTable) -> tuple[list[Rows], list[tuple[in
     """The rows of each version by their ids, read from the log by itself; and ids that two rows of one version have."""
     tables: list[Rows] = []
     twice: list[tuple[int, int]] = []
-    live: dict[str, tuple[frozenset[int], RowId]] = {}
-    while played.store.head(commit_path(len(tables))) is not None:
-        actions = parsed(played.store.read(commit_path(len(tables))))
-        for action in actions:
-            if "remove" in action:
-                live.pop(action["remove"]["path"])
-        for action in actions:
-            if "add" in action:
-                add = action["add"]
-                ids = RowId(add["baseRowId"], add["defaultRowCommitVersion"])
-                live[add["path"]] = hidden_rows(played.store, add) or frozenset(), ids
+    for live in rows_at_every_version(played):
         rows: Rows = {}
-        for path, (hidden, (base, version)) in live.items():
-            for position, row in enumerate(played.data[path]):
-                if position in hidden:
-                    continue
-                found = id_in_file(played.kept, path, position, base=base, default_version=version)
-                assert found is not None, "the file has ids"
-                if found.row_id in rows:
-                    twice.append((len(tables), found.row_id))
-                rows[found.row_id] = row, found.version
+        for add, position, row in live:
+            base, version = add["baseRowId"], add["defaultRowCommitVersion"]
+            found = id_in_file(played.kept, add["path"], position, base=base, default_version=version)
+            assert found is not None, "the file has ids"
+            if found.row_id in rows:
+                twice.append((len(tables), found.row_id))
+            rows[found.row_id] = row, found.version
         tables.append(rows)
     return tables, twice
 

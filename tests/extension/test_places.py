@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors.exceptions import captured
 from pyspark.sql import SparkSession
@@ -79,6 +80,22 @@ def test_the_parser_is_behind_ours(delta: SparkSession, jsession: Any) -> None:
     assert field(jsession.sessionState(), "sqlParser") is not None
 
 
+def test_the_catalog_is_asked_for_changes(delta: SparkSession) -> None:
+    loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    catalog = loader.loadClass("org.apache.spark.sql.connector.catalog.TableCatalog")
+    asks = any(method.getName() == "loadChangelog" for method in catalog.getMethods())
+    assert asks == (tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2))
+    if asks:
+        table = loader.loadClass("org.apache.spark.sql.execution.datasources.v2.ChangelogTable")
+        (found,) = (method for method in table.getMethods() if method.getName() == "changelog")
+        assert found.getReturnType().isInterface()
+
+
+def test_the_drivers_jars_have_a_loader_in_a_field(jsession: Any) -> None:
+    loader = field(jsession.sharedState(), "jarClassLoader")
+    assert loader.getClass().getSuperclass().getName().startswith(("org.apache.spark.util.", "java.net."))
+
+
 def test_table_functions_stand_in_sparks_registry(delta: SparkSession) -> None:
     for session in (delta, delta.newSession()):
         names = {row.function for row in session.sql("SHOW FUNCTIONS LIKE 'table_changes*'").collect()}
@@ -123,6 +140,8 @@ TEST_OF_ROW = {
     "version, `delta.Versions`": test_the_optimizer_chooses_versions,
     "one version for an execution": test_an_execution_has_one_planning_tracker,
     "parser, `delta.Parse`": test_the_parser_is_behind_ours,
+    "`CHANGES FROM`, `delta.Changes`": test_the_catalog_is_asked_for_changes,
+    "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
     "table functions": test_table_functions_stand_in_sparks_registry,
     '`format("delta")`': test_the_format_is_found_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,

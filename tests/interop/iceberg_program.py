@@ -9,26 +9,14 @@ import json
 import os
 import sys
 
-from pyspark.sql import SparkSession
+from interop.other_spark import other_session
 
 ANSWER = "@rows "
 """Starts the line; Spark prints what it likes."""
 
 
 def main(places: list[str]) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
-        "spark.jars": os.environ["ANABRANCH_ICEBERG_JAR"],
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("iceberg")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = other_session("iceberg", {"spark.jars": os.environ["ANABRANCH_ICEBERG_JAR"]})
     found = {}
     for place in places:
         frame = spark.read.format("iceberg").load(place)

@@ -14,31 +14,22 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from interop.other_spark import other_session
+
 ANSWER = "@answer "
 """Starts each line that is one; Spark prints what it likes."""
 
 
 def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    scratch = tempfile.mkdtemp()
     settings = {
         "spark.jars": os.environ["ANABRANCH_JARS"],
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
     }
-    builder = SparkSession.builder.master("local[2]").appName("delta-spark")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return other_session("delta-spark", settings)
 
 
 def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:

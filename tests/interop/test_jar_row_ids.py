@@ -83,16 +83,11 @@ def test_ids_given_to_rows_that_are_there(jar: Jar, native: SparkSession, tmp_pa
             f"DELETE FROM delta.`{root}` WHERE id = 3",
         )
         enable = f"ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
-        if ours:
-            native.sql(enable)
-        else:
-            jar.run(enable)
+        one, other = (native.sql, jar.run) if ours else (jar.run, native.sql)
+        one(enable)
         known = ids(jar, root)
         change = f"UPDATE delta.`{root}` SET word = 'changed' WHERE id % 7 = 1"
-        if ours:
-            jar.run(change)
-        else:
-            native.sql(change)
+        other(change)
         now = ids(jar, root)
         assert {key: row_id for key, (row_id, _) in now.items()} == {key: row_id for key, (row_id, _) in known.items()}
         assert {key for key in now if now[key] != known[key]} == {1, 8, 15, 22, 29, 36}

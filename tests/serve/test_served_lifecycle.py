@@ -38,6 +38,7 @@ def writes_until_the_server_is_gone(server: Served, door: str, number: int, ackn
 
 
 def test_killed_started_again_and_stopped(tmp_path: Path) -> None:
+    """Fault F59, of a driver that serves."""
     warehouse = tmp_path / "warehouse"
     acknowledged = killed_while_clients_write(warehouse)
     with served(warehouse) as server:

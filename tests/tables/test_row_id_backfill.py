@@ -103,7 +103,10 @@ def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeyp
 def test_writers_beside_it(
     delta: SparkSession, path: str, vectors: str, before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Statements that land right before each of its commits, and statements that were prepared before all of them."""
+    """Statements that land right before each of its commits, and statements that were prepared before all of them.
+
+    Races 76 and 80.
+    """
     table = made(delta, path, **{"delta.enableDeletionVectors": vectors})
     rows = DeltaTable.forPath(delta, path)
     commit, left = Transaction.commit, [{"support": 0, "a batch": 1, "the property": 2}[before]]

@@ -91,7 +91,7 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
 
 @pytest.mark.one_engine
 def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
-    """They stand elsewhere by the same ids; those that were only moved are found by theirs."""
+    """Race 83: they stand elsewhere by the same ids; those that were only moved are found by theirs."""
     append(delta, path, 0, 6, **TRACKED)
     table = handle(delta, path)
     with prepare_update(table, {"k": "7L"}, "id = 1") as changes, prepare_delete(table, "id = 2") as deletes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import json
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.asker import Asker, joined, joined_map
+from anabranch.callbacks.asker import Asker, joined, joined_map, time_of_micros
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
@@ -54,7 +53,6 @@ FEED_OPTION = "anabranch.changes"
 FEEDS_KEPT_MAX = 64
 """Spark asks for the rows right after it has asked for the columns."""
 _STORAGE = ("fs.", "dfs.")
-_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +334,7 @@ def _no_table(handle: TableRef) -> NotADeltaTableError:
 def _travel(version: str | None, micros: int | None) -> TimeTravel:
     if version is not None:
         return TimeTravel(version=parse_version(version))
-    return NEWEST if micros is None else TimeTravel(timestamp=_EPOCH + datetime.timedelta(microseconds=micros))
+    return NEWEST if micros is None else TimeTravel(timestamp=time_of_micros(micros))
 
 
 def _properties(snapshot: Snapshot, handle: TableRef) -> dict[str, str]:

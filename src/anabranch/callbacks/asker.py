@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from anabranch.spark.native.jvm_classes import column_of
 from anabranch.spark.session.delta_session import DeltaSession
+
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 class Asker:
@@ -112,3 +115,8 @@ def split_map(text: str) -> dict[str, str]:
     """Keys and values as our Java classes give them, each ended by NUL."""
     parts = text.split("\0")
     return dict(zip(parts[:-1:2], parts[1::2], strict=True))
+
+
+def time_of_micros(micros: int) -> datetime.datetime:
+    """A time as Catalyst has it, in microseconds since 1970."""
+    return _EPOCH + datetime.timedelta(microseconds=micros)

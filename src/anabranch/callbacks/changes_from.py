@@ -9,12 +9,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.callbacks.asker import time_of_micros
+from anabranch.change_feed.change_files import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.read.read_changes import ChangesAsked, ChangesBound, read_changes
 from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidOptionError
 
-_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _NET_CHANGES = "netChanges"
 
 
@@ -56,11 +57,11 @@ def _version(text: str, steps: int) -> ChangesBound:
 
 def _time(micros: int, steps: int) -> ChangesBound:
     """Commits tell their times in milliseconds, so the next time is a millisecond away."""
-    return ChangesBound(timestamp=_EPOCH + datetime.timedelta(microseconds=micros, milliseconds=steps))
+    return ChangesBound(timestamp=time_of_micros(micros) + datetime.timedelta(milliseconds=steps))
 
 
 def _as_deletes_and_inserts(changes: DataFrame) -> DataFrame:
     """An update as the row that went and the row that came, which Spark shows unless it is told to compute updates."""
-    kind = F.when(F.col("_change_type") == "update_preimage", F.lit("delete"))
-    kind = kind.when(F.col("_change_type") == "update_postimage", F.lit("insert"))
-    return changes.withColumn("_change_type", kind.otherwise(F.col("_change_type")))
+    change = F.col(CHANGE_TYPE)
+    kind = F.when(change == UPDATE_PREIMAGE, F.lit(DELETE)).when(change == UPDATE_POSTIMAGE, F.lit(INSERT))
+    return changes.withColumn(CHANGE_TYPE, kind.otherwise(change))

@@ -20,26 +20,13 @@ CONNECT_PORT, JDBC_PORT = 15002, 10000
 _LOOK_SECONDS = 0.5
 
 
-ConnectPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Serve Spark Connect there; 0 is any port that is free. [default: 15002 where --jdbc is not given]",
-        show_default=False,
-    ),
-]
-JdbcPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Serve JDBC there; 0 is any port that is free. [default: 10000 where --connect is not given]",
-        show_default=False,
-    ),
-]
+def _port(server: str, port: int, other: str) -> Any:
+    shown = f"Serve {server} there; 0 is any port that is free. [default: {port} where {other} is not given]"
+    return typer.Option(metavar="PORT", min=0, max=65535, help=shown, show_default=False)
+
+
+ConnectPort = Annotated[int | None, _port("Spark Connect", CONNECT_PORT, "--jdbc")]
+JdbcPort = Annotated[int | None, _port("JDBC", JDBC_PORT, "--connect")]
 Host = Annotated[
     str,
     typer.Option(metavar="ADDRESS", help="Listen there. What others reach needs a token, and a login for JDBC."),

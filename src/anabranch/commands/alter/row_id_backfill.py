@@ -39,7 +39,7 @@ def files_without_ids(snapshot: Snapshot) -> int:
 
 
 def give_row_ids(handle: TableRef) -> None:
-    """Give ids to the rows of all files. Rows are no one's to lose: no statement is in the way of another for it.
+    """Give ids to the rows of all files. No row changes, so statements beside it do not conflict with it.
 
     Raises `DeltaConcurrentModificationException` where writers are faster again and again, and `StorageError` for files
     whose rows have to be counted and that cannot be opened.

@@ -268,9 +268,9 @@ def sources(snapshot: Snapshot, planned: PlannedBin) -> list[AddFile]:
     return adds_of_table(snapshot.files.table.take(pa.array(planned.files, pa.int64())), data_change=False)
 
 
-def as_output(add: AddFile, sources: Sequence[AddFile], *, target: int) -> AddFile:
-    """A new file with rows of `sources`, which brings no new row."""
-    inserted = str(max(each.insertion_time for each in sources))
+def as_output(add: AddFile, replaced: Sequence[AddFile], *, target: int) -> AddFile:
+    """A new file with rows of those replaced, which brings no new row."""
+    inserted = str(max(each.insertion_time for each in replaced))
     tags = {**(add.tags or {}), INSERTION_TIME: inserted, TARGET_SIZE_TAG: str(target)}
     return msgspec.structs.replace(add, data_change=False, tags=tags)
 

@@ -27,8 +27,7 @@ def numbers_go_on(now: Snapshot, then: Snapshot) -> bool:
         return True
     if _mark(now) < _mark(then):
         return False
-    known = _ids_of_shared_files(now, then)
-    return all(base is None or known[key] == base for key, base in _ids_of_shared_files(then, now).items())
+    return _have_the_same_ids(now, then)
 
 
 def with_row_tracking_of(
@@ -51,12 +50,14 @@ def _mark(snapshot: Snapshot) -> int:
     return high_water_mark_of(snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN), table=snapshot.table_root)
 
 
-def _ids_of_shared_files(one: Snapshot, other: Snapshot) -> dict[str, int | None]:
-    """The first id of each file of `one` that `other` has, too."""
-    keys, others = (logical_keys(each.files.columns("path", "deletion_vector")) for each in (one, other))
-    ids = one.files.columns("base_row_id")["base_row_id"]
-    shared = pc.is_in(keys, value_set=others)
-    return dict(zip(keys.filter(shared).to_pylist(), ids.filter(shared).to_pylist(), strict=True))
+def _have_the_same_ids(now: Snapshot, then: Snapshot) -> bool:
+    """Whether each file of both that had ids at `then` has them still."""
+    keys, others = (logical_keys(each.files.columns("path", "deletion_vector")) for each in (then, now))
+    first, still = (each.files.columns("base_row_id")["base_row_id"] for each in (then, now))
+    places = pc.index_in(keys, value_set=others)
+    concerned = pc.and_(pc.is_valid(places), pc.is_valid(first))
+    kept = pc.fill_null(pc.equal(first, pc.take(still, places)), fill_value=False)
+    return bool(pc.all(pc.or_(pc.invert(concerned), kept), min_count=0).as_py())
 
 
 def _some_lack_ids(snapshot: Snapshot) -> bool:

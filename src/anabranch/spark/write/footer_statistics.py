@@ -53,10 +53,7 @@ def stored_leaves(
     file whose variants may be shredded, into how many parts only the file says.
     """
     found: list[LeafPath | None] = []
-    kept = [field for field in schema.fields if not isinstance(field.dataType, NullType)]
-    for place, field in enumerate(kept):
-        inner = None if stored is None else stored.field(place).type
-        _add_leaves(found, field.dataType, (physical_name(field, mode),), mode, inner)
+    _add_leaves(found, schema, (), mode, None if stored is None else pa.struct(list(stored)))
     return tuple(found)
 
 
@@ -71,10 +68,9 @@ class FooterReader:
         string_prefix_length: int,
         shredded: Callable[[pa.Schema], Sequence[LeafPath | None]] | None = None,
     ) -> None:
-        """`types` are the columns that get statistics; `shredded` gives the leaves of files whose variants are."""
-        self._count = len(leaves)
+        """`types` are the columns that get statistics. `shredded` gives the leaves where each file has its own."""
+        self._leaves = leaves
         self._types = types
-        self._wanted = self._chosen(leaves)
         self._string_prefix_length = string_prefix_length
         self._shredded = shredded
 
@@ -89,18 +85,12 @@ class FooterReader:
 
     def leaves(self, metadata: pq.FileMetaData) -> dict[LeafPath, LeafValues] | None:
         """What the footer tells of each column that gets statistics; None for a file with other columns."""
-        wanted = self._wanted
-        if metadata.num_columns != self._count:
-            leaves = None if self._shredded is None else self._shredded(metadata.schema.to_arrow_schema())
-            if leaves is None or len(leaves) != metadata.num_columns:
-                return None
-            wanted = self._chosen(leaves)
+        leaves = self._leaves if self._shredded is None else self._shredded(metadata.schema.to_arrow_schema())
+        if metadata.num_columns != len(leaves):
+            return None
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        return {path: _leaf([group.column(i) for group in groups], kind) for i, path, kind in wanted}
-
-    def _chosen(self, leaves: Sequence[LeafPath | None]) -> list[tuple[int, LeafPath, DataType]]:
-        types = self._types
-        return [(i, path, types[path]) for i, path in enumerate(leaves) if path is not None and path in types]
+        wanted = [(i, path) for i, path in enumerate(leaves) if path is not None and path in self._types]
+        return {path: _leaf([group.column(i) for group in groups], self._types[path]) for i, path in wanted}
 
 
 def _add_leaves(
@@ -111,6 +101,8 @@ def _add_leaves(
     stored: pa.DataType | None,
 ) -> None:
     match data_type:
+        case NullType():
+            return
         case StructType():
             kept = [field for field in data_type.fields if not isinstance(field.dataType, NullType)]
             for place, field in enumerate(kept):

@@ -93,7 +93,11 @@ class _Completion:
             leaves=stored_leaves(stored, request.column_mapping),
             types=indexed_columns(request.schema, request.properties, partition_columns=request.partition_columns),
             string_prefix_length=request.properties.string_prefix_length,
-            shredded=lambda file: stored_leaves(stored, request.column_mapping, stored=file),
+            shredded=(
+                (lambda file: stored_leaves(stored, request.column_mapping, stored=file))
+                if request.properties.variant_shredding_enabled
+                else None
+            ),
         )
 
     def complete(self, entry: ManifestEntry) -> tuple[AddFile, int] | None:
