@@ -24,7 +24,7 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ test-jar: $(VENV)/.ready java ## Against the delta-spark jar, fetched by Maven
 
 test-iceberg: .venv-spark-4.0/.ready java ## UniForm tables, read by Iceberg's own runtime, fetched by Maven
 	@scripts/test_iceberg.sh $(PYTEST_ARGS)
+
+test-s3a: $(VENV)/.ready java ## Spark's data files on S3, by Hadoop's connector, fetched by Maven (700 MB)
+	@scripts/test_s3a.sh $(PYTEST_ARGS)
 
 test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: the same rows, the same errors
 	@JAR_TESTS=tests/differential scripts/test_jar.sh $(PYTEST_ARGS)

@@ -82,6 +82,25 @@ def test_default(delta: SparkSession, path: str) -> None:
     assert rows(delta, name) == sorted([(1, 7, 1), (2, 7, 2), (3, 3, None), (4, 7, None), (None, 7, None)], key=str)
 
 
+@statement("INSERT … SELECT …, DEFAULT")
+def test_default_in_a_query(delta: SparkSession, path: str) -> None:
+    """DEFAULT as a column of the query stands for the column's default in each of its rows."""
+    name = f"delta.`{path}`"
+    delta.sql(
+        f"""CREATE TABLE {name} (id INT, n INT DEFAULT 7, m INT) USING delta
+            TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"""
+    )
+    delta.sql(f"INSERT INTO {name} SELECT 1, DEFAULT, 1")
+    delta.sql(f"INSERT INTO {name} (m, n) SELECT id IS DISTINCT FROM 8, default FROM range(8, 9) WHERE id > 0")
+    delta.sql(f"INSERT INTO {name} SELECT DEFAULT, n + 1, DEFAULT FROM {name} WHERE id = 1")
+    delta.sql(f"INSERT INTO {name} REPLACE USING (m) SELECT 4, DEFAULT, 0")
+    assert rows(delta, name) == sorted([(1, 7, 1), (4, 7, 0), (None, 8, None)], key=str)
+    delta.sql(f"INSERT OVERWRITE {name} SELECT 5, DEFAULT, DEFAULT ORDER BY 1 LIMIT 1")
+    assert rows(delta, name) == [(5, 7, None)]
+    with pytest.raises(AnalysisException):
+        delta.sql(f"INSERT INTO {name} SELECT 5, DEFAULT, 1 UNION ALL SELECT 6, 1, 1")
+
+
 @statement("INSERT WITH SCHEMA EVOLUTION INTO t query")
 def test_schema_evolution(delta: SparkSession, table: str) -> None:
     """Adds the columns that the table lacks."""

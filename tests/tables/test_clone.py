@@ -102,6 +102,31 @@ def test_a_clone_is_read_where_its_source_is_allowed_and_nowhere_else(
     assert other.read.format("delta").load(path).count() == 2001
 
 
+@pytest.mark.parametrize("source_elsewhere", [True, False])
+def test_a_clone_in_another_store(native: SparkSession, tmp_path: Path, *, source_elsewhere: bool) -> None:
+    """A mounted file system of Hadoop's in the place of one; on S3 in `make test-s3a`."""
+    configuration = native.sparkContext._jsc.hadoopConfiguration()
+    mounts = f"mounts-{source_elsewhere}"  # Hadoop keeps the file system that it has once opened.
+    configuration.set(f"fs.viewfs.mounttable.{mounts}.link./data", tmp_path.as_uri())
+    configuration.set("anabranch.hadoop.atomicRenameSchemes", "file")
+    places = [f"viewfs://{mounts}/data/there", str(tmp_path / "here")]
+    source, clone = places if source_elsewhere else places[::-1]
+    try:
+        native.range(0, 10, 1, 1).write.format("delta").save(source)
+        native.sql(f"DELETE FROM delta.`{source}` WHERE id = 3")
+        native.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{source}`")
+        native.sql(f"DELETE FROM delta.`{clone}` WHERE id = 5")
+        native.sql(f"UPDATE delta.`{clone}` SET id = 70 WHERE id = 7")
+        changed = [0, 1, 2, 4, 6, 8, 9, 70]
+        assert ids(DeltaTable.forPath(native, clone)) == changed
+        native.sql(f"OPTIMIZE delta.`{clone}`")
+        assert ids(DeltaTable.forPath(native, clone)) == changed
+        native.sql(f"RESTORE delta.`{clone}` TO VERSION AS OF 0")
+        assert ids(DeltaTable.forPath(native, clone)) == ids(DeltaTable.forPath(native, source))
+    finally:
+        configuration.unset("anabranch.hadoop.atomicRenameSchemes")
+
+
 def test_a_table_that_is_there_becomes_a_clone(delta: SparkSession, source: str, path: str) -> None:
     original = make_table(delta, source, delta.range(0, 10, 1, 1))
     delta.range(50).coalesce(1).selectExpr("id AS other").write.format("delta").save(path)

@@ -55,7 +55,9 @@ def _prepared_replacing(
         _replacement(context, statement),
         options,
         view_of=context.view_of,
-        renamed=lambda frame: frame if names is None else _named(frame, names, handle),
+        renamed=lambda frame: _filled(
+            frame if names is None else _named(frame, names, handle), statement.defaults, handle
+        ),
     )
 
     def write() -> None:
@@ -118,10 +120,20 @@ def _rows(
     if statement.rows is not None:
         return _rows_with_default(context, handle, statement, names or tuple(handle.latest().schema.fieldNames()))
     frame = context.query(*before, statement.query)
+    if names is None and statement.defaults and not statement.by_name:
+        names = tuple(handle.latest().schema.fieldNames())
     if names is not None:
         frame = _named(frame, names, handle)
+    # What the query leaves to the table for every row, the table fills.
+    frame = frame.drop(*(frame.columns[place] for place in statement.defaults))
     frame = _with_partition(context, handle, frame, statement)
     return frame, statement.by_name or names is not None
+
+
+def _filled(frame: DataFrame, defaults: Sequence[int], handle: TableRef) -> DataFrame:
+    """The rows with the values that DEFAULT stands for in these columns."""
+    names = [frame.columns[place] for place in defaults]
+    return frame.withColumns({name: given_default(handle, (name,)) for name in names})
 
 
 def _columns_besides(handle: TableRef, statement: Insert) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from anabranch.predicates.sql_lexer import Token, TokenKind, string_value, token
 QUERY_STARTS = frozenset({"SELECT", "VALUES", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _FOUND_MAX = 40
 _UNFINISHED = "the end of a string, name or comment"
-_BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
+BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Cursor:
         # This may be very much, so it is looked at no closer than it must.
         for place in range(first, len(self.tokens)):
             text = self.tokens[place].text
-            depth += _BRACKETS.get(text, 0)
+            depth += BRACKETS.get(text, 0)
             if depth < 0 or text == ";":
                 self.at = place
                 raise self.unexpected("the end of the statement")

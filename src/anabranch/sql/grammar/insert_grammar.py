@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-from anabranch.predicates.sql_lexer import TokenKind
+from anabranch.predicates.sql_lexer import Token, TokenKind
 from anabranch.sql.grammar.clauses import take_alias, take_value
-from anabranch.sql.grammar.cursor import QUERY_STARTS, Cursor, Fragment, TableName
+from anabranch.sql.grammar.cursor import BRACKETS, QUERY_STARTS, Cursor, Fragment, TableName
 
 _DEFAULT = "DEFAULT"
 _OPERAND_EXPECTED = frozenset(
@@ -15,7 +16,9 @@ _OPERAND_EXPECTED = frozenset(
 )
 
 
-_QUERY_GOES_ON = ("UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE")
+_SET_OPERATIONS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
+_QUERY_GOES_ON = (*_SET_OPERATIONS, "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE")
+_ENDS_LIST = {"FROM", "WHERE", "LATERAL", "GROUP", "HAVING", "WINDOW", *_QUERY_GOES_ON}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ class Insert:
     """What `REPLACE ON` calls the query's rows."""
     rows: tuple[Row, ...] | None = None
     """The query's rows, where it is VALUES and says DEFAULT somewhere."""
+    defaults: tuple[int, ...] = ()
+    """Which columns of the query are the keyword DEFAULT, where it is a SELECT; the query has NULL there."""
 
 
 def parse_insert(cursor: Cursor) -> Insert:
@@ -77,7 +82,8 @@ def parse_insert(cursor: Cursor) -> Insert:
     if alias is not None and not replaces:
         raise cursor.unexpected("REPLACE, behind an alias of the table")
     rows = _rows_with_default(cursor)
-    query, query_alias = cursor.rest("a query"), None
+    defaults = _selected_defaults(cursor)
+    query, query_alias = _with_nulls(cursor, cursor.rest("a query"), defaults), None
     if "replace_on" in replaces:
         query, query_alias = _without_alias(cursor, query)
     return Insert(
@@ -93,6 +99,7 @@ def parse_insert(cursor: Cursor) -> Insert:
         query=query,
         query_alias=query_alias,
         rows=rows,
+        defaults=tuple(defaults),
     )
 
 
@@ -156,8 +163,7 @@ def _query_follows(cursor: Cursor) -> bool:
 def _rows_with_default(cursor: Cursor) -> tuple[Row, ...] | None:
     """The rows of VALUES that say DEFAULT; the cursor stays where it is."""
     first = cursor.at
-    says_default = any(len(token.text) == len(_DEFAULT) and token.word == _DEFAULT for token in cursor.tokens[first:])
-    if not says_default or not cursor.takes("VALUES"):
+    if not _says_default(cursor) or not cursor.takes("VALUES"):
         return None
     rows = [_row(cursor)]
     while cursor.takes_symbol(","):
@@ -165,6 +171,40 @@ def _rows_with_default(cursor: Cursor) -> tuple[Row, ...] | None:
     complete = cursor.is_at_end
     cursor.at = first
     return tuple(rows) if complete else None
+
+
+def _selected_defaults(cursor: Cursor) -> dict[int, Token]:
+    """The keyword DEFAULT in the list of a SELECT that comes, by its place in the list."""
+    if not _says_default(cursor) or not cursor.sees("SELECT"):
+        return {}
+    items: list[list[Token]] = [[]]
+    depth, list_goes_on = 0, True
+    for place in range(cursor.at + 1, len(cursor.tokens)):
+        token, before = cursor.tokens[place], cursor.tokens[place - 1]
+        depth += BRACKETS.get(token.text, 0)
+        if depth == 0 and token.word in _SET_OPERATIONS:
+            # Another query adds rows, to which these words say nothing.
+            return {}
+        ends = token.word in _ENDS_LIST and not (token.word == "FROM" and before.word == "DISTINCT")
+        list_goes_on = list_goes_on and not (depth == 0 and ends)
+        if list_goes_on and depth == 0 and token.is_symbol(","):
+            items.append([])
+        elif list_goes_on:
+            items[-1].append(token)
+    if items[0] and items[0][0].word in {"ALL", "DISTINCT"}:
+        del items[0][0]
+    return {place: item[0] for place, item in enumerate(items) if len(item) == 1 and item[0].word == _DEFAULT}
+
+
+def _with_nulls(cursor: Cursor, query: Fragment, defaults: Mapping[int, Token]) -> Fragment:
+    text = cursor.text
+    for token in defaults.values():
+        text = text[: token.start] + "NULL".ljust(len(_DEFAULT)) + text[token.end :]
+    return dataclasses.replace(query, source=text)
+
+
+def _says_default(cursor: Cursor) -> bool:
+    return any(len(token.text) == len(_DEFAULT) and token.word == _DEFAULT for token in cursor.tokens[cursor.at :])
 
 
 def _row(cursor: Cursor) -> Row:
