@@ -115,8 +115,8 @@ def merged(*parts: Timings) -> Timings:
 
 
 def report(found: Timings) -> None:
-    """Print the figures, with the ratio of each to anabranch's."""
-    print("| work | variant | median s | fastest | slowest | to anabranch |\n|---|---|---|---|---|---|")
+    """Print the figures, seconds unless the work says otherwise, with the ratio of each to anabranch's."""
+    print("| work | variant | median | least | most | to anabranch |\n|---|---|---|---|---|---|")
     for work, variants in found.items():
         ours = statistics.median(variants["anabranch"])
         for variant, seconds in variants.items():

@@ -13,8 +13,8 @@ from pyroaring import BitMap64
 
 from anabranch.commands.restore.restore_table import PreparedRestore
 from anabranch.predicates.expressions import Predicate
-from anabranch.protocol.actions import AddFile, RemoveFile
-from anabranch.transaction.commit import invariants
+from anabranch.protocol.actions import Action, AddFile, RemoveFile
+from anabranch.transaction.commit import commit_draft, invariants
 from anabranch.transaction.conflicts import compaction_rebase, conflict_checks, row_conflicts, row_tracing
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
@@ -164,6 +164,29 @@ def _marks_of_the_version_read(self: LatestState, winner: Winner) -> LatestState
     return dataclasses.replace(RIGHT_AFTER(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
+def _every_file_is_new(actions: Sequence[Action], head: LatestState) -> list[Action]:
+    return [
+        msgspec.structs.replace(action, base_row_id=None, default_row_commit_version=None)
+        if isinstance(action, AddFile)
+        else action
+        for action in actions
+    ]
+
+
+def _every_file_has_changed(actions: Sequence[Action], head: LatestState) -> list[Action]:
+    return [
+        msgspec.structs.replace(action, default_row_commit_version=head.version + 1)
+        if isinstance(action, AddFile) and action.base_row_id is not None
+        else action
+        for action in actions
+    ]
+
+
+def _ids_begin_at_the_mark(actions: Sequence[Action], *, after: int, **facts: Any) -> tuple[Action, ...]:
+    return RIGHT_ROW_IDS(actions, after=max(after - 1, 0), **facts)
+
+
+RIGHT_ROW_IDS = commit_draft.with_row_ids
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_AFTER = LatestState._after
 RIGHT_FIRST_ROW_READ = row_tracing.first_row_read
@@ -296,5 +319,20 @@ WRONG_RULES = (
         name="row ids begin behind those of the version read, whatever winners gave out",
         patches=[(LatestState, "_after", _marks_of_the_version_read)],
         verdict="overlap",
+    ),
+    WrongRule(
+        name="a file that comes again with another vector gets new row ids",
+        patches=[(commit_draft, "_with_known_ids", _every_file_is_new)],
+        verdict="id",
+    ),
+    WrongRule(
+        name="rows of a file that comes again with another vector count as changed",
+        patches=[(commit_draft, "_with_known_ids", _every_file_has_changed)],
+        verdict="is new",
+    ),
+    WrongRule(
+        name="row ids begin at the high-water mark and not behind it",
+        patches=[(commit_draft, "with_row_ids", _ids_begin_at_the_mark)],
+        verdict="id",
     ),
 )
