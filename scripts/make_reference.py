@@ -108,6 +108,7 @@ NOTHING_TO_DO = {
     "delta.enableChangeDataCapture": "as in Delta, only `delta.enableChangeDataFeed` counts",
     "delta.enableFullRetentionRollback": "every version within the retention can always be read",
     "delta.ignoreIcebergBucketPartition": "Iceberg tables are not converted",
+    "delta.rowLevelConcurrencyPreview": "it is so wherever rows are deleted by vectors",
     "delta.sampleRetentionDuration": "there are no sample files",
     "delta.universalFormat.iceberg.atomicConversion.supported": "each commit is converted right after it",
 }

@@ -9,7 +9,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.callbacks import answer_writes
+from anabranch.callbacks.answer_row_changes import RowChanges
 from anabranch.errors.arguments import AssignmentError
+from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 from extension.interruptions import meanwhile
@@ -142,6 +145,47 @@ def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, tabl
         assert rows(delta, table) == [(0, 1002), (1, 6), (2, 1001)]
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
+
+
+@pytest.mark.parametrize(
+    ("statement", "at"),
+    [
+        ("DELETE FROM {t} WHERE s.x = 1", (RowChanges, "_told")),
+        ("UPDATE {t} SET n = 7 WHERE s.x = 1", (RowChanges, "_told")),
+        (
+            "MERGE INTO {t} t USING (SELECT id FROM range(3)) u ON t.id = u.id WHEN MATCHED THEN DELETE",
+            (RowChanges, "_told"),
+        ),
+        (
+            "MERGE INTO {t} t USING (SELECT id FROM range(3)) u ON t.s.x = u.id WHEN NOT MATCHED THEN INSERT (id) VALUES (u.id)",
+            (RowChanges, "_told"),
+        ),
+        ("INSERT INTO {t} SELECT 5, 50L, NULL", (answer_writes, "write_frame")),
+        ("INSERT INTO {t} REPLACE WHERE s.x = 1 SELECT * FROM {t} WHERE s.x = 1", (answer_writes, "write_frame")),
+    ],
+)
+@pytest.mark.parametrize(
+    "change",
+    ["DROP COLUMN s", "ADD COLUMN more INT FIRST", "RENAME COLUMN s TO other", "ALTER COLUMN n FIRST"],
+)
+def test_columns_change_before_a_statement_begins(
+    delta: SparkSession, table: str, statement: str, at: tuple[Any, str], change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are others than those by which Spark resolved the statement: it says so, and changes nothing."""
+    delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    right: Any = getattr(*at)
+
+    def late(*given: Any) -> Any:
+        monkeypatch.setattr(*at, right)
+        found = right(*given) if at[0] is RowChanges else None
+        delta.sql(f"ALTER TABLE {table} {change}")
+        return found or right(*given)
+
+    monkeypatch.setattr(*at, late)
+    with pytest.raises(SchemaChangedSinceAnalysisError):
+        delta.sql(statement.format(t=table))
+    assert rows(delta, table) == [(0, 0), (1, 10), (2, 20)]
+    assert version(delta, table) == 3
 
 
 def test_a_script_never_conflicts_with_itself(delta: SparkSession, table: str) -> None:

@@ -58,6 +58,7 @@ def test_clone(delta: SparkSession, name: str, path: str) -> None:
         (f"CREATE TABLE delta.`{elsewhere}` SHALLOW CLONE {source} VERSION AS OF 9", VersionNotFoundError),
         (f"CREATE TABLE {name}_2 SHALLOW CLONE {source} LOCATION 'x/y'", CloneTargetError),
         (f"CREATE TABLE {name}_2 SHALLOW CLONE {source} COMMENT 'x'", CloneTargetError),
+        (f"CREATE TABLE {name}_2 SHALLOW CLONE {name}_3", NotADeltaTableError),
         (f"CREATE TABLE {name}_2 SHALLOW CLONE csv.`{path}`", CloneSourceError),
         (f"CREATE TABLE {name}_2 SHALLOW CLONE parquet.`{path}` {when}", CloneSourceError),
     ]:

@@ -102,6 +102,7 @@ def test_set_and_unset_properties(delta: SparkSession, path: str) -> None:
     assert detail.properties["delta.isolationLevel"] == "Serializable"
     assert detail.description == "about a"
     assert alter_set_properties(handle, {"mine": "x"}) is None
+    alter_set_properties(handle, {"delta.rowLevelConcurrencyPreview": "true"})
     with pytest.raises(UnknownPropertyError, match="isolationLevel"):
         alter_set_properties(handle, {"delta.isolationLevl": "Serializable"})
     with pytest.raises(InvalidPropertyError, match="Serializable"):
@@ -118,7 +119,7 @@ def test_set_and_unset_properties(delta: SparkSession, path: str) -> None:
     alter_table_comment(handle, None)
     detail = DeltaTable.forPath(delta, path).detail().first()
     assert detail.description is None
-    assert set(detail.properties) == {"delta.enableDeletionVectors"}
+    assert set(detail.properties) == {"delta.enableDeletionVectors", "delta.rowLevelConcurrencyPreview"}
 
 
 def test_properties_bring_their_features(delta: SparkSession, path: str) -> None:

@@ -264,6 +264,8 @@ def _inline_rows(descriptor: DeletionVectorDescriptor) -> frozenset[int]:
 def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
     assert state.protocol is not None
     if "rowTracking" not in (state.protocol.get("writerFeatures") or []):
+        # Turned on again, it counts anew.
+        state.row_id_mark, state.row_ids = -1, {}
         return []
     problems = []
     mark = state.row_id_mark
@@ -279,7 +281,10 @@ def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, 
 
 
 def _judge_ids_of_file(state: _State, version: int, action: dict[str, Any], mark: int) -> list[str]:
+    assert state.metadata is not None
     base, path = action.get("baseRowId"), action["path"]
+    if base is None and state.metadata["configuration"].get("delta.rowTrackingSuspended") == "true":
+        return []
     if base is None or action.get("defaultRowCommitVersion") is None:
         return [f"{path} has no row ids"]
     ids = (base, base + json.loads(action["stats"])["numRecords"] - 1)

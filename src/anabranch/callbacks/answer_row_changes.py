@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.callbacks.answer_tables import TableFacts, check_columns, facts_of
+from anabranch.callbacks.answer_tables import TableFacts, bound, facts_of
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.dml.assignments import DEFAULT, Value
@@ -123,14 +123,14 @@ class RowChanges:
 
     def _target(self, session: Any, plan: Any) -> Target:
         changes = self._asker.delta.RowChanges
+        facts = self._facts(session, plan)
         return Target(
-            facts=self._facts(session, plan),
-            names=BoundAttributes(changes.attributes(plan)),
+            facts=facts,
+            names=bound(facts, changes.attributes(plan)),
             conflict_retries=changes.retries(plan),
         )
 
     def _told(self, session: Any, plan: Any, target: Target) -> Told:
-        check_columns(target.facts, target.handle.latest())
         number = self._asker.delta.Versions.next()
         return Told(self._asker, self._asker.delta.RowChanges.atOnce(session, plan, number), target)
 

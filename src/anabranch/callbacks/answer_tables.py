@@ -40,6 +40,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import same_type
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -379,6 +380,11 @@ def check_columns(facts: TableFacts, snapshot: Snapshot) -> None:
     fields = snapshot.schema.fields
     moved = next(place for place, field in enumerate(fields) if place >= len(known) or field.name != known[place])
     raise _changed(facts, snapshot, fields[moved].name, before=None, now=fields[moved])
+
+
+def bound(facts: TableFacts, attributes: Any) -> BoundAttributes:
+    """What a plan calls the columns of the table, for as long as they are those that Spark resolved."""
+    return BoundAttributes(attributes, check=functools.partial(check_columns, facts))
 
 
 def _changed(

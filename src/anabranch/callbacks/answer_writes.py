@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 
 from anabranch.callbacks.answer_row_changes import Versions
 from anabranch.callbacks.answer_staging import STAGED_OPTION, Staging
-from anabranch.callbacks.answer_tables import FEED_OPTION, facts_of
+from anabranch.callbacks.answer_tables import FEED_OPTION, TableFacts, bound, facts_of
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.dml.assignments import given_default
@@ -20,7 +20,6 @@ from anabranch.commands.write.write_rows import register_if_changed, save, write
 from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
-from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
 
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
@@ -54,7 +53,10 @@ class Writes:
         if facts.version is not None or FEED_OPTION in facts.options:
             problem = "an old version, or a table's changes, cannot be written to; leave the version out"
             raise InvalidArgumentError(argument="table", value=facts.name, problem=problem)
-        chosen = self._chosen(session, plan, options)
+        chosen = self._chosen(session, plan, facts, options)
+        if not plan.isByName() and chosen.target_alias is None:
+            # The places of its columns are those that Spark has resolved.
+            chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
         if self._asker.delta.Cached.readsTable(self._asker.delta.Cached.used(session, plan.query()), facts.handle.path):
             chosen = dataclasses.replace(chosen, reads_target=True)
 
@@ -64,7 +66,7 @@ class Writes:
         register_if_changed(facts.handle, write_frame(facts.handle, rows, chosen, _api(plan)))
         return self._asker.seq([])
 
-    def _chosen(self, session: Any, plan: Any, given: Mapping[str, str]) -> WriteOptions:
+    def _chosen(self, session: Any, plan: Any, facts: TableFacts, given: Mapping[str, str]) -> WriteOptions:
         """What the statement and the options say of the rows that go."""
         own = self._asker.session(session)
         kind = str(plan.nodeName())
@@ -89,7 +91,7 @@ class Writes:
         return dataclasses.replace(
             options,
             replace_where=condition,
-            target_alias=BoundAttributes(plan.table().output()),
+            target_alias=bound(facts, plan.table().output()),
             dynamic_partition_overwrite=False,
         )
 

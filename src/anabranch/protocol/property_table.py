@@ -229,6 +229,7 @@ _ROWS: Final[tuple[PropertyRow, ...]] = (
         (parse_isolation_level, "Serializable or WriteSerializable"),
         "how strictly concurrent writes are ordered",
     ),
+    _row("rowLevelConcurrencyPreview", _NOT_SET, _BOOLEAN, "writers of different rows do not conflict"),
     _row("enableChangeDataFeed", "false", _BOOLEAN, "record changed rows", former_name="delta.enableChangeDataCapture"),
     _row("enableChangeDataCapture", "false", _BOOLEAN, "older name of enableChangeDataFeed"),
     _row("enableDeletionVectors", "false", _BOOLEAN, "hide rows instead of rewriting files"),

@@ -20,7 +20,7 @@ from anabranch.commands.restore.restore_definition import schema_with_marks
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.schema import ColumnMappingChangeError
-from anabranch.errors.tables import CloneSourceError
+from anabranch.errors.tables import CloneSourceError, NotADeltaTableError
 from anabranch.log.file_columns import DELETION_VECTOR, LIVE_FILE_SCHEMA, table_of_adds
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol
 from anabranch.protocol.data_paths import decode_path, encode_path, relative_path
@@ -100,7 +100,9 @@ def _check_format(session: DeltaSession, identifier: NameIdentifier) -> None:
     entry = session.catalog.find(identifier)
     if entry is None and len(rest) == 1 and "/" in rest[0]:
         raise CloneSourceError(source=str(identifier), found=f"{first} is no format whose files a Delta log can name")
-    if entry is not None and entry.provider not in _FORMATS:
+    if entry is None:
+        raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
+    if entry.provider not in _FORMATS:
         found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
         raise CloneSourceError(source=str(identifier), found=found)
 

@@ -24,7 +24,7 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import RowNames, named
+from anabranch.spark.conditions.column_names import RowNames, check_resolved, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.rows.hidden_rows import marked_positions
@@ -60,6 +60,7 @@ class TargetRows:
     """Reads rows of one snapshot, with the names that the statement has for them."""
 
     def __init__(self, handle: TableRef, snapshot: Snapshot, vectors: Vectors, *, alias: RowNames = None) -> None:
+        check_resolved(alias, snapshot)
         self.handle = handle
         self.snapshot = snapshot
         self.vectors = vectors
@@ -158,7 +159,11 @@ class TargetRows:
 def understand(
     handle: TableRef, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
 ) -> ReadCondition:
-    """What the condition asks of rows of the table. Raises Spark's `AnalysisException`."""
+    """What the condition asks of rows of the table.
+
+    Raises Spark's `AnalysisException`, and `SchemaChangedSinceAnalysisError`.
+    """
+    check_resolved(alias, snapshot)
     return understood(
         handle.session.spark,
         condition,

@@ -35,6 +35,7 @@ from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.column_names import check_resolved
 from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
@@ -281,6 +282,7 @@ def _id_columns(target: TargetRows) -> list[str]:
 
 def _check_allowed(handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
     """New rows alone are an append, which every table takes that can be written."""
+    check_resolved(statement.alias, snapshot)
     if statement.only_inserts:
         check_writable(snapshot.protocol, table=handle.label)
         return

@@ -154,7 +154,7 @@ class WriteOptions:
     replace_using: str | None = None
     """Names of columns, with commas between them: equality in all of them says it."""
     target_alias: RowNames = None
-    """What conditions call the table and its columns."""
+    """What conditions call the table and its columns; or the columns by whose places those of the rows are meant."""
     replaced: ReplacedRows | None = None
     dynamic_partition_overwrite: bool = False
     application: tuple[str, int] | None = None

@@ -37,7 +37,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import named
+from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.user_condition import stand_in, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
@@ -224,6 +224,7 @@ def _write_once(
         if oldest not in {NEWEST_VERSION, snapshot.version}:
             # The rows depend on what the frame saw; commits since then must count as winners, and no others.
             snapshot = handle.table.snapshots.at_version(oldest)
+        check_resolved(options.target_alias, snapshot)
     transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:
         app_id, version = options.application

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
+from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.session_settings import is_connect
 
 
@@ -20,10 +22,18 @@ class BoundAttributes:
 
     attributes: Any
     """A Scala Seq."""
+    check: Callable[[Snapshot], None] = lambda _: None
+    """Raises `SchemaChangedSinceAnalysisError` where the table has other columns at that version."""
 
 
 RowNames = str | BoundAttributes | None
 """An alias, attributes, or the table's own names alone."""
+
+
+def check_resolved(names: RowNames, snapshot: Snapshot) -> None:
+    """Raises `SchemaChangedSinceAnalysisError` where attributes are those of other columns than the version has."""
+    if isinstance(names, BoundAttributes):
+        names.check(snapshot)
 
 
 def named(frame: DataFrame, names: RowNames) -> DataFrame:
