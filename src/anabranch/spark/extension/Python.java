@@ -75,5 +75,7 @@ public final class Python {
     if (connection == null) return;
     calls.setPerThreadConnection(null);
     connection.shutdown();
+    // Py4J keeps those that it opened itself, with their buffers, until it hears this.
+    calls.connectionStopped(connection);
   }
 }
