@@ -239,12 +239,16 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
     """By JDBC they are there before the first statement."""
     from pyhive import hive
 
-    for key, refused in (("fs.defaultFS", True), ("mine", False), ("spark.sql.shuffle.partitions", False)):
-        with (
-            contextlib.closing(
-                hive.connect(host="127.0.0.1", port=server.jdbc_port, configuration={key: "1"})
-            ) as connection,
-            contextlib.closing(connection.cursor()) as cursor,
-            pytest.raises(Exception, match=REFUSED) if refused else contextlib.nullcontext(),
-        ):
-            cursor.execute("SELECT * FROM kept")
+    # Connecting runs a statement, USE.
+    with pytest.raises(Exception, match=REFUSED):
+        hive.connect("127.0.0.1", server.jdbc_port, configuration={"set:hiveconf:fs.defaultFS": "file:///"})
+    with (
+        contextlib.closing(
+            hive.connect(
+                "127.0.0.1", server.jdbc_port, configuration={"set:hiveconf:spark.sql.shuffle.partitions": "1"}
+            )
+        ) as connection,
+        contextlib.closing(connection.cursor()) as cursor,
+    ):
+        cursor.execute("SELECT * FROM kept")
+        assert cursor.fetchall() == [(1, "a")]
