@@ -26,6 +26,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from anabranch.errors.environment import ExtensionNotLoadedError
+from anabranch.server.java_classes import PACKAGE as SERVERS_PACKAGE
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
@@ -35,10 +36,13 @@ ROOT = Path(__file__).parents[1]
 ONE_UNIT = ROOT / "src/anabranch/spark/extension"
 """All files of this folder are one package and are compiled together."""
 
+SERVERS_UNIT = ROOT / "src/anabranch/server/java"
+"""The same, of a package below that."""
+
 UNITS_OF_THEIR_OWN = ROOT / "src/anabranch/spark/native"
 """Each file of this folder is compiled by itself."""
 
-STYLE = re.compile(r"\((IASM|IASF|IANSM|IANSF|MO|UMN|[A-Z]+DCM)\)$")
+STYLE = re.compile(r"\((IASM|IASF|IANSM|IANSF|MO|UMN1?|[A-Z]+DCM)\)$")
 """What the compiler would have written otherwise: members with their class, @Override, comments, no `$`."""
 
 WARNING_HANDLER = """
@@ -90,7 +94,30 @@ def check(jars: Path) -> list[str]:
     with java_machine(jars) as gateway:
         classes = classes_of_release(gateway.jvm)
         warnings = warning_handler(gateway.jvm)
-        return [f"  {problem}" for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
+        found = [problem for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
+        # Those of servers are built on those of the extension.
+        with loader_with(gateway, java_unit(java_sources(ONE_UNIT), classes)) as loader:
+            servers = java_unit(java_sources(SERVERS_UNIT), classes, package=SERVERS_PACKAGE)
+            found += [] if loader is None else problems_of(gateway, servers, warnings, loader)
+        return [f"  {problem}" for problem in found]
+
+
+@contextmanager
+def loader_with(gateway: Any, unit: JavaUnit) -> Iterator[Any]:
+    """A loader that has the classes of `unit`; None where they do not compile."""
+    loader = class_loader(gateway.jvm)
+    try:
+        compiled = compile_unit(gateway.jvm, loader, unit, digest="0" * 32)
+    except ExtensionNotLoadedError:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        jar = Path(folder, "classes.jar")
+        jar.write_bytes(jar_bytes(compiled, digest="0" * 32))
+        urls = gateway.new_array(gateway.jvm.java.net.URL, 1)
+        urls[0] = gateway.jvm.java.io.File(str(jar)).toURI().toURL()
+        with closing(gateway.jvm.java.net.URLClassLoader(urls, loader)) as found:
+            yield found
 
 
 def units(classes: Mapping[str, str]) -> Iterator[JavaUnit]:
@@ -103,9 +130,9 @@ def units(classes: Mapping[str, str]) -> Iterator[JavaUnit]:
         yield JavaUnit(text=text, origins=tuple((name, number) for number, _ in enumerate(lines, start=1)))
 
 
-def problems_of(gateway: Any, unit: JavaUnit, warnings: Any) -> list[str]:
+def problems_of(gateway: Any, unit: JavaUnit, warnings: Any, loader: Any = None) -> list[str]:
     """What Spark's own compiler says against `unit`, and the JVM against its classes."""
-    loader = class_loader(gateway.jvm)
+    loader = class_loader(gateway.jvm) if loader is None else loader
     if warnings is None:
         return ["this PySpark came without Janino"]
     try:

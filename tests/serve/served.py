@@ -95,6 +95,16 @@ def jdbc_client(server: Served) -> Any:
     return hive.connect(host="127.0.0.1", port=server.jdbc_port)
 
 
+def beeline(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Hive's own client by its own driver, which ships with PySpark."""
+    import pyspark
+
+    jars = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    command = [java, "-cp", jars, "org.apache.hive.beeline.BeeLine", "-u", url, "--outputformat=csv2", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+
 class Client:
     """What clients of both doors can do."""
 

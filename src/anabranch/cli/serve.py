@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import signal
@@ -37,6 +38,19 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--conf", "-c", metavar="KEY=VALUE", help="Setting of Spark. May be repeated."),
 ]
+WarehouseOnly = Annotated[
+    bool,
+    typer.Option(
+        "--warehouse-only", metavar="", help="Refuse what clients name outside --warehouse, and functions of theirs."
+    ),
+]
+Users = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Who may come in by JDBC, one name:hash a line, made by --add-user.")
+]
+AddUser = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Add NAME to --users, with the password asked for, and start nothing."),
+]
 Drain = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long statements may run on at the end.")]
 Check = Annotated[
     bool, typer.Option("--check", metavar="", help="Ask whether servers answer there, and start nothing.")
@@ -54,6 +68,9 @@ def serve(
     warehouse: Warehouse = "spark-warehouse",
     master: Master = "local[*]",
     conf: Settings = None,
+    warehouse_only: WarehouseOnly = False,
+    users: Users = None,
+    add_user: AddUser = None,
     drain: Drain = 30.0,
     check: Check = False,
     as_json: JsonLines = False,
@@ -71,9 +88,12 @@ def serve(
         if check:
             _check(host, connect, jdbc, as_json=as_json)
             return
+        if add_user is not None:
+            _add_user(users, add_user)
+            return
         ended_well = _serve(
             _Output(as_json),
-            {"connect": connect, "jdbc": jdbc, "host": host},
+            {"connect": connect, "jdbc": jdbc, "host": host, "warehouse_only": warehouse_only, "users": users},
             {"warehouse": warehouse, "master": master, "host": host},
             conf or [],
             drain_seconds=drain,
@@ -119,10 +139,13 @@ def _serve(
 
     from anabranch.server.access_rules import check_access  # noqa: PLC0415 - as above
     from anabranch.server.driver_session import driver_session  # noqa: PLC0415 - as above
+    from anabranch.server.logins import read_users  # noqa: PLC0415 - as above
     from anabranch.server.running_server import serve as start  # noqa: PLC0415 - as above
 
     given = dict(_parsed(setting) for setting in conf)
-    check_access(doors["host"], given, connect=doors["connect"] is not None, jdbc=doors["jdbc"] is not None)
+    known = None if doors["users"] is None else read_users(doors["users"])
+    open_doors = {door: doors[door] is not None for door in ("connect", "jdbc")}
+    check_access(doors["host"], given, **open_doors, has_users=known is not None)
     spark = driver_session(**driver, given=given)
     try:
         server = start(spark, **doors)
@@ -153,6 +176,17 @@ def _serve(
         with contextlib.suppress(Py4JError, OSError):
             # Of a driver that was lost there is nothing to stop.
             spark.stop()
+
+
+def _add_user(users: str | None, name: str) -> None:
+    from anabranch.errors.arguments import InvalidArgumentError  # noqa: PLC0415 - as above
+    from anabranch.server.logins import add_user  # noqa: PLC0415 - as above
+
+    if users is None:
+        raise InvalidArgumentError(argument="--add-user", value=name, problem="name the file too, by --users")
+    # A program that adds somebody writes the password to our input.
+    password = getpass.getpass(f"Password of {name}: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    add_user(users, name, password)
 
 
 def _parsed(setting: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.environment import ServerOpenToOthersError
 
 TOKEN_SETTING = "spark.connect.authenticate.token"  # noqa: S105 - the name of a setting
@@ -15,12 +16,12 @@ LOGIN_SETTING = "hive.server2.authentication"
 _ANYBODY = {"", "NONE", "NOSASL"}
 
 
-def check_access(host: str, settings: Mapping[str, str], *, connect: bool, jdbc: bool) -> None:
+def check_access(host: str, settings: Mapping[str, str], *, connect: bool, jdbc: bool, has_users: bool = False) -> None:
     """Raises `ServerOpenToOthersError` where one of the servers would let in whoever reaches `host`."""
     if connect:
         check_connect(host, settings, os.environ)
     if jdbc:
-        check_jdbc(host, settings)
+        check_jdbc(host, settings, has_users=has_users)
 
 
 def check_connect(host: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
@@ -31,13 +32,17 @@ def check_connect(host: str, settings: Mapping[str, str], environment: Mapping[s
     raise ServerOpenToOthersError(host=host, server="Spark Connect", way_out=way_out)
 
 
-def check_jdbc(host: str, settings: Mapping[str, str]) -> None:
+def check_jdbc(host: str, settings: Mapping[str, str], *, has_users: bool = False) -> None:
     """Raises `ServerOpenToOthersError` where JDBC would let in whoever reaches `host`."""
     login = settings.get(LOGIN_SETTING) or settings.get(f"spark.hadoop.{LOGIN_SETTING}") or ""
-    if is_of_this_machine(host) or login.upper() not in _ANYBODY:
+    if has_users and login:
+        problem = f"{LOGIN_SETTING} is {login}, and clients can be asked in one way only"
+        raise InvalidArgumentError(argument="--users", value="", problem=problem)
+    if has_users or is_of_this_machine(host) or login.upper() not in _ANYBODY:
         return
     way_out = (
-        f"Set spark.hadoop.{LOGIN_SETTING} to LDAP, KERBEROS, PAM or CUSTOM, with the settings of Hive that it needs"
+        f"Name those who may come in by --users, or set spark.hadoop.{LOGIN_SETTING} to LDAP, KERBEROS, PAM or CUSTOM, "
+        "with the settings of Hive that it needs"
     )
     raise ServerOpenToOthersError(host=host, server="JDBC", way_out=way_out)
 

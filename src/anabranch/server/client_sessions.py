@@ -18,6 +18,7 @@ logger = logging.getLogger("anabranch.server")
 KEPT_MAX: Final = 64
 """Clients that are at work at once find their tables open; of more, those that were used last."""
 _LOOK_SECONDS = 2.0
+_UNUSED_SECONDS = 60.0
 
 
 class ClientSessions:
@@ -45,7 +46,8 @@ class ClientSessions:
     def look(self) -> None:
         """Let go of what is kept for sessions that ended since the last time."""
         opened = self._opened()
-        ended = self._seen - opened
+        # Some come and go between two looks, and are never seen open. A stream's session is never open, and in use.
+        ended = (self._seen | DeltaSession.unused(_UNUSED_SECONDS)) - opened
         # Those of the last time again: a statement may have come to its end behind its session.
         if DeltaSession.let_go(ended | self._ended):
             # The session and what is kept for it name each other.

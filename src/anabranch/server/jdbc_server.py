@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -26,8 +27,8 @@ _AT_WORK = {"INITIALIZED", "PENDING", "RUNNING"}
 class JdbcServer:
     """It listens from the beginning."""
 
-    def __init__(self, spark: SparkSession, *, host: str, port: int) -> None:
-        """Port 0 is any that is free. Raises `ServerNotStartedError`."""
+    def __init__(self, spark: SparkSession, *, host: str, port: int, settings: Mapping[str, str] | None = None) -> None:
+        """Port 0 is any that is free. `settings` are Hive's. Raises `ServerNotStartedError`."""
         self.host = host
         self.port = port or free_port(host)
         self._jvm: Any = spark._jvm
@@ -35,9 +36,9 @@ class JdbcServer:
         for variable in _VARIABLES:
             if jvm.java.lang.System.getenv(variable) is not None:
                 self._refuse(f"the environment has {variable}, which goes before what is asked for", "Unset it")
-        settings = spark.sparkContext._jsc.hadoopConfiguration()
-        settings.set(_HOST, host.strip("[]"))
-        settings.set(_PORT, str(self.port))
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+        for key, value in {**(settings or {}), _HOST: host.strip("[]"), _PORT: str(self.port)}.items():
+            hadoop.set(key, value)
         jvm.delta.JarsLoader.keepOpen(spark._jsparkSession)
         servers = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
         try:

@@ -16,6 +16,8 @@ from anabranch.server.access_rules import check_access
 from anabranch.server.client_sessions import ClientSessions
 from anabranch.server.connect_server import ConnectServer
 from anabranch.server.jdbc_server import JdbcServer
+from anabranch.server.logins import ask_for_logins, read_users
+from anabranch.server.only_warehouse import keep_to_warehouse, let_go_everywhere
 from anabranch.sessions import enable
 from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
 
@@ -33,36 +35,61 @@ def serve(
     connect: int | None = connect_server.PORT,
     jdbc: int | None = jdbc_server.PORT,
     host: str = THIS_MACHINE,
+    warehouse_only: bool = False,
+    users: str | None = None,
 ) -> Server:
     """Let clients of Spark Connect and of JDBC use the driver of `spark`, and give back what stops it again.
 
     `connect` and `jdbc` are ports; 0 is any that is free, None leaves that server out. `spark` is a classic session,
-    which is enabled; each client gets a session of its own that knows Delta. Raises `ServerOpenToOthersError` where
-    `host` is no address of this machine alone and clients would not be asked who they are, `ServerNotStartedError`.
+    which is enabled; each client gets a session of its own that knows Delta. With `warehouse_only` clients can name no
+    file outside the folder of `spark.sql.warehouse.dir`, and run no functions of their own. `users` is a file of names
+    and hashes of passwords for JDBC, as `anabranch serve --add-user` makes it. Raises
+    `ServerOpenToOthersError` where `host` is no address of this machine alone and clients would not be asked who they
+    are, `ServerNotStartedError`.
     """
     if is_connect(spark) or spark.conf.get(ENGINE_SETTING, "") == "portable":
         problem = "only the driver of a classic session can serve, with Spark's own classes"
         raise InvalidArgumentError(argument="spark", value=type(spark).__module__, problem=problem)
     if connect is None and jdbc is None:
         raise InvalidArgumentError(argument="connect, jdbc", value="None", problem="one of them is needed")
-    check_access(host, dict(spark.sparkContext.getConf().getAll()), connect=connect is not None, jdbc=jdbc is not None)
+    known = None if users is None else read_users(users)
+    check_access(
+        host,
+        dict(spark.sparkContext.getConf().getAll()),
+        connect=connect is not None,
+        jdbc=jdbc is not None,
+        has_users=known is not None,
+    )
     enable(spark)
+    login = None if known is None else ask_for_logins(spark, known)
+    if warehouse_only:
+        keep_to_warehouse(spark)
     # The one whose port is taken more easily is last, so that less is to be undone.
-    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc)
+    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login)
     try:
         connect_started = None if connect is None else ConnectServer(spark, host=host, port=connect)
     except BaseException:
+        if warehouse_only:
+            let_go_everywhere(spark)
         if jdbc_started is not None:
             jdbc_started.stop()
         raise
-    return Server(spark, connect=connect_started, jdbc=jdbc_started)
+    return Server(spark, connect=connect_started, jdbc=jdbc_started, warehouse_only=warehouse_only)
 
 
 class Server:
     """One driver that serves. As a context manager it is stopped at the end of the block."""
 
-    def __init__(self, spark: SparkSession, *, connect: ConnectServer | None, jdbc: JdbcServer | None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        connect: ConnectServer | None,
+        jdbc: JdbcServer | None,
+        warehouse_only: bool = False,
+    ) -> None:
         self.spark = spark
+        self._warehouse_only = warehouse_only
         self._connect = connect
         self._jdbc = jdbc
         self._clients = ClientSessions(self._open_sessions)
@@ -124,6 +151,8 @@ class Server:
                 if each is not None:
                     each.stop()
             self._clients.end()
+            if self._warehouse_only:
+                let_go_everywhere(self.spark)
             self._stopped.set()
             return drained
 

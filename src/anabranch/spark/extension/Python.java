@@ -2,6 +2,9 @@ package delta;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.concurrent.locks.Lock;
 import java.util.function.BiFunction;
 import org.apache.spark.unsafe.Platform;
 
@@ -70,10 +73,32 @@ public final class Python {
     return answer;
   }
 
+  /** Py4J keeps connections that the JVM opened, with their buffers: once for the question, and for each asked within it. */
+  private static void forget(py4j.PythonClient calls, Object connection) {
+    try {
+      Lock lock = (Lock) kept("lock").get(calls);
+      lock.lock();
+      try {
+        ((Collection) kept("connections").get(calls)).removeAll(Collections.singleton(connection));
+      } finally {
+        lock.unlock();
+      }
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private static Field kept(String name) throws ReflectiveOperationException {
+    Field field = py4j.CallbackClient.class.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
+  }
+
   private static void disconnect(py4j.PythonClient calls) {
     py4j.ClientServerConnection connection = calls.getPerThreadConnection();
     if (connection == null) return;
     calls.setPerThreadConnection(null);
     connection.shutdown();
+    forget(calls, connection);
   }
 }

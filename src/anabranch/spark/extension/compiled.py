@@ -40,7 +40,7 @@ Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""
 
 _KNOWN_BY = "Python"
-"""The class that is looked for to find out whether ours are in a JVM."""
+"""The class of `PACKAGE` that is looked for to find out whether ours are in a JVM."""
 
 _LOADERS_MAX = 32
 _lock = threading.Lock()
@@ -51,8 +51,9 @@ _loaded: dict[int, tuple[Any, ExtensionClasses]] = {}
 class ExtensionClasses:
     """Our classes in one JVM. Names are without the package: `DeltaTable`, `DeltaTable$Kind`. Any thread may use it."""
 
-    def __init__(self, gateway: Any, loader: Any, *, origin: Origin) -> None:
+    def __init__(self, gateway: Any, loader: Any, *, origin: Origin, package: str = PACKAGE) -> None:
         self.origin: Origin = origin
+        self._package = package
         self._gateway = gateway
         self._loader = loader
         self._classes: dict[str, Any] = {}
@@ -62,7 +63,7 @@ class ExtensionClasses:
         """The `java.lang.Class`."""
         found = self._classes.get(name)
         if found is None:
-            found = self._classes[name] = self._loader.loadClass(f"{PACKAGE}.{name}")
+            found = self._classes[name] = self._loader.loadClass(f"{self._package}.{name}")
         return found
 
     def new(self, name: str, *arguments: Any) -> Any:
@@ -93,21 +94,29 @@ def is_loaded(gateway: Any) -> bool:
     return id(gateway) in _loaded
 
 
-def load_classes(gateway: Any, loader: Any, sources: Traversable, folder: Path | None) -> ExtensionClasses:
+def load_classes(
+    gateway: Any,
+    loader: Any,
+    sources: Traversable,
+    folder: Path | None,
+    *,
+    package: str = PACKAGE,
+    known_by: str = _KNOWN_BY,
+) -> ExtensionClasses:
     """What `load_extension` does, for the Java files in `sources`, with `loader`; keeps the jar in `folder`."""
     jvm = gateway.jvm
-    unit = java_unit(java_sources(sources), classes_of_release(jvm))
+    unit = java_unit(java_sources(sources), classes_of_release(jvm), package=package)
     spark_version, build = _spark_build(jvm)
     digest = unit.digest(build)
-    if _has_ours(loader, digest):
-        return ExtensionClasses(gateway, loader, origin="loaded")
+    if _has_ours(loader, digest, f"{package}.{known_by}", f"{package}.{DIGEST_CLASS}"):
+        return ExtensionClasses(gateway, loader, origin="loaded", package=package)
     jar, origin = _jar(jvm, loader, unit, folder, spark_version=spark_version, digest=digest)
     file = jvm.java.io.File(str(jar))
     if not file.canRead():
         problem = f"it cannot read {jar}, which this process wrote"
         raise ExtensionNotLoadedError(spark_version=spark_version, problem=problem)
     loader.addURL(file.toURI().toURL())
-    return ExtensionClasses(gateway, loader, origin=origin)
+    return ExtensionClasses(gateway, loader, origin=origin, package=package)
 
 
 def _jar(
@@ -182,20 +191,20 @@ def _spark_build(jvm: Any) -> tuple[str, str]:
     return version, "\n".join((version, str(spark.SPARK_REVISION()), str(spark.SPARK_BUILD_DATE())))
 
 
-def _has_ours(loader: Any, digest: str) -> bool:
+def _has_ours(loader: Any, digest: str, known_by: str, told_by: str) -> bool:
     """Whether the JVM has our classes. Raises `ExtensionClashError` where it has others of the same name."""
-    found = _class_of(loader, _KNOWN_BY)
+    found = _class_of(loader, known_by)
     if found is None:
         return False
-    teller = _class_of(loader, DIGEST_CLASS)
+    teller = _class_of(loader, told_by)
     if teller is None or teller.getField("VALUE").get(None) != digest:
-        raise ExtensionClashError(name=f"{PACKAGE}.{_KNOWN_BY}", location=_location(found))
+        raise ExtensionClashError(name=known_by, location=_location(found))
     return True
 
 
 def _class_of(loader: Any, name: str) -> Any | None:
     try:
-        return loader.loadClass(f"{PACKAGE}.{name}")
+        return loader.loadClass(name)
     except Py4JJavaError:
         return None
 

@@ -76,8 +76,8 @@ def java_sources(folder: Traversable) -> dict[str, str]:
     return {name: files[name].read_text("utf-8") for name in sorted(files)}
 
 
-def java_unit(sources: Mapping[str, str], classes: Mapping[str, str]) -> JavaUnit:
-    """`sources`, text by file name, as one unit in package `PACKAGE`. `classes` are those that words stand for."""
+def java_unit(sources: Mapping[str, str], classes: Mapping[str, str], *, package: str = PACKAGE) -> JavaUnit:
+    """`sources`, text by file name, as one unit in `package`. `classes` are those that words stand for."""
     imports: dict[str, tuple[str, int]] = {}
     body: list[tuple[str, tuple[str, int]]] = []
     for name, text in sources.items():
@@ -87,7 +87,7 @@ def java_unit(sources: Mapping[str, str], classes: Mapping[str, str]) -> JavaUni
             elif not line.startswith("package "):
                 body.append((_WORD.sub(lambda found: classes.get(found[0], found[0]), line), (name, number)))
     _check_imports(imports)
-    lines = [(f"package {PACKAGE};", ("", 0)), *imports.items(), *body]
+    lines = [(f"package {package};", ("", 0)), *imports.items(), *body]
     return JavaUnit(text="\n".join(line for line, _ in lines), origins=tuple(origin for _, origin in lines))
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -67,6 +68,9 @@ class DeltaSession:
     refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
     """Makes Spark read anew what it keeps in memory of the table in a folder, after our commits. All sessions of an
     application share what is kept."""
+    check_place: ClassVar[Callable[[SparkSession, str, Mapping[str, str]], None] | None] = None
+    """Raises where a session may not use a folder, or a file system as options have it: clients of a driver that
+    serves."""
     kept_max: ClassVar[int] = SESSIONS_KEPT_MAX
     """A driver that serves clients keeps more, and lets go of them when they end."""
 
@@ -86,6 +90,7 @@ class DeltaSession:
         self.cached: dict[str, list[DataFrame]] = {}
         """Rows that Spark was told to keep by CACHE TABLE, where it does not know the table; by the table's name."""
         self._guard = threading.Lock()
+        self._used = time.monotonic()
 
     @classmethod
     def of(cls, spark: SparkSession) -> DeltaSession:
@@ -98,6 +103,7 @@ class DeltaSession:
             vars(spark)[_KEPT] = found
             _recent[key] = found
             _recent.move_to_end(key)
+            found._used = time.monotonic()
             while len(_recent) > cls.kept_max:
                 _recent.popitem(last=False)
             return found
@@ -107,6 +113,13 @@ class DeltaSession:
         """Keep nothing any more for the sessions of these identities, which have ended; for how many something was."""
         with _lock:
             return sum(_recent.pop(key, None) is not None for key in keys)
+
+    @staticmethod
+    def unused(seconds: float) -> set[str]:
+        """The identities of sessions for which something is kept, and that were not asked for in the last `seconds`."""
+        with _lock:
+            before = time.monotonic() - seconds
+            return {key for key, kept in _recent.items() if kept._used < before}
 
     def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
         """The table at `path`, with whatever of it is cached; there need not be a table yet.
@@ -238,6 +251,9 @@ class DeltaSession:
             logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
 
     def _store(self, root: str, options: dict[str, str]) -> LogStore:
+        check = type(self).check_place
+        if check is not None:
+            check(self.spark, root, options)
         if self.is_connect:
             return open_store(root, {**self.settings_below(_HADOOP), **options})
         hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())

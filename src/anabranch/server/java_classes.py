@@ -1,0 +1,30 @@
+"""The Java classes of servers in the driver's JVM: they are put in where one is asked for that needs them."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.spark.extension.compiled import driver_loader, load_classes, load_extension
+from anabranch.spark.extension.kept_jars import cache_folder
+
+PACKAGE = "delta.server"
+_FOLDER = "java"
+_KNOWN_BY = "OnlyWarehouse"
+
+
+def server_classes(spark: SparkSession) -> Any:
+    """The package as Py4J has it: `server_classes(spark).Login`.
+
+    Beside `load_extension`'s, on which they are built, as they need jars that some Sparks of clusters come without: of
+    Spark Connect, and of Hive's protocol. Raises as that does.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    load_extension(gateway)
+    sources = importlib.resources.files(__package__).joinpath(_FOLDER)
+    loader = driver_loader(gateway.jvm)
+    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, known_by=_KNOWN_BY)
+    return gateway.jvm.delta.server

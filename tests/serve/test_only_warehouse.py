@@ -1,0 +1,254 @@
+"""Clients that are kept to the warehouse: no statement, by either door, reaches a file outside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serve.served import ConnectClient, Served, client, connect_client, served
+
+pytest.importorskip("grpc")
+pytest.importorskip("pyhive")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+OUTSIDE = "ANABRANCH_PATH_OUTSIDE_WAREHOUSE"
+REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The warehouse, and a folder beside it with files and a link to it."""
+    folder = tmp_path_factory.mktemp("kept")
+    warehouse, outside = folder / "warehouse", folder / "outside"
+    warehouse.mkdir()
+    (outside / "files").mkdir(parents=True)
+    (outside / "files/secret.csv").write_text("1,secret\n")
+    (warehouse / "link").symlink_to(outside)
+    return warehouse, outside
+
+
+@pytest.fixture(scope="module")
+def server(places: tuple[Path, Path]) -> Iterator[Served]:
+    warehouse, _ = places
+    with served(warehouse, "--warehouse-only") as started:
+        with client(started, "jdbc") as by:
+            by.rows("CREATE TABLE kept (id BIGINT, v STRING) USING delta")
+            by.rows("INSERT INTO kept VALUES (1, 'a')")
+            by.rows("CREATE TABLE parts (id BIGINT, p STRING) USING parquet PARTITIONED BY (p)")
+        yield started
+
+
+STATEMENTS = {
+    OUTSIDE: [
+        "SELECT * FROM delta.`{o}/t`",
+        "SELECT * FROM delta.`{w}/../outside/t`",
+        "SELECT * FROM delta.`{w}/link/t`",
+        "SELECT * FROM csv.`{o}/files`",
+        "SELECT * FROM csv.`{w}/link/files`",
+        "SELECT * FROM csv.`{w}/../outside/files`",
+        "SELECT * FROM text.`{w}/{{x,../outside}}/files`",
+        "SELECT * FROM csv.`file:{o}/files`",
+        "SELECT * FROM binaryFile.`{w}/_metastore/service.properties`",
+        "SELECT * FROM csv.`{w}`",
+        "SELECT * FROM csv.`hdfs://elsewhere/files`",
+        "CREATE TABLE other USING delta LOCATION '{o}/t'",
+        "CREATE TABLE other (id BIGINT) USING delta LOCATION '{o}/t'",
+        "CREATE TABLE other USING delta LOCATION '{o}/t' AS SELECT 1 AS id",
+        "CREATE TABLE other (id BIGINT) USING csv LOCATION '{o}/files'",
+        "CREATE TABLE other (id BIGINT) USING csv OPTIONS (path '{o}/files')",
+        "CREATE TABLE other USING parquet LOCATION '{o}/t' AS SELECT 1 AS id",
+        "CREATE TABLE other (id BIGINT) STORED AS PARQUET LOCATION '{o}/t'",
+        "CREATE EXTERNAL TABLE other (line STRING) LOCATION '{o}/files'",
+        "CREATE TABLE other LIKE kept LOCATION '{o}/t'",
+        "CREATE TABLE other SHALLOW CLONE kept LOCATION '{o}/t'",
+        "CREATE TABLE other SHALLOW CLONE delta.`{o}/t`",
+        "CREATE TEMPORARY VIEW other USING csv OPTIONS (path '{o}/files')",
+        "CREATE VIEW other AS SELECT * FROM csv.`{o}/files`",
+        "CREATE DATABASE other LOCATION '{o}'",
+        "ALTER TABLE kept SET LOCATION '{o}/t'",
+        "ALTER TABLE parts SET LOCATION '{o}/t'",
+        "ALTER TABLE parts ADD PARTITION (p = 'x') LOCATION '{o}/files'",
+        "ALTER TABLE parts PARTITION (p = 'x') SET LOCATION '{o}/files'",
+        "ALTER DATABASE default SET LOCATION '{o}'",
+        "INSERT OVERWRITE DIRECTORY '{o}/made' USING csv SELECT 1",
+        "INSERT OVERWRITE DIRECTORY USING parquet OPTIONS (path '{o}/made') SELECT 1",
+        "INSERT OVERWRITE LOCAL DIRECTORY '{o}/made' STORED AS TEXTFILE SELECT 'x'",
+        "LOAD DATA LOCAL INPATH '{o}/files' INTO TABLE parts PARTITION (p = 'x')",
+        "INSERT INTO delta.`{o}/made` VALUES (1, 'x')",
+        "DELETE FROM delta.`{o}/t`",
+        "MERGE INTO kept USING delta.`{o}/t` s ON kept.id = s.id WHEN MATCHED THEN DELETE",
+        "CONVERT TO DELTA parquet.`{o}/t`",
+        "VACUUM delta.`{o}/t`",
+        "VACUUM '{o}/t'",
+        "OPTIMIZE '{o}/t'",
+        "DESCRIBE HISTORY '{o}/t'",
+        "DESCRIBE DETAIL '{o}/t'",
+        "RESTORE TABLE delta.`{o}/t` TO VERSION AS OF 0",
+        "SELECT * FROM table_changes_by_path('{o}/t', 0)",
+        "EXPLAIN SELECT * FROM csv.`{o}/files`",
+        "SELECT (SELECT max(_c0) FROM csv.`{o}/files`)",
+        "WITH x AS (SELECT * FROM csv.`{o}/files`) SELECT * FROM x",
+        "REFRESH '{o}/files'",
+    ],
+    REFUSED: [
+        "ADD JAR '{o}/x.jar'",
+        "ADD FILE '{o}/files/secret.csv'",
+        "ADD ARCHIVE '{o}/x.zip'",
+        "CREATE TEMPORARY FUNCTION run AS 'org.example.Run' USING JAR '{o}/x.jar'",
+        "CREATE FUNCTION in_file AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFInFile'",
+        "SELECT reflect('java.lang.System', 'getProperty', 'user.home')",
+        "SELECT try_reflect('java.lang.System', 'getProperty', 'user.home')",
+        "SELECT java_method('java.lang.System', 'getProperty', 'user.home')",
+        "SELECT TRANSFORM (id) USING 'cat {o}/files/secret.csv' AS (x STRING) FROM kept",
+        "SET spark.hadoop.fs.file.impl = org.example.Other",
+        "SET fs.defaultFS = hdfs://elsewhere",
+        "SET spark.anabranch.allowedPathPrefixes = {o}",
+        "SET spark.sql.streaming.checkpointLocation = {o}",
+        "SET spark.sql.catalog.other = org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "CREATE TEMPORARY VIEW other USING jdbc OPTIONS (url 'jdbc:derby:{o}/db;create=true', dbtable 'x')",
+        "CREATE TABLE other (id INT) USING org.example.Source",
+    ],
+}
+CASES = [(condition, statement) for condition, statements in STATEMENTS.items() for statement in statements]
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names)
+
+
+@pytest.mark.parametrize("door", ["connect", "jdbc"])
+def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], door: str) -> None:
+    warehouse, outside = places
+    before = files_of(outside)
+    passed = []
+    with client(server, door) as by:
+        for condition, text in CASES:
+            statement = text.format(o=outside, w=warehouse)
+            try:
+                rows = by.rows(statement)
+            except Exception as error:
+                if condition not in str(error):
+                    passed.append((statement, f"{type(error).__name__}: {error}"[:300]))
+            else:
+                passed.append((statement, str(rows)[:300]))
+        assert not passed, "\n".join(f"{statement}\n    {told}" for statement, told in passed)
+        # None of it has changed anything, nor the session.
+        assert by.rows("SELECT * FROM kept") == [(1, "a")]
+    assert files_of(outside) == before
+
+
+def test_what_is_in_the_warehouse_can_be_named(server: Served, places: tuple[Path, Path]) -> None:
+    warehouse, _ = places
+    place = f"{warehouse}/by_path"
+    with client(server, "jdbc") as by:
+        by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{place}/t'")
+        by.rows(f"INSERT INTO delta.`{place}/t` SELECT * FROM kept")
+        by.rows("UPDATE own SET v = 'b' WHERE id IN (SELECT id FROM kept)")
+        by.rows("MERGE INTO own t USING kept s ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *")
+        by.rows(f"OPTIMIZE delta.`{place}/t`")
+        assert by.rows(f"SELECT * FROM delta.`{place}/t` VERSION AS OF 1") == [(1, "a")]
+        assert sorted(by.rows("SELECT * FROM own")) == [(1, "a"), (1, "b")]
+        by.rows(f"INSERT OVERWRITE DIRECTORY '{place}/csv' USING csv SELECT 7")
+        assert by.rows(f"SELECT * FROM csv.`{place}/csv`") == [("7",)]
+        by.rows(f"CREATE TABLE clone SHALLOW CLONE own LOCATION '{place}/clone'")
+        assert len(by.rows("SELECT * FROM clone")) == 2
+        by.rows("SET spark.sql.shuffle.partitions = 3")
+        by.rows("CREATE DATABASE db")
+        by.rows("CREATE TABLE db.t USING delta AS SELECT 1 AS id")
+        assert by.rows("SELECT * FROM db.t") == [(1,)]
+
+
+def test_readers_writers_and_streams_of_connect(server: Served, places: tuple[Path, Path]) -> None:
+    warehouse, outside = places
+    before = files_of(outside)
+    spark = connect_client(server)
+    try:
+        rows = spark.range(3)
+        table, stream = f"{warehouse}/frames", spark.readStream.table("kept")
+        rows.write.format("delta").save(table)
+        assert spark.read.format("delta").load(table).count() == 3
+        for refused in (
+            lambda: spark.read.format("delta").load(f"{outside}/t").collect(),
+            lambda: spark.read.csv(f"{outside}/files").collect(),
+            lambda: spark.read.csv([table, f"{warehouse}/link/files"]).collect(),
+            lambda: spark.read.option("path", f"{outside}/files").format("csv").load().collect(),
+            lambda: spark.read.option("basePath", str(outside)).csv(table).collect(),
+            lambda: spark.read.schema("a STRING").json(f"{outside}/files").collect(),
+            lambda: rows.write.format("delta").save(f"{outside}/made"),
+            lambda: rows.write.csv(f"{outside}/made"),
+            lambda: rows.write.option("path", f"{outside}/made").saveAsTable("made"),
+            lambda: rows.write.format("parquet").option("path", f"{outside}/made").saveAsTable("made"),
+            lambda: rows.writeTo("made").using("delta").tableProperty("location", f"{outside}/made").create(),
+            lambda: spark.catalog.createTable("made", path=f"{outside}/files", source="csv"),
+            lambda: spark.catalog.refreshByPath(f"{outside}/files"),
+            lambda: spark.readStream.format("delta").load(f"{outside}/t").writeStream.format("noop").start(),
+            lambda: spark.readStream.schema("a STRING").csv(f"{outside}/files").writeStream.format("noop").start(),
+            lambda: started(stream, warehouse).start(f"{outside}/made"),
+            lambda: started(stream, warehouse, "csv").start(f"{outside}/made"),
+            lambda: started(stream, outside).start(f"{warehouse}/streamed"),
+            lambda: started(stream, outside).toTable("streamed"),
+        ):
+            with pytest.raises(Exception, match=OUTSIDE):
+                refused()
+        query = started(stream, warehouse).start(f"{warehouse}/streamed")
+        query.processAllAvailable()
+        query.stop()
+        assert spark.read.format("delta").load(f"{warehouse}/streamed").count() == 1
+    finally:
+        spark.stop()
+    assert files_of(outside) == before
+    assert not (outside / "made").exists()
+
+
+def started(stream: Any, checkpoints: Path, into: str = "delta") -> Any:
+    return stream.writeStream.format(into).option("checkpointLocation", f"{checkpoints}/checkpoint")
+
+
+def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, Path], tmp_path: Path) -> None:
+    from pyspark.sql.connect.functions import udf
+
+    file = tmp_path / "file.py"
+    file.write_text("x = 1\n")
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        for refused in (
+            lambda: spark.range(1).select(udf(lambda value: value)("id")).collect(),
+            lambda: spark.udf.register("mine", lambda value: value),
+            lambda: spark.range(1).mapInPandas(lambda frames: frames, "id BIGINT").collect(),
+            lambda: spark.addArtifact(str(file), pyfile=True),
+            lambda: spark.copyFromLocalToFs(str(file), f"{places[1]}/copied"),
+            lambda: spark.udf.registerJavaFunction("java", "org.example.Run", "string"),
+            lambda: spark.conf.set("spark.hadoop.fs.file.impl", "org.example.Other"),
+            lambda: spark.read.option("fs.file.impl", "org.example.Other").csv(str(places[0])).collect(),
+        ):
+            with pytest.raises(Exception, match=REFUSED):
+                refused()
+        assert by.rows("SELECT * FROM kept") == [(1, "a")]
+        # Rows that a client brings are no code, however many.
+        many = spark.createDataFrame([(number, "x" * 100) for number in range(60_000)], "n INT, v STRING")
+        assert many.count() == 60_000
+
+
+def test_settings_that_come_with_a_connection(server: Served) -> None:
+    """By JDBC they are there before the first statement."""
+    from pyhive import hive
+
+    # Connecting runs a statement, USE.
+    with pytest.raises(Exception, match=REFUSED):
+        hive.connect("127.0.0.1", server.jdbc_port, configuration={"set:hiveconf:fs.defaultFS": "file:///"})
+    with (
+        contextlib.closing(
+            hive.connect(
+                "127.0.0.1", server.jdbc_port, configuration={"set:hiveconf:spark.sql.shuffle.partitions": "1"}
+            )
+        ) as connection,
+        contextlib.closing(connection.cursor()) as cursor,
+    ):
+        cursor.execute("SELECT * FROM kept")
+        assert cursor.fetchall() == [(1, "a")]
