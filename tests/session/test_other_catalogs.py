@@ -110,7 +110,7 @@ def test_statements_that_describe(lake: SparkSession, warehouse: Path) -> None:
     assert rows(lake, "SHOW COLUMNS IN lake.s.t") == [("id",), ("v",)]
     assert ("delta.enableChangeDataFeed", "true") in rows(lake, "SHOW TBLPROPERTIES lake.s.t")
     described = {row[0]: row[1] for row in lake.sql("DESCRIBE EXTENDED lake.s.t").collect()}
-    assert (described["Catalog"], described["Namespace"], described["Type"]) == ("lake", "s", "MANAGED")
+    assert (described["Type"], described["Location"]) == ("MANAGED", f"{warehouse}/s/t")
     statement = lake.sql("SHOW CREATE TABLE lake.s.t").first()
     assert statement is not None
     assert statement[0].startswith("CREATE TABLE `lake`.`s`.`t` (")
