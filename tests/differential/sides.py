@@ -26,7 +26,11 @@ class Difference:
     ours: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.step}\n    jar:  {_shown(self.jar)}\n    ours: {_shown(self.ours)}"
+        jar, ours = _shown(self.jar), _shown(self.ours)
+        # Long answers are shown from a little before the place where they part.
+        alike = next((place for place, (one, other) in enumerate(zip(jar, ours, strict=False)) if one != other), 0)
+        start = max(0, alike - 100)
+        return f"{self.step}\n    jar:  {jar[start : start + 600]}\n    ours: {ours[start : start + 600]}"
 
 
 class Side:
@@ -103,4 +107,4 @@ def _rows(answer: dict[str, Any]) -> dict[str, Any]:
 def _shown(answer: dict[str, Any]) -> str:
     if "error" in answer:
         return f"{answer['error']} ({answer.get('state')}, {answer.get('kind')}): {answer.get('text', '')[:300]!r}"
-    return json.dumps({key: value for key, value in answer.items() if key != "step"})[:600]
+    return json.dumps({key: value for key, value in answer.items() if key != "step"})

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.tables import DeltaTable
 from extension.interruptions import meanwhile
@@ -158,6 +159,14 @@ def test_unnamed_constraints_are_named_by_spark(delta: SparkSession, name: str) 
     delta.sql(f"ALTER TABLE {name} ADD CHECK (a > 0)")
     with pytest.raises(Exception, match="violates"):
         delta.sql(f"INSERT INTO {name} VALUES (0)")
+
+
+def test_a_constraint_asks_no_query(delta: SparkSession, name: str) -> None:
+    """Nobody could check it for the rows of one write alone."""
+    delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
+    with pytest.raises(UntrustedExpressionError):
+        delta.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (a IN (SELECT 1))")
+    assert delta.sql(f"DESCRIBE HISTORY {name}").count() == 1
 
 
 def test_a_view_takes_no_constraint(delta: SparkSession, name: str) -> None:

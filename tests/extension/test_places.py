@@ -40,6 +40,15 @@ def test_the_session_catalog_is_ours(jsession: Any) -> None:
     assert manager.v2SessionCatalog().getClass().getName() == "delta.DeltaCatalog"
 
 
+def test_a_session_keeps_the_catalogs_that_it_has_loaded(delta: SparkSession) -> None:
+    session = delta.newSession()
+    session.conf.set("spark.sql.catalog.placed", "delta.DeltaCatalog")
+    manager = session._jsparkSession.sessionState().catalogManager()
+    loaded = manager.catalog("placed")
+    assert loaded.getClass().getName() == "delta.DeltaCatalog"
+    assert field(manager, "catalogs").apply("placed") == loaded
+
+
 def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
@@ -131,6 +140,7 @@ def test_the_failure_of_a_stream_shows_its_cause(delta: SparkSession) -> None:
 
 
 TEST_OF_ROW = {
+    "catalogs under other names, `delta.DeltaCatalog`": test_a_session_keeps_the_catalogs_that_it_has_loaded,
     "session catalog, `delta.DeltaCatalog`": test_the_session_catalog_is_ours,
     "names that are paths, `delta.PathsAreTables`": test_the_analyzer_looks_at_paths_before_it_resolves_names,
     "DEFAULT, REPLACE ON and REPLACE USING in statements, `delta.Inserts` and `delta.Keywords`": (

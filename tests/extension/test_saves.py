@@ -10,7 +10,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    OverwriteSchemaDynamicError,
+    UnsupportedOperationError,
+)
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError
@@ -67,6 +72,23 @@ def test_options_of_save(delta: SparkSession, path: str) -> None:
     assert load(delta, path).columns == ["id", "part", "extra"]
     numbers(delta, 1).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
     assert load(delta, path).columns == ["id", "part"]
+
+
+def test_a_condition_goes_before_a_new_schema(delta: SparkSession, name: str) -> None:
+    """As in Delta: with replaceWhere rows stay, and with them the schema. The history shows both options."""
+    numbers(delta, *range(4)).write.format("delta").partitionBy("part").saveAsTable(name)
+    writer = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.option("replaceWhere", "part = 1").saveAsTable(name)
+    assert ids(delta.table(name)) == [0, 2, 11]
+    told = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationParameters
+    assert (told["predicate"], told["canOverwriteSchema"]) == ("part = 1", "true")
+    wider = numbers(delta, 13).selectExpr("id", "part", "1 AS extra").write.format("delta").mode("overwrite")
+    with pytest.raises(SchemaMismatchError):
+        wider.option("overwriteSchema", "true").option("replaceWhere", "part = 1").saveAsTable(name)
+    by_partition = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    with pytest.raises(OverwriteSchemaDynamicError):
+        by_partition.option("partitionOverwriteMode", "dynamic").saveAsTable(name)
+    assert ids(delta.table(name)) == [0, 2, 11]
 
 
 def test_what_an_overwrite_replaces(delta: SparkSession, path: str) -> None:

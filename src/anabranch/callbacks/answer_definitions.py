@@ -9,7 +9,7 @@ from typing import Any
 
 from anabranch.callbacks.answer_alterations import apply_changes
 from anabranch.callbacks.answer_tables import handle_of
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.alter.alter_constraints import alter_add_constraint
@@ -24,6 +24,7 @@ from anabranch.spark.extension.door import Answer
 from anabranch.spark.session.catalog import PROVIDER
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.folder_catalog import FolderName, entry_of_folder
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, identifier_of
 from anabranch.sql.literals import as_quoted_names
 
@@ -128,30 +129,35 @@ class Definitions:
             raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
         return plan
 
-    def rename(self, session: Any, database: str, name: str, new_database: str, new_name: str) -> None:
+    def rename(self, session: Any, full: str, new_database: str, new_name: str) -> None:
         """ALTER TABLE RENAME TO. The folder of a table whose place the catalog chose moves with it."""
-        _refuse_path(database, name, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
+        parts = tuple(full.split("\0"))
+        _refuse_path(parts, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
         own = self._asker.session(session)
         objects = CatalogObjects(own.spark)
-        old = NameIdentifier((database, name))
-        entry = own.catalog.find(old)
+        old = NameIdentifier(parts[-2:])
+        entry = own.catalog.find(NameIdentifier(parts))
         new = NameIdentifier((new_database, new_name))
         objects.catalog.renameTable(objects.identifier(old), objects.identifier(new))
         if entry is not None and entry.location is not None:
             own.forget(entry.location)
 
-    def drop(self, session: Any, database: str, name: str, purge: bool) -> None:
+    def drop(self, session: Any, full: str, purge: bool) -> None:
         """DROP TABLE: the name goes, and the files of a table whose folder the catalog chose."""
-        _refuse_path(database, name, operation="DROP TABLE", instead="Delete its folder.")
+        parts = tuple(full.split("\0"))
+        _refuse_path(parts, operation="DROP TABLE", instead="Delete its folder.")
         own = self._asker.session(session)
         objects = CatalogObjects(own.spark)
-        entry = own.catalog.find(NameIdentifier((database, name)))
+        entry = own.catalog.find(NameIdentifier(parts))
         if entry is None or entry.location is None:
             return
-        objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
+        if not entry.of_folders:
+            objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
         handle = table_of_entry(own, entry)
         if entry.leaves_folder:
             delete_folder(handle)
+        if entry.of_folders:
+            own.catalog.remove_folder(own.catalog.folder_name(entry.name.parts))
         own.forget(handle.path)
 
     def truncate(self, session: Any, table: Any) -> None:
@@ -165,8 +171,8 @@ def _identifier(name: Any) -> TableIdentifier:
     return identifier_of((*([str(database.get())] if database.isDefined() else []), str(name.table())))
 
 
-def _refuse_path(database: str, name: str, *, operation: str, instead: str) -> None:
-    identifier = identifier_of((database, name))
+def _refuse_path(parts: tuple[str, ...], *, operation: str, instead: str) -> None:
+    identifier = identifier_of(parts)
     if isinstance(identifier, PathIdentifier):
         operation = f"{operation} of a table without a name, {identifier},"
         raise UnsupportedOperationError(operation=operation, instead=instead)
@@ -184,3 +190,90 @@ def conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
             raise UnsupportedOperationError(operation=operation, instead="Delta tables have CHECK constraints.")
         found[constraint["name"]] = constraint["check"]
     return found
+
+
+# Catalogs of folders. Names come with the catalog's, their parts parted by NUL.
+
+
+class Folders:
+    """Finds, makes and drops what a catalog of folders has."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {
+            "folder of table": self.of_table,
+            "folder tables": self.tables,
+            "folder schemas": self.schemas,
+            "folder of schema": self.of_schema,
+            "create folder schema": self.create_schema,
+            "drop folder schema": self.drop_schema,
+            "refuse in folders": self.refuse,
+        }
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def of_table(self, session: Any, full: str) -> str | None:
+        """None where there is no table of that name."""
+        own, name = self._named(session, full)
+        return own.qualified_path(name.location) if own.catalog.holds_log(name) else None
+
+    def tables(self, session: Any, full: str) -> str:
+        own, schema = self._named(session, full)
+        return joined(own.catalog.tables_in(schema))
+
+    def schemas(self, session: Any, full: str) -> str:
+        own, catalog = self._named(session, full)
+        return joined(own.catalog.schemas_in(catalog))
+
+    def of_schema(self, session: Any, full: str) -> str | None:
+        """None where there is no schema of that name."""
+        own, schema = self._named(session, full)
+        return schema.location if own.catalog.is_schema(schema) else None
+
+    def create_schema(self, session: Any, full: str) -> None:
+        own, schema = self._named(session, full)
+        own.catalog.make_schema(schema)
+
+    def drop_schema(self, session: Any, full: str, cascade: bool) -> bool:
+        """False where there are tables in it that are not to go with it."""
+        own, schema = self._named(session, full)
+        if not schema.folders:
+            operation = f"DROP SCHEMA of the whole catalog {schema.catalog}"
+            raise UnsupportedOperationError(operation=operation, instead="Drop its schemas and tables.")
+        tables = own.catalog.tables_in(schema)
+        if tables and not cascade:
+            return False
+        for table in tables:
+            name = dataclasses.replace(schema, folders=(*schema.folders, table))
+            handle = table_of_entry(own, entry_of_folder(name))
+            delete_folder(handle)
+            own.catalog.remove_folder(name)
+            own.forget(handle.path)
+        own.catalog.remove_schema(schema)
+        return True
+
+    def refuse(self, what: str, told: str) -> None:
+        """Raises `UnsupportedOperationError`; some say, behind the name, what cannot be had."""
+        parts = told.split("\0")
+        if what == "rename":
+            operation = f"RENAME TO of {NameIdentifier(tuple(parts))}, which is called as its folder,"
+            raise UnsupportedOperationError(
+                operation=operation, instead="Move the folder while nobody writes to it, or make a SHALLOW CLONE."
+            )
+        if what == "alter schema":
+            operation = f"ALTER SCHEMA {NameIdentifier(tuple(parts))}, which is a folder and no more,"
+            raise UnsupportedOperationError(operation=operation)
+        *parts, found = parts
+        name = NameIdentifier(tuple(parts))
+        if what == "schema":
+            operation = f"CREATE SCHEMA {name} with a {found}, which a folder has not,"
+            raise UnsupportedOperationError(operation=operation, instead="Leave it out.")
+        operation = f"{name} USING {found}, in a catalog of folders, which has Delta tables alone,"
+        raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
+
+    def _named(self, session: Any, full: str) -> tuple[DeltaSession, FolderName]:
+        own = self._asker.session(session)
+        return own, own.catalog.folder_name(full.split("\0"))

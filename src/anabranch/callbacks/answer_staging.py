@@ -192,5 +192,5 @@ def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
 
 
 def _is_there(session: DeltaSession, handle: TableRef) -> bool:
-    known = handle.entry is None or session.catalog.find(handle.entry.name) is not None
+    known = handle.entry is None or session.catalog.find(handle.entry.full_name) is not None
     return known and handle.table.snapshots.latest_or_none() is not None

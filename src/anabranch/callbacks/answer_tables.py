@@ -42,9 +42,9 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
-from anabranch.spark.session.catalog import CatalogEntry
+from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import NameIdentifier
+from anabranch.spark.session.folder_catalog import catalog_entry
 from anabranch.sql.own.quoted_versions import with_versions_quoted
 
 PARTITION_OPTION = "anabranch.partition"
@@ -78,13 +78,14 @@ class TableFacts:
 
 def facts_of(asker: Asker, session: DeltaSession, table: Any) -> TableFacts:
     """What the JVM's object says, in one call."""
-    path, name, version, schema_json, database, entry_name, kind, *rest = asker.delta.Tables.facts(table).split("\0")
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = asker.delta.Tables.facts(
+        table
+    ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
     storage = {key: value for key, value in options.items() if key.startswith(_STORAGE)}
     if entry_name:
-        handle = table_of_entry(
-            session, catalog_entry(database, entry_name, location=path, is_managed=kind == "MANAGED")
-        )
+        entry = catalog_entry(catalog, database, entry_name, location=path, is_managed=kind == "MANAGED")
+        handle = table_of_entry(session, entry)
     else:
         handle = table_at(session, path, storage)
     return TableFacts(
@@ -101,19 +102,13 @@ def handle_of(asker: Asker, session: DeltaSession, table: Any) -> TableRef:
     return facts_of(asker, session, table).handle
 
 
-def catalog_entry(database: str, name: str, *, location: str, is_managed: bool) -> CatalogEntry:
-    """An entry of the session's catalog."""
-    identifier = NameIdentifier((database, name))
-    return CatalogEntry(name=identifier, provider="delta", location=location, is_managed=is_managed)
-
-
 def entry_of(entry: Any, location: str) -> CatalogEntry:
     """Of a `CatalogTable` of the JVM's."""
     identifier = entry.identifier()
     is_managed = entry.tableType().name() == "MANAGED"
-    return catalog_entry(
-        str(identifier.database().get()), str(identifier.table()), location=location, is_managed=is_managed
-    )
+    catalog = str(identifier.catalog().get()) if identifier.catalog().isDefined() else SESSION_CATALOG
+    database, name = str(identifier.database().get()), str(identifier.table())
+    return catalog_entry(catalog, database, name, location=location, is_managed=is_managed)
 
 
 class Tables:
@@ -154,7 +149,8 @@ class Tables:
 
     def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
-        handle = table_of_entry(self._asker.session(session), entry_of(entry, location))
+        own = self._asker.session(session)
+        handle = table_of_entry(own, entry_of(entry, location))
         return self.described(handle, _travel(version, micros), entry=entry)
 
     def with_suffix(self, session: Any, name: str) -> str | None:
@@ -291,7 +287,7 @@ class Tables:
         entry: Any,
     ) -> Any:
         return self._asker.delta.DeltaTable(
-            handle.label if entry is None else f"spark_catalog.{handle.label}",
+            str(handle.entry.full_name) if handle.entry else handle.label,
             handle.path,
             schema_json,
             joined(snapshot.partition_columns),

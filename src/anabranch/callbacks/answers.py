@@ -43,6 +43,10 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("create", "create like", "alter", "rename", "drop", "truncate"),
         *("AlterColumns", "AddCheckConstraint", "CreateTableLikeCommand"),
     ),
+    "answer_definitions.Folders": (
+        *("folder of table", "folder tables", "folder schemas", "folder of schema"),
+        *("create folder schema", "drop folder schema", "refuse in folders"),
+    ),
     "answer_statements.Descriptions": (
         *("ShowPartitions", "ShowCreateTable", "DescribeRelationJsonCommand"),
         *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.catalog import CatalogEntry, require_session_catalog
+from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
 from anabranch.transaction.proposed_commit import Operation
@@ -89,18 +89,16 @@ def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, locati
 
     Without a location the catalog says where a managed table goes.
     """
-    name = require_session_catalog(session.spark, identifier)
+    name = session.catalog.qualified(identifier)
     entry = session.catalog.find(name)
     if entry is not None:
         if not entry.is_delta:
             found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
-            raise NotADeltaTableError(table=str(name), found=found)
+            raise NotADeltaTableError(table=str(entry.name), found=found)
         return table_of_entry(session, entry)
-    folder = location if location is not None else session.catalog.default_location(name)
-    new = CatalogEntry(
-        name=name, provider="delta", location=session.qualified_path(folder), is_managed=location is None
-    )
-    return table_of_entry(session, new)
+    new = session.catalog.new_entry(name, location)
+    assert new.location is not None
+    return table_of_entry(session, dataclasses.replace(new, location=session.qualified_path(new.location)))
 
 
 def is_delta_name(session: DeltaSession, text: str) -> bool:

@@ -214,6 +214,7 @@ __all__ = [
     "SchemaLogStartError",
     "SchemaLogUnreadableError",
     "SchemaMismatchError",
+    "SchemaMissingError",
     "ServerNotHealthyError",
     "ServerNotStartedError",
     "ServerOpenToOthersError",

@@ -145,11 +145,22 @@ class UnsupportedCatalogError(DeltaAnalysisError):
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_CATALOG"
     sqlstate: ClassVar[str] = "0A000"
     template: ClassVar[str] = (
-        "{table} names the catalog {catalog}; anabranch keeps tables in the session's own catalog, spark_catalog. Use "
-        "a name there, or a path."
+        "{table} names the catalog {catalog}; anabranch keeps tables in the session's own catalog, spark_catalog, and "
+        "in catalogs of class delta.DeltaCatalog. Use a name there, or a path."
     )
     table: str
     catalog: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SchemaMissingError(DeltaAnalysisError):
+    """A table was to be made in a schema that is not there."""
+
+    condition: ClassVar[str] = "SCHEMA_NOT_FOUND"
+    sqlstate: ClassVar[str] = "42704"
+    template: ClassVar[str] = "{table} cannot be made: there is no such schema. Run CREATE SCHEMA {schema} first."
+    table: str
+    schema: str
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -11,7 +11,7 @@ from anabranch.errors.environment import ServerNotHealthyError
 from anabranch.server import connect_server, jdbc_server
 from anabranch.server.addresses import address_of
 
-SECONDS = 5.0
+SECONDS = 15.0
 
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 """How a client of HTTP/2 begins: the preface, and a frame of settings without any."""

@@ -109,7 +109,7 @@ def sink_named(session: DeltaSession, stream: DataFrame, name: str, options: Str
     handle = table_to_create(session, identifier, location=options.write.path)
     assert handle.entry is not None
     check_batch(stream.schema, table=handle.label)
-    if session.catalog.find(handle.entry.name) is None:
+    if session.catalog.find(handle.entry.full_name) is None:
         definition = TableDefinition(
             schema=as_nullable(visible_schema(stream.schema)),
             partition_columns=options.write.partition_by,

@@ -40,6 +40,6 @@ class TableRows:
             if handle.entry is None:
                 self._frame = spark.read.format("delta").options(**dict(handle.storage)).load(handle.path)
             else:
-                self._frame = spark.table(handle.entry.name.quoted)
+                self._frame = spark.table(handle.entry.full_name.quoted)
             self._schema_string = schema_string
         return self._frame

@@ -171,7 +171,7 @@ def _leaving(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> 
 
 
 def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
-    known = target.entry is not None and target.session.catalog.find(target.entry.name) is not None
+    known = target.entry is not None and target.session.catalog.find(target.entry.full_name) is not None
     there = target.table.snapshots.latest_or_none() is not None
     if (known or there) and not mode.replaces:
         # A name that is free does not become that of whatever lies in the folder.

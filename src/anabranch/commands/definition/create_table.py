@@ -67,7 +67,7 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to replace), `LocationNotEmptyError`,
     `CreateTableMismatchError`, and the errors of schemas and properties.
     """
-    known = handle.entry is not None and handle.session.catalog.find(handle.entry.name) is not None
+    known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
     if known and not mode.replaces:
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return handle
@@ -110,7 +110,7 @@ def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -
         if handle.entry is None:
             raise
         # Spark's catalogs say of a table that is there that it is there: IF NOT EXISTS then is content.
-        if handle.session.catalog.find(handle.entry.name) is not None:
+        if handle.session.catalog.find(handle.entry.full_name) is not None:
             raise TableAlreadyExistsError(table=handle.label) from lost
         _check_same(handle, definition, handle.latest())
 

@@ -53,7 +53,7 @@ def create_table_as(
     Raises what `create_table` raises, and the errors of a write.
     """
     snapshot = handle.table.snapshots.latest_or_none()
-    known = handle.entry is not None and handle.session.catalog.find(handle.entry.name) is not None
+    known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
     if not mode.replaces and (known or snapshot is not None):
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return None

@@ -35,6 +35,9 @@ def set_location(handle: TableRef, location: str) -> None:
     if handle.entry is None:
         operation = f"ALTER TABLE … SET LOCATION of a table without a name, {handle.label},"
         raise UnsupportedOperationError(operation=operation, instead="Create a table of that name at its LOCATION.")
+    if handle.entry.of_folders:
+        operation = f"ALTER TABLE … SET LOCATION of {handle.label}, whose folder its name says,"
+        raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
     there = table_of_same_columns(handle, location)
     register(there, dataclasses.replace(handle.entry, location=there.path))
 

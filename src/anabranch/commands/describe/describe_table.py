@@ -92,7 +92,7 @@ def describe_detail(handle: TableRef) -> DataFrame:
 
 def _qualified(entry: CatalogEntry | None) -> str | None:
     """The table's name in the catalog, with the catalog's: what Delta calls it here."""
-    return None if entry is None else ".".join((SESSION_CATALOG, *entry.name.parts))
+    return None if entry is None else ".".join(entry.full_name.parts)
 
 
 def describe_history(handle: TableRef, limit: int | None) -> DataFrame:
@@ -176,7 +176,6 @@ def _at(timestamp_ms: int) -> datetime:
 
 SCHEMA = StructType([StructField("json_metadata", StringType(), False)])
 _LENGTH = re.compile(r"(char|varchar)\((\d+)\)")
-_CATALOG = "spark_catalog"
 
 
 def describe_as_json(handle: TableRef) -> DataFrame:
@@ -186,13 +185,13 @@ def describe_as_json(handle: TableRef) -> DataFrame:
 
 def _facts(handle: TableRef) -> dict[str, Any]:
     snapshot = handle.latest()
-    schema, table = handle.entry.name.parts if handle.entry is not None else ("delta", handle.path)
+    catalog, *schema, table = handle.entry.full_name.parts if handle.entry else (SESSION_CATALOG, "delta", handle.path)
     defaults = {field.name: field.metadata.get(CURRENT_DEFAULT) for field in snapshot.schema.fields}
     facts: dict[str, Any] = {
         "table_name": table,
-        "catalog_name": _CATALOG,
-        "namespace": [schema],
-        "schema_name": schema,
+        "catalog_name": catalog,
+        "namespace": schema,
+        "schema_name": schema[0] if schema else "",
         "columns": [_column(field, defaults.get(field.name)) for field in visible_schema(snapshot.schema).fields],
         "location": handle.path if ":" in handle.path else f"file:{handle.path}",
     }

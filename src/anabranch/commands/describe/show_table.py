@@ -160,7 +160,7 @@ def show_create_table(handle: TableRef) -> DataFrame:
 def create_statement(handle: TableRef) -> str:
     """The table's definition as SQL that `spark.sql` takes."""
     snapshot = handle.latest()
-    name = f"spark_catalog.{handle.entry.name.quoted}" if handle.entry else handle.label
+    name = handle.entry.full_name.quoted if handle.entry else handle.label
     elements = [*map(_column, snapshot.schema.fields), *_constraints(snapshot)]
     return "\n".join([f"CREATE TABLE {name} (", ",\n".join(f"  {each}" for each in elements) + ")", *_clauses(handle)])
 

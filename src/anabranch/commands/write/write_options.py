@@ -225,6 +225,11 @@ class WriteOptions:
         return self.replace_on is not None or self.replace_using is not None
 
     @property
+    def replaces_schema(self) -> bool:
+        """Whether the table takes its columns from the rows: with a condition some rows stay, and so do the columns."""
+        return self.overwrite_schema and self.mode is SaveMode.OVERWRITE and self.replace_where is None
+
+    @property
     def replace_using_columns(self) -> tuple[str, ...]:
         """The columns that `replace_using` names, each once. Raises `InvalidOptionError`."""
         return columns_listed(self.replace_using or "")
@@ -237,11 +242,6 @@ class WriteOptions:
         if self.replace_where is not None and explicit_dynamic:
             problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
             raise ReplaceWhereDynamicError(option="replaceWhere", value=str(self.replace_where), problem=problem)
-        if self.replace_where is not None and self.overwrite_schema:
-            problem = (
-                "the schema can only be overwritten together with all rows; leave replaceWhere or overwriteSchema out"
-            )
-            raise InvalidOptionError(option="overwriteSchema", value="true", problem=problem)
         if explicit_dynamic and self.overwrite_schema:
             problem = "the schema can only be overwritten together with all rows, not by partition"
             raise OverwriteSchemaDynamicError(option="overwriteSchema", value="true", problem=problem)

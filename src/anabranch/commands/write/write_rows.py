@@ -120,7 +120,7 @@ def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: W
         return save(session, frame, identifier.path, options)
     handle = table_to_create(session, identifier, location=options.path)
     assert handle.entry is not None
-    known = session.catalog.find(handle.entry.name) is not None
+    known = session.catalog.find(handle.entry.full_name) is not None
     if known and options.mode is SaveMode.ERROR_IF_EXISTS:
         raise TableAlreadyExistsError(table=handle.label)
     if known and options.mode is SaveMode.IGNORE:
@@ -131,7 +131,7 @@ def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: W
 def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table, columns matched as `saveAsTable` does, and make the catalog know its name and columns."""
     entry = handle.entry
-    known = entry is None or handle.session.catalog.find(entry.name) is not None
+    known = entry is None or handle.session.catalog.find(entry.full_name) is not None
     committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
     if entry is not None and (not known or _changed_schema(committed)):
         register(handle, entry)

@@ -91,7 +91,7 @@ def existing_target(
         api,
         overwriting=overwriting,
         merge_schema=options.merge_schema,
-        overwrite_schema=options.overwrite_schema,
+        overwrite_schema=options.replaces_schema,
         policy=store_assignment(handle.session),
         widening=automatic_widening(handle.session, snapshot),
         iceberg=bool(compat_versions(snapshot.properties)),
@@ -108,7 +108,7 @@ def existing_target(
     )
     if not plan.schema_changed:
         return WriteTarget(plan=plan, metadata=snapshot.metadata)
-    replaces = overwriting and options.overwrite_schema
+    replaces = options.replaces_schema
     if replaces:
         check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
     defined = with_schema(

@@ -24,10 +24,13 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The session catalog: tables of ours by name, version, time or path; all others as before. */
+/** The session catalog: tables of ours by name, version, time or path; all others as before. Or, under another name, one of folders. */
 public class DeltaCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
-  private static Object session() {
-    return org.apache.spark.sql.classic.SparkSession.active();
+  /** Null where the tables are those of the session's catalog. */
+  private FolderCatalog folders;
+
+  private Object session() {
+    return folders != null ? folders.session() : org.apache.spark.sql.classic.SparkSession.active();
   }
 
   private Table known(Identifier ident, String version, Long time) throws NoSuchTableException {
@@ -51,7 +54,8 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   /** The entry of a table of ours. Spark's own catalog would ask `DefaultSource` for a table that no longer knows its entry. */
-  private static CatalogTable deltaEntry(Identifier ident) {
+  private CatalogTable deltaEntry(Identifier ident) {
+    if (folders != null) return folders.entry(ident);
     if (ident.namespace().length != 1) return null;
     SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) session()).sessionState().catalog();
     TableIdentifier name = new TableIdentifier(ident.name(), scala.Option.apply(ident.namespace()[0]));
@@ -88,9 +92,25 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return namespace.equalsIgnoreCase("delta") && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:.*"));
   }
 
-  /** Whether a table to be is one of ours; without USING, the session's setting tells. */
-  private static boolean isDelta(Map properties) {
+  /** The name with the catalog's, but for a path. */
+  private Identifier full(Identifier ident) {
+    if (isPath(ident)) return ident;
+    String[] namespace = new String[ident.namespace().length + 1];
+    namespace[0] = name();
+    System.arraycopy(ident.namespace(), 0, namespace, 1, ident.namespace().length);
+    return Identifier.of(namespace, ident.name());
+  }
+
+  /** Its parts, parted by NUL. */
+  private String parts(Identifier ident) {
+    Identifier full = full(ident);
+    return String.join("\0", full.namespace()) + '\0' + full.name();
+  }
+
+  /** Whether a table to be is one of ours; without USING, the session's setting tells. Folders hold nothing else. */
+  private boolean isDelta(Map properties) {
     Object provider = properties.get("provider");
+    if (provider == null && folders != null) return true;
     return "delta".equalsIgnoreCase(provider != null ? (String) provider : SQLConf.get().defaultDataSourceName());
   }
 
@@ -156,8 +176,9 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return created(ident, columns, partitions, properties, checks);
   }
 
-  private Table created(Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) throws TableAlreadyExistsException {
-    Object[] facts = new Object[] {session(), ident, columns, partitions, properties, checks};
+  private Table created(Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    checkSchema(ident);
+    Object[] facts = new Object[] {session(), full(ident), columns, partitions, properties, checks};
     if (Boolean.FALSE.equals(Python.ask("create", facts))) throw new TableAlreadyExistsException(ident);
     return existing(ident);
   }
@@ -167,11 +188,18 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     Map properties = (Map) TableChanges.told(info, "properties");
     boolean likeOurs = source instanceof DeltaTable;
     boolean unsaid = properties.get("provider") == null;
+    checkSchema(ident);
     if (unsaid ? !likeOurs : !isDelta(properties)) return createTable(ident, info);
-    Object[] facts = new Object[] {session(), ident, TableChanges.told(info, "columns"), TableChanges.told(info, "partitions"),
+    Object[] facts = new Object[] {session(), full(ident), TableChanges.told(info, "columns"), TableChanges.told(info, "partitions"),
         properties, likeOurs ? source : null};
     if (Boolean.FALSE.equals(Python.ask("create like", facts))) throw new TableAlreadyExistsException(ident);
     return existing(ident);
+  }
+
+  /** Of folders; the session's catalog says it itself when it gets the table. */
+  private void checkSchema(Identifier ident) throws NoSuchNamespaceException {
+    boolean asks = folders != null && ident.namespace().length == 1 && !isPath(ident);
+    if (asks && !folders.namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(full(ident).namespace());
   }
 
   private Table existing(Identifier ident) {
@@ -189,22 +217,27 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return loadTable(ident);
   }
 
-  /** Under another name than the session's catalog, too, it has the tables of the session's. */
+  /** Under another name than the session's catalog, too, it has the tables of the session's, unless it is told of a folder. */
   public void initialize(String name, CaseInsensitiveStringMap options) {
     super.initialize(name, options);
     if (name.equals("spark_catalog")) return;
+    if (options.get("warehouse") != null) {
+      folders = new FolderCatalog(name, this);
+      setDelegateCatalog(folders);
+      return;
+    }
     setDelegateCatalog(new V2SessionCatalog(((org.apache.spark.sql.classic.SparkSession) session()).sessionState().catalog()));
   }
 
   public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
-    if (!isOurs(from)) {
+    if (folders != null && !isPath(from) || !isOurs(from)) {
       super.renameTable(from, to);
       return;
     }
     String[] namespace = to.namespace().length == 0 ? from.namespace() : to.namespace();
     String database = namespace[namespace.length - 1];
     if (!isPath(from) && tableExists(Identifier.of(new String[] {database}, to.name()))) throw new TableAlreadyExistsException(to);
-    Python.ask("rename", new Object[] {session(), from.namespace()[0], from.name(), database, to.name()});
+    Python.ask("rename", new Object[] {session(), parts(from), database, to.name()});
   }
 
   public boolean dropTable(Identifier ident) {
@@ -216,24 +249,31 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   /** Spark's own catalog would load the table first; one with a broken log is to be dropped, too. */
-  private static boolean dropped(Identifier ident, boolean purge) {
-    Python.ask("drop", new Object[] {session(), ident.namespace()[0], ident.name(), Boolean.valueOf(purge)});
+  private boolean dropped(Identifier ident, boolean purge) {
+    Python.ask("drop", new Object[] {session(), parts(ident), Boolean.valueOf(purge)});
     return true;
   }
 
-  private static boolean isOurs(Identifier ident) {
+  private boolean isOurs(Identifier ident) {
     return isPath(ident) || Python.isOpen() && deltaEntry(ident) != null;
   }
 
   /** Of other formats: made at once, and dropped where the statement fails, as tables are without staging. */
   private StagedTable staged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) {
     if (!isDelta(properties)) return otherStaged(how, ident, columns, partitions, properties);
+    try {
+      checkSchema(ident);
+    } catch (NoSuchNamespaceException missing) {
+      org.apache.spark.unsafe.Platform.throwException(missing);
+    }
     Boolean saves = Boolean.valueOf(StagedWrites.isSaveAsTable(properties));
-    return (StagedTable) Python.ask("stage", new Object[] {session(), how, ident, columns, partitions, properties, checks, saves});
+    return (StagedTable) Python.ask("stage", new Object[] {session(), how, full(ident), columns, partitions, properties, checks, saves});
   }
 
   private StagedTable otherStaged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
     try {
+      // Refused there: nothing may be dropped before.
+      if (folders != null) folders.createTable(ident, columns, partitions, properties);
       if (!how.equals("create") && super.tableExists(ident)) super.dropTable(ident);
       return new StagedWrites(this, ident, super.createTable(ident, columns, partitions, properties));
     } catch (Exception failure) {

@@ -36,7 +36,11 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     if (target != null) return rowChange(plan, target);
     LogicalPlan checked = Statements.checked(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, checked));
-    if (checked != null && Leaves.isTable(checked)) return statement.resolved() ? command(statement) : statement;
+    if (checked != null && Leaves.isTable(checked)) {
+      // Spark does not resolve queries within a constraint, which Python refuses.
+      boolean asks = !plan.subqueriesAll().isEmpty();
+      return asks || statement.resolved() ? command(statement) : statement;
+    }
     // Other commands may hold a write that is not to be run now, as CREATE FLOW does.
     boolean writes = statement instanceof V2WriteCommand || statement instanceof Union || statement instanceof WithCTE;
     return writes ? (TreeNode) statement.resolveOperatorsUp(new Writes(this)) : statement;

@@ -95,6 +95,25 @@ public final class Sessions {
     return Python.isOpen() && isOurs(session.sessionState().sqlParser());
   }
 
+  /** The session that has the catalog under that name; null while none has. */
+  public static Object of(String name, Object catalog) {
+    Object[] known = BEFORE.keySet().toArray();
+    for (int i = 0; i < known.length; i++) {
+      org.apache.spark.sql.classic.SparkSession each = (org.apache.spark.sql.classic.SparkSession) known[i];
+      if (each != null && catalogs(each.sessionState()).get(name) == catalog) return each;
+    }
+    return null;
+  }
+
+  /** The catalogs that a session has loaded, by name. */
+  private static Map catalogs(SessionState state) {
+    try {
+      return scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.mutable.Map) get(state.catalogManager(), "catalogs"));
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
   /** A session is being made that finds what is ours among the extensions. */
   public static void made(org.apache.spark.sql.classic.SparkSession session) {
     BEFORE.put(session, new Object[] {APPLICATIONS.get(session.extensions()), null});
@@ -113,8 +132,7 @@ public final class Sessions {
     if (before != null && before[0] != null) session.conf().set(CATALOG_KEY, (String) before[0]);
     // Unset, the key is still found among the application's settings.
     else if (CATALOG.equals(session.conf().get(CATALOG_KEY, ""))) session.conf().set(CATALOG_KEY, "builtin");
-    ((Map) scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.mutable.Map) get(state.catalogManager(), "catalogs")))
-        .remove("spark_catalog");
+    catalogs(state).remove("spark_catalog");
   }
 
   /** Takes all of it back, from the application of the session and from each of its sessions. */

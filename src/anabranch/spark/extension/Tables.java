@@ -9,8 +9,8 @@ public final class Tables {
   private Tables() {}
 
   /**
-   * Parts, each ended by NUL: path, name as Spark shows it, version (empty for the newest), schema as JSON, database and name in
-   * the catalog, kind of entry (these three empty for a table by path); then keys and values of the options.
+   * Parts, each ended by NUL: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
+   * name in it, kind of entry (these four empty for a table by path); then keys and values of the options.
    */
   public static String facts(DeltaTable table) {
     StringBuilder facts = new StringBuilder();
@@ -19,6 +19,8 @@ public final class Tables {
     add(facts, table.version == null ? "" : table.version.toString());
     add(facts, table.schemaJson);
     CatalogTable entry = (CatalogTable) table.catalogTable;
+    scala.Option catalog = entry == null ? scala.Option.empty() : entry.identifier().catalog();
+    add(facts, catalog.isEmpty() ? "" : (String) catalog.get());
     add(facts, entry == null ? "" : (String) entry.identifier().database().get());
     add(facts, entry == null ? "" : entry.identifier().table());
     add(facts, entry == null ? "" : entry.tableType().name());

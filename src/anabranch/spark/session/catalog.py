@@ -15,6 +15,8 @@ from anabranch.spark.session.table_identifiers import NameIdentifier
 SESSION_CATALOG = "spark_catalog"
 CATALOG_CLASS = "delta.DeltaCatalog"
 """Of the JVM's."""
+WAREHOUSE = "warehouse"
+"""Behind the setting of a catalog, the one of its folder."""
 PROVIDER = "delta"
 MANAGED_MARK = "anabranch.managedFolder"
 """A property, for the catalog alone, of tables whose folder it chose, and which it takes for external all the same."""
@@ -41,7 +43,7 @@ class CatalogEntry:
     """A table or view as the catalog has it."""
 
     name: NameIdentifier
-    """With its schema, without the catalog."""
+    """With its schema, without the catalog; of a catalog of folders with it, and without a schema where it has none."""
     provider: str | None
     """Lower case; None for views."""
     location: str | None
@@ -51,6 +53,13 @@ class CatalogEntry:
     """The catalog would leave it there: it takes any table with a location for an external one."""
     view: StoredView | None = None
     """Of a view."""
+    of_folders: bool = False
+    """It is of a catalog in which names are those of folders."""
+
+    @property
+    def full_name(self) -> NameIdentifier:
+        """With the catalog."""
+        return self.name if self.of_folders else NameIdentifier((SESSION_CATALOG, *self.name.parts))
 
     @property
     def is_delta(self) -> bool:
@@ -58,7 +67,7 @@ class CatalogEntry:
 
 
 class SessionCatalog(Protocol):
-    """Names of the session catalog. Two bindings: JVM classes, and public API alone."""
+    """Names of a session's catalogs. Two bindings of its own one: JVM classes, and public API alone."""
 
     def find(self, name: NameIdentifier) -> CatalogEntry | None:
         """The table or view of that name; None where there is none."""
@@ -66,8 +75,8 @@ class SessionCatalog(Protocol):
     def is_temporary_view(self, name: NameIdentifier) -> bool:
         """Whether the session resolves the name to a temporary view, which goes before tables."""
 
-    def default_location(self, name: NameIdentifier) -> str:
-        """Where a managed table of that name keeps its files."""
+    def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
+        """For a table to be of that name, as schema and table; the catalog chooses its place where none is given."""
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
         """Make the name known; an entry of that name is replaced by this one."""
@@ -95,8 +104,18 @@ def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
 
 
 def _is_session_catalog(spark: SparkSession, name: str) -> bool:
-    """Whether that catalog has the tables of the session's own, as `CATALOG_CLASS` has under any name."""
-    return name.lower() == SESSION_CATALOG or spark.conf.get(f"spark.sql.catalog.{name}", None) == CATALOG_CLASS
+    """Whether it has the tables of the session's own, as `CATALOG_CLASS` has under any name, unless it has a folder."""
+    if name.lower() == SESSION_CATALOG:
+        return True
+    return spark.conf.get(f"spark.sql.catalog.{name}", None) == CATALOG_CLASS and warehouse_of(spark, name) is None
+
+
+def warehouse_of(spark: SparkSession, name: str) -> str | None:
+    """The folder of a catalog of ours in which names are those of folders; None for all others."""
+    key = f"spark.sql.catalog.{name}"
+    if name.lower() == SESSION_CATALOG or spark.conf.get(key, None) != CATALOG_CLASS:
+        return None
+    return spark.conf.get(f"{key}.{WAREHOUSE}", None)
 
 
 def require_session_catalog(spark: SparkSession, name: NameIdentifier) -> NameIdentifier:

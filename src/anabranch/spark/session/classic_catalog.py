@@ -9,7 +9,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.spark.session.catalog import MANAGED_MARK, PROVIDER, CatalogEntry, StoredView, managed_mark, qualify
+from anabranch.spark.session.catalog import (
+    MANAGED_MARK,
+    PROVIDER,
+    CatalogEntry,
+    StoredView,
+    managed_mark,
+    qualify,
+)
 from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier
 
 # Spark's own catalog of a classic session, and the objects that it takes and gives.
@@ -91,7 +98,12 @@ class ClassicCatalog:
         names = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq()
         return bool(self._objects.catalog.isTempView(names))
 
+    def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
+        folder = self.default_location(name) if location is None else location
+        return CatalogEntry(name=name, provider=PROVIDER, location=folder, is_managed=location is None)
+
     def default_location(self, name: NameIdentifier) -> str:
+        """Where a managed table of that name keeps its files."""
         return self._objects.plain_path(self._objects.catalog.defaultTablePath(self._objects.identifier(name)))
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:

@@ -23,8 +23,9 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.spark.engine import Engine
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
-from anabranch.spark.session.catalog import SessionCatalog, StoredView
+from anabranch.spark.session.catalog import StoredView
 from anabranch.spark.session.classic_catalog import ClassicCatalog
+from anabranch.spark.session.folder_catalog import CatalogsOfSession
 from anabranch.spark.session.session_settings import ENGINE_SETTING, identity, is_connect, parse_flag
 from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
@@ -80,7 +81,7 @@ class DeltaSession:
         self.random: random.Random = random.SystemRandom()
         self.is_connect = is_connect(spark)
         self.engine: Engine = self._choose_engine()
-        self.catalog: SessionCatalog = self._choose_catalog()
+        self.catalog: CatalogsOfSession = self._choose_catalog()
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
@@ -251,13 +252,7 @@ class DeltaSession:
             logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
 
     def _store(self, root: str, options: dict[str, str]) -> LogStore:
-        check = type(self).check_place
-        if check is not None:
-            check(self.spark, root, options)
-        if self.is_connect:
-            return open_store(root, {**self.settings_below(_HADOOP), **options})
-        hadoop = HadoopSession(gateway=self.spark.sparkContext._gateway, configuration=self._hadoop_configuration())
-        return open_store(root, options, hadoop=hadoop)
+        return _open_root(self.spark, root, options, is_connect=self.is_connect)
 
     def _choose_engine(self) -> Engine:
         chosen = self.setting(ENGINE_SETTING) or ""
@@ -272,12 +267,34 @@ class DeltaSession:
 
         return PortableEngine(self.spark)
 
-    def _choose_catalog(self) -> SessionCatalog:
+    def _choose_catalog(self) -> CatalogsOfSession:
+        # Functions that do not hold this object: it goes with the last who uses it.
+        open_root = functools.partial(_open_root, self.spark, is_connect=self.is_connect)
         if not self.is_connect:
-            return ClassicCatalog(self.spark)
+            return CatalogsOfSession(self.spark, ClassicCatalog(self.spark), open_root)
         from anabranch.spark.session.public_catalog import PublicCatalog  # noqa: PLC0415
 
-        return PublicCatalog(self.spark)
+        return CatalogsOfSession(self.spark, PublicCatalog(self.spark), open_root)
 
     def _hadoop_configuration(self) -> Any:
-        return self.spark._jsparkSession.sessionState().newHadoopConf()
+        return _hadoop_configuration(self.spark)
+
+
+def _open_root(
+    spark: SparkSession, root: str, options: Mapping[str, str] | None = None, *, is_connect: bool
+) -> LogStore:
+    given = options or {}
+    if DeltaSession.check_place is not None:
+        DeltaSession.check_place(spark, root, given)
+    if is_connect:
+        settings = dict(spark.conf.getAll)
+        hadoop_settings = {
+            key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)
+        }
+        return open_store(root, {**hadoop_settings, **given})
+    hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
+    return open_store(root, given, hadoop=hadoop)
+
+
+def _hadoop_configuration(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState().newHadoopConf()

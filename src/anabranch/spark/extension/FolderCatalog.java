@@ -1,0 +1,233 @@
+package delta;
+
+import java.lang.ref.WeakReference;
+import java.lang.reflect.Constructor;
+import java.net.URI;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Schemas and tables that are folders below one folder: what a DeltaCatalog that has such a folder does not do itself. */
+public final class FolderCatalog implements TableCatalog, SupportsNamespaces, FunctionCatalog {
+  private final String name;
+  private final Object known;
+  private volatile WeakReference owner = new WeakReference(null);
+
+  /** @param known what the session knows as the catalog */
+  public FolderCatalog(String name, Object known) {
+    this.name = name;
+    this.known = known;
+  }
+
+  /** The one whose settings name the folder. Spark also asks while another session is the active one of the thread. */
+  public Object session() {
+    Object found = owner.get();
+    if (found != null) return found;
+    found = Sessions.of(name, known);
+    if (found == null) return org.apache.spark.sql.classic.SparkSession.active();
+    owner = new WeakReference(found);
+    return found;
+  }
+
+  public String name() {
+    return name;
+  }
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {}
+
+  /** Tables may lie in the catalog's own folder, which is there without anybody having made a schema. */
+  public String[] defaultNamespace() {
+    return new String[0];
+  }
+
+  // Tables.
+
+  /** As the catalog of a session has one for each of its tables; null where there is none. */
+  public CatalogTable entry(Identifier ident) {
+    // So Spark writes the name below, when it looks the table up again after a batch of a stream.
+    boolean isRoot = ident.namespace().length == 1 && ident.namespace()[0].isEmpty();
+    String[] namespace = isRoot ? defaultNamespace() : ident.namespace();
+    String asked = full(Identifier.of(namespace, ident.name()));
+    String location = (String) Python.ask("folder of table", new Object[] {session(), asked});
+    if (location == null) return null;
+    TableIdentifier named = new TableIdentifier(
+        ident.name(), scala.Option.apply(namespace.length == 0 ? "" : namespace[0]), scala.Option.apply(name));
+    scala.Option none = scala.Option.empty();
+    URI uri = new Path(location).toUri();
+    CatalogStorageFormat empty = CatalogStorageFormat.empty();
+    Object storage = made(CatalogStorageFormat.class, new Object[] {
+        scala.Option.apply(uri), none, none, none, Boolean.FALSE, empty.properties(), none});
+    Object[] known = {named, CatalogTableType$.MODULE$.MANAGED(), storage, new StructType(), scala.Option.apply("delta")};
+    return (CatalogTable) made(CatalogTable.class, known);
+  }
+
+  /** The name with the catalog's, its parts parted by NUL. */
+  public String full(Identifier ident) {
+    return full(ident.namespace()) + '\0' + ident.name();
+  }
+
+  private String full(String[] namespace) {
+    return namespace.length == 0 ? name : name + '\0' + String.join("\0", namespace);
+  }
+
+  /** A case class by its first arguments, the others, of which each Spark has other ones, by default. */
+  private static Object made(Class of, Object[] first) {
+    try {
+      Constructor constructor = of.getConstructors()[0];
+      Object[] arguments = new Object[constructor.getParameterTypes().length];
+      for (int i = 0; i < arguments.length; i++) {
+        arguments[i] = i < first.length ? first[i] : of.getMethod("apply$default$" + (i + 1), new Class[0]).invoke(null, new Object[0]);
+      }
+      return constructor.newInstance(arguments);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
+    String[] names = parts((String) Python.ask("folder tables", new Object[] {session(), full(namespace)}));
+    Identifier[] found = new Identifier[names.length];
+    for (int i = 0; i < found.length; i++) found[i] = Identifier.of(namespace, names[i]);
+    return found;
+  }
+
+  private static String[] parts(String text) {
+    return text.isEmpty() ? new String[0] : text.split("\0", -1);
+  }
+
+  public boolean tableExists(Identifier ident) {
+    return Python.isOpen() && entry(ident) != null;
+  }
+
+  /** Those that are there are given by DeltaCatalog. */
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    throw missing(ident);
+  }
+
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    throw missing(ident);
+  }
+
+  public Table loadTable(Identifier ident, long time) throws NoSuchTableException {
+    throw missing(ident);
+  }
+
+  private NoSuchTableException missing(Identifier ident) {
+    String[] parts = full(ident).split("\0", -1);
+    List all = new ArrayList(java.util.Arrays.asList(parts));
+    return new NoSuchTableException(scala.jdk.javaapi.CollectionConverters.asScala(all).toSeq());
+  }
+
+  public Table createTable(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
+    Object provider = properties.get("provider");
+    throw refused("format", full(ident) + '\0' + provider);
+  }
+
+  public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+    throw missing(ident);
+  }
+
+  public boolean dropTable(Identifier ident) {
+    return false;
+  }
+
+  public boolean purgeTable(Identifier ident) {
+    return false;
+  }
+
+  public void renameTable(Identifier from, Identifier to) throws NoSuchTableException {
+    if (!tableExists(from)) throw missing(from);
+    throw refused("rename", full(from));
+  }
+
+  private static RuntimeException refused(String what, String name) {
+    Python.ask("refuse in folders", new Object[] {what, name});
+    return new IllegalStateException(what);
+  }
+
+  // Schemas.
+
+  public String[][] listNamespaces() {
+    String[] names = parts((String) Python.ask("folder schemas", new Object[] {session(), name}));
+    String[][] found = new String[names.length][];
+    for (int i = 0; i < found.length; i++) found[i] = new String[] {names[i]};
+    return found;
+  }
+
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) return listNamespaces();
+    if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
+    return new String[0][];
+  }
+
+  public boolean namespaceExists(String[] namespace) {
+    return location(namespace) != null;
+  }
+
+  private String location(String[] namespace) {
+    return (String) Python.ask("folder of schema", new Object[] {session(), full(namespace)});
+  }
+
+  public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    String location = location(namespace);
+    if (location == null) throw new NoSuchNamespaceException(namespace);
+    Map found = new HashMap();
+    found.put("location", location);
+    return found;
+  }
+
+  public void createNamespace(String[] namespace, Map metadata) throws NamespaceAlreadyExistsException {
+    if (namespaceExists(namespace)) throw new NamespaceAlreadyExistsException(namespace);
+    // Spark itself says who the owner is.
+    Map told = new HashMap(metadata);
+    told.remove("owner");
+    if (!told.isEmpty()) throw refused("schema", full(namespace) + '\0' + told.keySet().iterator().next());
+    Python.ask("create folder schema", new Object[] {session(), full(namespace)});
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
+    if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
+    throw refused("alter schema", full(namespace));
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
+    Object done = Python.ask("drop folder schema", new Object[] {session(), full(namespace), Boolean.valueOf(cascade)});
+    if (Boolean.FALSE.equals(done)) throw new NonEmptyNamespaceException(namespace);
+    return true;
+  }
+
+  // Functions, of which it has none.
+
+  public Identifier[] listFunctions(String[] namespace) {
+    return new Identifier[0];
+  }
+
+  public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
+    throw new NoSuchFunctionException(ident);
+  }
+}
