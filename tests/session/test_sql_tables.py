@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from anabranch.errors.arguments import InvalidArgumentError, SqlSyntaxError, UnsupportedOperationError
+from anabranch.errors.constraints import NestedNotNullError, NotNullViolationError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.tables import DeltaTable
 from session.documented import statement
@@ -217,3 +219,28 @@ def test_tables_of_other_formats_are_sparks(delta: SparkSession, name: str, path
     assert rows(delta.sql(f"SELECT * FROM {name}")) == [(0,), (1,)]
     with pytest.raises(NotADeltaTableError, match="parquet"):
         delta.sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING delta")
+
+
+def test_not_null_inside_arrays_and_maps(delta: SparkSession, path: str) -> None:
+    """Nobody would check it: refused, or left out where the session says so."""
+    table = f"delta.`{path}`"
+    for kind in ("ARRAY<STRUCT<y: INT NOT NULL>>", "MAP<STRING, STRUCT<y: INT NOT NULL>>"):
+        with pytest.raises(NestedNotNullError, match=r"l\.(element|value)\.y"):
+            delta.sql(f"CREATE TABLE {table} (id INT NOT NULL, l {kind}) USING delta")
+    delta.conf.set("spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled", "true")
+    try:
+        delta.sql(f"CREATE TABLE {table} (id INT NOT NULL, l ARRAY<STRUCT<y: INT NOT NULL>>) USING delta")
+    finally:
+        delta.conf.unset("spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled")
+    delta.sql(f"INSERT INTO {table} SELECT 1, array(named_struct('y', IF(id >= 0, NULL, 1))) FROM range(1)")
+    assert delta.sql(f"SELECT l.y FROM {table}").first() == ([None],)
+    with pytest.raises(NotNullViolationError):
+        delta.sql(f"INSERT INTO {table} SELECT IF(id >= 0, NULL, 1), array() FROM range(1)")
+
+
+def test_elements_of_a_new_table_may_be_null(delta: SparkSession, path: str) -> None:
+    """DataFrames often say that elements are never NULL, which is no wish of anybody's."""
+    rows = StructType([StructField("l", ArrayType(IntegerType(), containsNull=False))])
+    DeltaTable.create(delta).location(path).addColumns(rows).execute()
+    delta.sql(f"INSERT INTO delta.`{path}` SELECT array(IF(id >= 0, NULL, 1)) FROM range(1)")
+    assert delta.read.format("delta").load(path).first() == ([None],)

@@ -167,6 +167,7 @@ __all__ = [
     "MissingNotNullColumnsError",
     "MissingPartitionColumnsError",
     "NegativeRetentionError",
+    "NestedNotNullError",
     "NoDataColumnsError",
     "NonDeterministicConditionError",
     "NonPartitionColumnError",

@@ -9,6 +9,20 @@ from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class NestedNotNullError(DeltaAnalysisError):
+    """A new table was to have NOT NULL inside an array or a map."""
+
+    condition: ClassVar[str] = "DELTA_NESTED_NOT_NULL_CONSTRAINT"
+    sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "Column {column} of {table} cannot be NOT NULL: inside arrays and maps nobody checks it. Leave NOT NULL out, "
+        "or set spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled to true, and it is left out for you."
+    )
+    table: str
+    column: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class NotNullViolationError(DeltaError):
     """A row has a NULL where the column allows none."""
 

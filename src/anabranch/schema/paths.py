@@ -182,6 +182,15 @@ def nullable_type(data_type: DataType) -> DataType:
     return data_type
 
 
+def with_nullable_elements(schema: StructType) -> StructType:
+    """`schema` with nulls allowed inside arrays and maps, where nobody checks them."""
+    return StructType([StructField(f.name, _open(f.dataType), f.nullable, f.metadata) for f in schema.fields])
+
+
+def _open(data_type: DataType) -> DataType:
+    return with_nullable_elements(data_type) if isinstance(data_type, StructType) else nullable_type(data_type)
+
+
 def _differences(before: StructType, after: StructType, path: FieldPath) -> Iterator[str]:
     old, new = positions(before), positions(after)
     for field in before.fields:

@@ -37,8 +37,10 @@ def check_jdbc_answers(host: str, port: int) -> None:
 def _check(server: str, host: str, port: int, speaks: Callable[[socket.socket], str | None]) -> None:
     """`speaks` tells what is wrong with the answers. Asks by TLS, too, where nobody understands the plain question."""
     problem = _problem(host, port, speaks, by_tls=False)
-    if problem is not None and _problem(host, port, speaks, by_tls=True) is not None:
-        raise ServerNotHealthyError(server=server, address=address_of(host, port), problem=problem)
+    encrypted = None if problem is None else _problem(host, port, speaks, by_tls=True)
+    if encrypted is not None:
+        told = problem if problem == encrypted else f"{problem}; by TLS: {encrypted}"
+        raise ServerNotHealthyError(server=server, address=address_of(host, port), problem=told)
 
 
 def _problem(host: str, port: int, speaks: Callable[[socket.socket], str | None], *, by_tls: bool) -> str | None:

@@ -78,6 +78,14 @@ def add_user(path: str, name: str, password: str) -> None:
         raise _wrong(path, error.strerror or str(error)) from None
 
 
+_NEW_THREADS = {
+    "hive.server2.thrift.min.worker.threads": "0",
+    "hive.server2.thrift.worker.keepalive.time": "0s",
+}
+"""A thread for each connection. One that has served a session keeps the class loader of that session, by which the
+login of the next client would look for our class."""
+
+
 def ask_for_logins(spark: SparkSession, users: Mapping[str, str]) -> dict[str, str]:
     """Have Hive's protocol take `users` alone. The settings of Hive that it needs."""
     login: Any = server_classes(spark).Login
@@ -88,7 +96,7 @@ def ask_for_logins(spark: SparkSession, users: Mapping[str, str]) -> dict[str, s
     login.setUsers(known)
     # Hive makes new settings for each login, from hive-site.xml and the properties of the JVM.
     jvm.java.lang.System.setProperty(_CLASS_SETTING, LOGIN_CLASS)
-    return {"hive.server2.authentication": "CUSTOM", _CLASS_SETTING: LOGIN_CLASS}
+    return {"hive.server2.authentication": "CUSTOM", _CLASS_SETTING: LOGIN_CLASS, **_NEW_THREADS}
 
 
 def _is_hash(text: str) -> bool:

@@ -20,6 +20,7 @@ from anabranch.commands.definition.table_definition import (
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
 from anabranch.commands.write.write_rows import register
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
+from anabranch.errors.constraints import NestedNotNullError
 from anabranch.errors.tables import (
     CreateTableMismatchError,
     LocationNotEmptyError,
@@ -33,7 +34,7 @@ from anabranch.protocol.properties import TableProperties, validated
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.merging import IDENTITY_HIGH_WATER_MARK, visible_schema
-from anabranch.schema.paths import FieldPath, fold, transform
+from anabranch.schema.paths import FieldPath, fold, quoted, transform, walk, with_nullable_elements
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
@@ -42,6 +43,8 @@ from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdent
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
+
+_IGNORES_NESTED_NOT_NULL = "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled"
 
 
 class CreationMode(enum.Enum):
@@ -67,6 +70,7 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to replace), `LocationNotEmptyError`,
     `CreateTableMismatchError`, and the errors of schemas and properties.
     """
+    definition = dataclasses.replace(definition, schema=_enforceable(handle, definition.schema))
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
     if known and not mode.replaces:
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
@@ -86,6 +90,20 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     if handle.entry is not None:
         register(handle, handle.entry)
     return handle
+
+
+def _enforceable(handle: TableRef, schema: StructType) -> StructType:
+    """The columns, with nulls inside arrays and maps. Raises `NestedNotNullError` for a field there that allows none.
+
+    A NULL that is written in spite of it would be read as some value. That elements are never NULL, as DataFrames often
+    say, is no wish of anybody's.
+    """
+    nullable = with_nullable_elements(schema)
+    if not handle.session.flag(_IGNORES_NESTED_NOT_NULL, default=False):
+        for (path, asked), (_, kept) in zip(walk(schema), walk(nullable), strict=True):
+            if not asked.nullable and kept.nullable:
+                raise NestedNotNullError(table=handle.label, column=quoted(path))
+    return nullable
 
 
 def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> None:
