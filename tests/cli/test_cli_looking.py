@@ -206,6 +206,17 @@ def test_checkpoint_is_written_and_used(run: Run, table: TableInFolder) -> None:
     assert len(run("show", table.path, "--json").document["rows"]) == 18
 
 
+def test_a_log_compaction_is_written_and_used(run: Run, table: TableInFolder) -> None:
+    document = run("checkpoint", table.path, "--log-compaction", "1..3", "--json").document
+    assert document["path"] == "_delta_log/00000000000000000001.00000000000000000003.compacted.json"
+    assert "There is already" in run("checkpoint", table.path, "--log-compaction", "1..3").out
+    table.commit_file(2).write_text("not a commit")
+    assert len(run("show", table.path, "--json").document["rows"]) == 18
+    for versions in ("3..1", "2..2", "a..b", "1"):
+        outcome = run("checkpoint", table.path, "--log-compaction", versions)
+        assert (outcome.exit_code, "as in 4..6" in outcome.err.replace("\n", " ")) == (1, True)
+
+
 def test_an_error_is_one_short_message(run: Run, tmp_path: Path) -> None:
     outcome = run("history", tmp_path / "nothing")
     assert outcome.exit_code == 1

@@ -16,7 +16,7 @@ import typer
 from anabranch import __version__
 from anabranch.cli.output import print_json, reporting
 from anabranch.cli.serve import serve
-from anabranch.cli.shared_arguments import Columns, Debug, Json, Options, Table, Timestamp, Version, Where
+from anabranch.cli.shared_arguments import Columns, Commits, Debug, Json, Options, Table, Timestamp, Version, Where
 from anabranch.cli.startup import leave_pandas_out
 
 app = typer.Typer(
@@ -202,22 +202,28 @@ def log(
             print_entry(entry)
 
 
-@app.command(epilog=_examples("checkpoint ./flights"))
-def checkpoint(table: Table, option: Options = None, as_json: Json = False, debug: Debug = False) -> None:
+@app.command(epilog=_examples("checkpoint ./flights", "checkpoint ./flights --log-compaction 4..6"))
+def checkpoint(
+    table: Table,
+    log_compaction: Commits = None,
+    option: Options = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
     """Write a checkpoint of the newest version, so that readers need not replay the log from further back.
 
     Writers do this by themselves every few commits (delta.checkpointInterval).
     """
     with reporting(as_json=as_json, debug=debug):
-        from anabranch.cli.checkpoint import checkpoint_newest, print_checkpoint
+        from anabranch.cli.checkpoint import checkpoint_newest, compact_log, print_written
         from anabranch.cli.table_opening import open_snapshots
 
         snapshots = open_snapshots(table, option or [])
-        written = checkpoint_newest(snapshots)
+        written = checkpoint_newest(snapshots) if log_compaction is None else compact_log(snapshots, log_compaction)
         if as_json:
             print_json(written.document(snapshots.store.root))
         else:
-            print_checkpoint(written)
+            print_written(written)
 
 
 @app.command(epilog=_examples("fsck ./flights", "fsck s3://bucket/sales --json"))

@@ -30,6 +30,15 @@ Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Columns by name, parted by commas.")
 ]
 Version = Annotated[int | None, typer.Option("--version", "-v", min=0, help="The version to look at.")]
+Commits = Annotated[
+    str | None,
+    typer.Option(
+        "--log-compaction",
+        metavar="FIRST..LAST",
+        help="Write a log compaction instead: one file that readers may take in the place of these commits.",
+        show_default=False,
+    ),
+]
 Timestamp = Annotated[
     str | None,
     typer.Option(
