@@ -3,6 +3,7 @@
 # Without Maven or a network it says so and succeeds. Arguments go to pytest; JAR_TESTS names the folder of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/maven.sh
 
 PYTHON=${PYTHON:-python3}
 VENV=.venv-jar
@@ -12,11 +13,6 @@ VERSION=${JAR_VERSION:-4.4.0}
 JARS=$VENV/jars-$ARTIFACT-$VERSION
 PACKAGE=$VENV/delta-spark-$VERSION
 TESTS=${JAR_TESTS:-tests/interop}
-
-not_run() {
-    echo "not run: $1"
-    exit 0
-}
 
 command -v mvn >/dev/null || not_run "Maven (mvn) is not installed"
 scripts/ensure_java.sh
@@ -30,30 +26,8 @@ if [ ! -f "$VENV/.ready" ] || [ pyproject.toml -nt "$VENV/.ready" ]; then
     touch "$VENV/.ready"
 fi
 
-if [ ! -f "$JARS/.ready" ]; then
-    echo "Fetching io.delta:$ARTIFACT:$VERSION ..."
-    mkdir -p "$JARS"
-    cat >"$JARS/pom.xml" <<POM
-<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>anabranch</groupId>
-  <artifactId>test-jar</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>io.delta</groupId>
-      <artifactId>$ARTIFACT</artifactId>
-      <version>$VERSION</version>
-    </dependency>
-  </dependencies>
-</project>
-POM
-    # What is Spark's own would clash with the Spark that pip installed.
-    mvn --quiet --batch-mode --file "$JARS/pom.xml" dependency:copy-dependencies \
-        -DincludeScope=runtime -DincludeGroupIds=io.delta,io.unitycatalog -DoutputDirectory="$PWD/$JARS" >"$JARS/log" 2>&1 ||
-        not_run "Maven could not fetch io.delta:$ARTIFACT:$VERSION: $(grep -m1 ERROR "$JARS/log" || true)"
-    touch "$JARS/.ready"
-fi
+# What is Spark's own would clash with the Spark that pip installed.
+fetch "io.delta:$ARTIFACT:$VERSION" "$JARS" -DincludeGroupIds=io.delta,io.unitycatalog
 
 # Its Python package, beside the environment and not in it: there `import delta` is answered by us.
 if [ ! -f "$PACKAGE/.ready" ]; then

@@ -8,33 +8,17 @@ reads the same settings for the log, which goes through no jar.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from interop.readers import read_by_delta_rs
 from processes.appender import ROWS, STORAGE, append, create, table_in
 from processes.reading import appends_in, run
-from storage.services import BUCKET, SECRET_KEY, SETTINGS, make_bucket, s3_store
+from storage.services import BUCKET, SECRET_KEY, SETTINGS, s3_store
 from transaction.log_linter import lint
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    program = Path(__file__).with_name("s3_server.py")
-    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        endpoint = server.stdout.readline().strip()
-        make_bucket(endpoint)
-        yield endpoint
-        server.terminate()
 
 
 def read_over_s3(endpoint: str, name: str, version: int | None = None) -> pa.Table:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from anabranch.errors.tables import TableAlreadyExistsError
 from anabranch.exceptions import ProtocolChangedException
 from anabranch.tables import DeltaTable
 from interop.readers import read_by_delta_rs
-from storage.services import BUCKET, SETTINGS, make_bucket, s3_store
+from storage.services import BUCKET, SETTINGS, s3_store
 from transaction.log_linter import lint
 
 pytestmark = [
@@ -28,17 +26,6 @@ pytestmark = [
 ]
 
 ROOT = f"s3a://{BUCKET}"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    program = Path(__file__).with_name("s3_server.py")
-    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        endpoint = server.stdout.readline().strip()
-        make_bucket(endpoint)
-        yield endpoint
-        server.terminate()
 
 
 @pytest.fixture(scope="module")

@@ -75,8 +75,8 @@ class SessionCatalog(Protocol):
     def is_temporary_view(self, name: NameIdentifier) -> bool:
         """Whether the session resolves the name to a temporary view, which goes before tables."""
 
-    def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
-        """For a table to be of that name, as schema and table; the catalog chooses its place where none is given."""
+    def default_location(self, name: NameIdentifier) -> str:
+        """Where a managed table of that name keeps its files."""
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
         """Make the name known; an entry of that name is replaced by this one."""

@@ -98,12 +98,7 @@ class ClassicCatalog:
         names = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq()
         return bool(self._objects.catalog.isTempView(names))
 
-    def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
-        folder = self.default_location(name) if location is None else location
-        return CatalogEntry(name=name, provider=PROVIDER, location=folder, is_managed=location is None)
-
     def default_location(self, name: NameIdentifier) -> str:
-        """Where a managed table of that name keeps its files."""
         return self._objects.plain_path(self._objects.catalog.defaultTablePath(self._objects.identifier(name)))
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:

@@ -100,7 +100,9 @@ class CatalogsOfSession:
         """
         found = self._folder_table(name)
         if found is None:
-            return self._own.new_entry(require_session_catalog(self._spark, name), location)
+            own = require_session_catalog(self._spark, name)
+            folder = self._own.default_location(own) if location is None else location
+            return CatalogEntry(name=own, provider=PROVIDER, location=folder, is_managed=location is None)
         entry = entry_of_folder(found)
         if location is not None and _plain(location) != _plain(found.location):
             raise UnsupportedOperationError(

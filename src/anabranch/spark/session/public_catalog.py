@@ -56,12 +56,7 @@ class PublicCatalog:
         wanted = name.parts[0].lower()
         return any(table.isTemporary and table.name.lower() == wanted for table in self._spark.catalog.listTables())
 
-    def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
-        folder = self.default_location(name) if location is None else location
-        return CatalogEntry(name=name, provider=PROVIDER, location=folder, is_managed=location is None)
-
     def default_location(self, name: NameIdentifier) -> str:
-        """Where a managed table of that name keeps its files."""
         schema, table = name.parts
         folder = self._spark.catalog.getDatabase(schema).locationUri
         return f"{unquote(folder)}/{table.lower()}"
