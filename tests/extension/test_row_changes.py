@@ -171,7 +171,7 @@ def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, tabl
 def test_columns_change_before_a_statement_begins(
     delta: SparkSession, table: str, statement: str, at: tuple[Any, str], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are others than those by which Spark resolved the statement: it says so, and changes nothing."""
+    """Race 77, before the transaction begins: Spark resolved other columns; it says so, and changes nothing."""
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     right: Any = getattr(*at)
 
