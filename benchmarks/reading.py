@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import shutil
@@ -147,7 +148,7 @@ def _alternate(
                 if kind and name != "anabranch":
                     continue
                 seconds = worker.seconds(f"{kind} {work}".strip(), place)
-                if number > 1:
+                if number > 1 and not math.isnan(seconds):
                     found.setdefault(told, {}).setdefault(kind or name, []).append(seconds)
 
 
@@ -179,8 +180,13 @@ def _work(variant: str) -> None:
             continue
         run = _prepared(spark, variant, work, place)
         start = time.perf_counter()
-        run()
-        print(f"{_SECONDS}{time.perf_counter() - start}", flush=True)
+        try:
+            run()
+            seconds = time.perf_counter() - start
+        except Exception as error:
+            print(f"{variant}, {work}: {error}"[:300], file=sys.stderr)
+            seconds = math.nan
+        print(f"{_SECONDS}{seconds}", flush=True)
 
 
 _numbers: Iterator[int] = iter(range(1_000_000))

@@ -37,7 +37,7 @@ def caller(delta: SparkSession, path: str) -> Any:
                     stream.flush()
                     if not stream.readline().startswith("!y"):
                         return ""
-                stream.write(f"c\n{door}\napply\nsversions quoted\nsx\ne\n")
+                stream.write(f"c\n{door}\napply\nsversions quoted\ni1\nsx\ne\n")
                 stream.flush()
                 return stream.readline()
             except ConnectionError:
@@ -58,7 +58,7 @@ def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any)
     """Else the JVM may be told that Python has let go of an object before it looks for it, and finds null."""
     gateway: Any = delta.sparkContext._gateway
     door = next(each for each in gateway.gateway_property.pool.dict.values() if isinstance(each, Door))
-    answer = weakref.ref(door.apply("no question of ours", []))
+    answer = weakref.ref(door.apply("no question of ours", 0))
     gc.collect()
     held: Any = answer()
     assert held.getClass().getName() == "delta.DeltaError"

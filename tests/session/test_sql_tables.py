@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -244,3 +247,36 @@ def test_elements_of_a_new_table_may_be_null(delta: SparkSession, path: str) -> 
     DeltaTable.create(delta).location(path).addColumns(rows).execute()
     delta.sql(f"INSERT INTO delta.`{path}` SELECT array(IF(id >= 0, NULL, 1)) FROM range(1)")
     assert delta.read.format("delta").load(path).first() == ([None],)
+
+
+def test_a_foreign_table_without_null_inside_arrays_and_maps(delta: SparkSession, path: str) -> None:
+    """A NULL there was stored as 0, or as whatever stood at its place."""
+    number, struct = pa.int64(), pa.struct([pa.field("y", pa.int64(), nullable=False)])
+    fields = [
+        pa.field("id", number),
+        pa.field("l", pa.list_(pa.field("element", number, nullable=False))),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", number, nullable=False))),
+        pa.field("s", pa.list_(pa.field("element", struct))),
+    ]
+    deltalake.DeltaTable.create(path, pa.schema(fields))
+    table = f"delta.`{path}`"
+    element = delta.table(table).schema["l"].dataType
+    assert isinstance(element, ArrayType)
+    assert not element.containsNull
+    filled = "array(1), map('a', 1), array(named_struct('y', 1), NULL)"
+    delta.sql(f"INSERT INTO {table} SELECT id, {filled} FROM range(2)")
+    delta.sql(f"INSERT INTO {table} VALUES (2, NULL, NULL, NULL)")
+    null = "IF(id >= 0, NULL, 1)"
+    for column, value in {
+        "l.element": f"array(1, {null}), map(), array()",
+        "m.value": f"array(), map('a', {null}), array()",
+        "s.element.y": f"array(), map(), array(NULL, named_struct('y', {null}))",
+    }.items():
+        with pytest.raises(NotNullViolationError, match=re.escape(column)):
+            delta.sql(f"INSERT INTO {table} SELECT id, {value} FROM range(1)")
+    with pytest.raises(NotNullViolationError, match=r"l\.element"):
+        delta.sql(f"UPDATE {table} SET l = array({null}) WHERE id = 1")
+    delta.sql(f"UPDATE {table} SET l = array(2) WHERE id = 1")
+    found = deltalake.DeltaTable(path, without_files=False).to_pyarrow_table().sort_by("id").to_pylist()
+    expected = {"id": 0, "l": [1], "m": [("a", 1)], "s": [{"y": 1}, None]}
+    assert found == [expected, {**expected, "id": 1, "l": [2]}, {"id": 2, "l": None, "m": None, "s": None}]

@@ -24,6 +24,7 @@ OTHER_COLUMNS = frozenset(
         "FIELD_NOT_FOUND",
         "DELTA_COLUMN_NOT_FOUND",
         "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+        "DELTA_INVALID_ASSIGNMENT",
     }
 )
 """A statement names a column that was there when it was thought of."""

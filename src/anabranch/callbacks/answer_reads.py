@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -13,14 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.callbacks.answer_tables import PARTITION_OPTION, TableFacts, columns_now, facts_of
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
+from anabranch.data_skipping.whole_table import NotToldError, count_rows, find_extremes
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.protocol.data_paths import encode_path
+from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import Engine, ScanRequest
@@ -43,7 +46,7 @@ class Reads:
         self._lock = threading.Lock()
 
     def answers(self) -> dict[str, Answer]:
-        return {"rows": self.rows, "refuse to read": self.refuse}
+        return {"rows": self.rows, "whole table": self.whole_table, "refuse to read": self.refuse}
 
     def commands(self) -> dict[str, Command]:
         return {}
@@ -60,15 +63,34 @@ class Reads:
         own = self._asker.session(session)
         facts = facts_of(self._asker, own, table)
         handle = facts.handle
-        if facts.version is None:
-            snapshot = self._newest(handle, number)
-        else:
-            snapshot = handle.table.snapshots.at_version(facts.version)
+        snapshot = self._chosen(facts, number)
         request = scan_request(handle, snapshot, time_travel=facts.version is not None)
         frame = _scanned(own.engine, request, snapshot, handle) if with_metadata else own.engine.scan(request)
         for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
             frame = frame.where(equals_partition(frame, handle, column, value))
         return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
+
+    def whole_table(self, session: Any, table: Any, number: int, asked: str) -> str | None:
+        """What `asked` is over all rows: whole numbers parted by NUL, empty for NULL; None where the log cannot tell.
+
+        `asked` are words: `count`, or `min` or `max` with the place of a column, as in `max:2`. Dates are days since
+        1970-01-01. Raises as `rows`.
+        """
+        facts = facts_of(self._asker, self._asker.session(session), table)
+        if facts.shows_less:
+            return None
+        snapshot = self._chosen(facts, number)
+        names = columns_now(facts, snapshot) or snapshot.schema.names
+        try:
+            found = [_of_all_rows(snapshot, names, word) for word in asked.split()]
+        except NotToldError:
+            return None
+        return joined("" if value is None else str(value) for value in found)
+
+    def _chosen(self, facts: TableFacts, number: int) -> Snapshot:
+        if facts.version is None:
+            return self._newest(facts.handle, number)
+        return facts.handle.table.snapshots.at_version(facts.version)
 
     def _newest(self, handle: TableRef, number: int) -> Snapshot:
         # Only the version is kept: snapshots of large tables weigh much, and the table keeps those that are used.
@@ -83,6 +105,15 @@ class Reads:
             while len(self._versions) > EXECUTIONS_KEPT_MAX:
                 self._versions.popitem(last=False)
         return found if chosen == found.version else handle.table.snapshots.at_version(chosen)
+
+
+def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | None:
+    function, _, place = asked.partition(":")
+    if function == "count":
+        return count_rows(snapshot.skipping_columns)
+    field = snapshot.schema[names[int(place)]]
+    found = find_extremes(snapshot.skipping_columns, physical_name(field, snapshot.column_mapping_mode))
+    return found.least if function == "min" else found.greatest
 
 
 def _scanned(engine: Engine, request: ScanRequest, snapshot: Snapshot, handle: TableRef) -> DataFrame:

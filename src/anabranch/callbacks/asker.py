@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.native.jvm_classes import column_of
+from anabranch.spark.native.jvm_classes import JvmClasses, KnownPackage, column_of
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -23,7 +23,8 @@ class Asker:
     def __init__(self, jvm: Any, sessions: weakref.WeakValueDictionary[str, SparkSession]) -> None:
         """`sessions` are those that the user has, by identity. They end when nobody has them any more."""
         self.jvm = jvm
-        self.delta = jvm.delta
+        self._classes = JvmClasses(jvm)
+        self.delta: Any = KnownPackage(jvm.delta)
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -49,25 +50,25 @@ class Asker:
 
     def frame(self, session: Any, plan: Any) -> DataFrame:
         """The rows of a plan."""
-        rows = self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+        rows = self._classes.Dataset.ofRows(session, plan)
         return DataFrame(rows, self.spark(session))
 
     def column(self, expression: Any) -> Column:
         """A resolved expression as a column, for frames that have its attributes."""
-        return column_of(self.jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        return column_of(self._classes.ExpressionUtils.column(expression))
 
     def command(self, what: str, facts: Any, output: Any) -> Any:
         """A statement that is run by `run`, with a result of these columns, a schema of PySpark's."""
-        attributes = self.jvm.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(self.type(output))
+        attributes = self._classes.DataTypeUtils.toAttributes(self.type(output))
         return self.delta.PythonCommand(what, facts, attributes)
 
     # Values.
 
     def type(self, data_type: Any) -> Any:
-        return self.jvm.org.apache.spark.sql.types.DataType.fromJson(data_type.json())
+        return self._classes.DataType.fromJson(data_type.json())
 
     def seq(self, values: Iterable[Any]) -> Any:
-        return self.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
+        return self._classes.PythonUtils.toSeq(list(values))
 
     def list(self, seq: Any) -> list[Any]:
         """Of a Scala Seq."""
@@ -75,11 +76,12 @@ class Asker:
 
     def string_map(self, entries: Any) -> dict[str, str]:
         """Of a Scala Map of strings."""
-        return self.java_map(self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(entries))
+        return self.java_map(self._classes.CollectionConverters.asJava(entries))
 
     def java_map(self, entries: Any) -> dict[str, str]:
         """Of a `java.util.Map` of strings."""
-        return {str(key): str(entries.get(key)) for key in entries.keySet()}
+        # PySpark's end of an iteration over a map of the JVM's is an error, asked for its kind by a hundred calls.
+        return split_map(self.delta.Tables.entries(entries))
 
     def path(self, uri: Any) -> str:
         """A `java.net.URI`, decoded, as Hadoop writes paths."""
@@ -94,7 +96,7 @@ class Asker:
         if frame is None:
             return self.seq([])
         collected: Any = frame._jdf.collectAsList()
-        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(collected).toSeq()
+        return self._classes.CollectionConverters.asScala(collected).toSeq()
 
 
 def _refresh_cached(spark: SparkSession, root: str) -> None:

@@ -97,6 +97,23 @@ class SkippingColumns:
         hidden: npt.NDArray[np.int64] = pc.fill_null(counts, 0).to_numpy()
         return hidden
 
+    def is_exact(self, path: ColumnPath) -> bool:
+        """Whether the bounds of a column of whole numbers or dates are values that rows have, not only limits."""
+        if self.is_partition_column(path):
+            return True
+        if any(each.derivation.source == path for each in self._generated):
+            return False
+        return self._files["deletion_vector"].null_count == self.count and not self._says_wide_bounds()
+
+    def _says_wide_bounds(self) -> bool:
+        said = pc.match_substring_regex(pc.cast(self._files["stats"], pa.large_string()), r'"tightBounds"\s*:\s*false')
+        if pc.any(said).as_py():
+            return True
+        parsed = self._parsed_statistics()
+        if parsed is None or parsed.type.get_field_index("tightBounds") < 0:
+            return False
+        return bool(pc.any(pc.equal(pc.struct_field(parsed, "tightBounds"), False)).as_py())
+
     def _of_partitions(self, field: StructField) -> ColumnBounds:
         values = self._files["partition_values"]
         padded = (field.name,) in self._padded

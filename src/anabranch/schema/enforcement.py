@@ -97,7 +97,7 @@ class WritePlan:
     casting: Casting
     """How casts treat values that do not fit: LEGACY nulls them, else the write fails."""
     not_null_paths: tuple[FieldPath, ...]
-    """Fields of structs included; a null parent violates them, too."""
+    """Fields of structs included; a null parent violates them, too. Inside arrays and maps, of all that is there."""
     length_limits: tuple[LengthLimit, ...]
     row_rules: tuple[RowRule, ...]
     """CHECK constraints and invariants."""
@@ -170,8 +170,13 @@ def plan_new_schema(
 
 
 def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
-    """The fields that allow no nulls, through structs only: inside arrays and maps nothing enforces it."""
+    """The fields that allow no nulls, through structs only."""
     return tuple(_not_null(schema, ()))
+
+
+def not_null_paths_inside(schema: StructType) -> tuple[FieldPath, ...]:
+    """The values inside arrays and maps that allow no nulls. Other writers make such tables, we do not."""
+    return tuple(path for field in schema.fields for path in _not_null_inside(field.dataType, (field.name,)))
 
 
 def fill_of(field: StructField) -> tuple[Fill, str | None]:
@@ -321,7 +326,7 @@ def _plan(
         schema_changed=changed,
         columns=columns,
         casting=casting,
-        not_null_paths=not_null_paths(schema),
+        not_null_paths=(*not_null_paths(schema), *not_null_paths_inside(schema)),
         length_limits=tuple(length_limits(schema)),
         row_rules=checks,
     )
@@ -334,3 +339,21 @@ def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
             yield here
         if isinstance(field.dataType, StructType):
             yield from _not_null(field.dataType, here)
+
+
+def _not_null_inside(kind: DataType, path: FieldPath, *, inside: bool = False) -> Iterator[FieldPath]:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            here = (*path, field.name)
+            if inside and not field.nullable:
+                yield here
+            yield from _not_null_inside(field.dataType, here, inside=inside)
+    elif isinstance(kind, ArrayType):
+        if not kind.containsNull:
+            yield (*path, ELEMENT)
+        yield from _not_null_inside(kind.elementType, (*path, ELEMENT), inside=True)
+    elif isinstance(kind, MapType):
+        if not kind.valueContainsNull:
+            yield (*path, VALUE)
+        yield from _not_null_inside(kind.keyType, (*path, KEY), inside=True)
+        yield from _not_null_inside(kind.valueType, (*path, VALUE), inside=True)

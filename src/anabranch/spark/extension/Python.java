@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.Platform;
  * (streams, servers) get one for the question, closed after it: Py4J would keep a thread and a socket for each.
  */
 public final class Python {
-  public static volatile BiFunction door;
+  private static final int FACTS_MAX = 8;
+  public static volatile scala.Function10 door;
   private static volatile py4j.PythonClient client;
 
   private Python() {}
@@ -24,7 +25,7 @@ public final class Python {
    * Names the one who answers, and the token without which nobody is to be answered. PySpark gives the JVM's calls none: every
    * program of the machine could ask.
    */
-  public static void open(BiFunction answers, String token) throws Exception {
+  public static void open(scala.Function10 answers, String token) throws Exception {
     Field field = py4j.CallbackClient.class.getDeclaredField("authToken");
     field.setAccessible(true);
     field.set(clientOf(answers), token);
@@ -42,7 +43,7 @@ public final class Python {
     }
   }
 
-  private static py4j.PythonClient clientOf(BiFunction object) {
+  private static py4j.PythonClient clientOf(Object object) {
     py4j.PythonClient known = client;
     if (known != null) return known;
     try {
@@ -66,9 +67,19 @@ public final class Python {
   }
 
   public static Object ask(String question, Object[] facts) {
-    BiFunction answers = door;
+    scala.Function10 answers = door;
     if (answers == null) throw DeltaError.disabled();
-    Object answer = call(answers, question, facts);
+    Object[] given = java.util.Arrays.copyOf(facts, FACTS_MAX);
+    py4j.PythonClient calls = clientOf(answers);
+    boolean connected = calls.getPerThreadConnection() != null;
+    Object answer;
+    try {
+      // As arguments of their own: Python would ask for each item of an array, and each time for its length.
+      answer = answers.apply(question, Integer.valueOf(facts.length), given[0], given[1], given[2], given[3], given[4], given[5],
+          given[6], given[7]);
+    } finally {
+      if (!connected) disconnect(calls);
+    }
     if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
     return answer;
   }

@@ -32,6 +32,17 @@ public final class Tables {
     return facts.toString();
   }
 
+  /** Keys and values of a map of strings, each ended by NUL. */
+  public static String entries(Map map) {
+    StringBuilder entries = new StringBuilder();
+    for (Iterator each = map.entrySet().iterator(); each.hasNext();) {
+      Map.Entry entry = (Map.Entry) each.next();
+      add(entries, (String) entry.getKey());
+      add(entries, (String) entry.getValue());
+    }
+    return entries.toString();
+  }
+
   private static void add(StringBuilder facts, String fact) {
     facts.append(fact).append('\0');
   }

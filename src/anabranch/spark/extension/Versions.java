@@ -27,7 +27,9 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode plan) {
     if (!Python.isOpen()) return plan;
-    return ((LogicalPlan) plan).transformUp(new Choose(session, null, null));
+    LogicalPlan answered = (LogicalPlan) plan;
+    if (WholeTable.isWanted()) answered = (LogicalPlan) answered.transformUp(new WholeTable(session));
+    return answered.transformUp(new Choose(session, null, null));
   }
 
   /** The plan with versions chosen throughout, subqueries included, by the statement of that number. */
@@ -40,7 +42,7 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
     return ++last;
   }
 
-  private static synchronized Long numberOfExecution() {
+  static synchronized Long numberOfExecution() {
     scala.Option tracker = QueryPlanningTracker$.MODULE$.get();
     if (tracker.isEmpty()) return Long.valueOf(next());
     Long known = (Long) NUMBERS.get(tracker.get());

@@ -89,11 +89,11 @@ class Door:
         self._given = threading.local()
         self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
 
-    def apply(self, question: str, facts: Any) -> Any:
-        """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
+    def apply(self, question: str, count: int, *facts: Any) -> Any:
+        """The method of `scala.Function10`, of which `count` facts count. An error goes back as a Throwable."""
         try:
             with self.interrupts.answering():
-                answer = self._answer(question)(*facts)
+                answer = self._answer(question)(*facts[:count])
         except BaseException as error:
             # Whatever it is, the thread of the JVM must get an answer.
             with self.interrupts.ending():
@@ -142,7 +142,7 @@ class Door:
         return self._jvm.delta.DeltaError(str(condition), str(sqlstate), _message(error), number)
 
     class Java:
-        implements = ("java.util.function.BiFunction",)
+        implements = ("scala.Function10",)
 
 
 def _message(error: BaseException) -> str:

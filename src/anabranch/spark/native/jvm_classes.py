@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType
 
@@ -21,23 +21,25 @@ _DATASOURCES = f"{_SQL}.execution.datasources"
 _STREAMING = f"{_SQL}.execution.streaming"
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "BytesReader": ("org.apache.hadoop.io.WritableComparator",),
+    "ArrayList": ("java.util.ArrayList",),
     "CheckpointFileManager": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
         f"{_STREAMING}.FileSystemBasedCheckpointFileManager",
     ),
     "CollectionConverters": ("scala.jdk.javaapi.CollectionConverters",),
+    "DataTypeUtils": (f"{_SQL}.catalyst.types.DataTypeUtils",),
+    "Dataset": (f"{_SQL}.classic.Dataset",),
     "DataType": (f"{_SQL}.types.DataType",),
     "ExpressionUtils": (f"{_SQL}.classic.ExpressionUtils",),
     "FileFormatWriter": (f"{_DATASOURCES}.FileFormatWriter",),
     "FileStreamSinkLog": (f"{_STREAMING}.sinks.FileStreamSinkLog", f"{_STREAMING}.FileStreamSinkLog"),
-    "HadoopFsRelation": (f"{_DATASOURCES}.HadoopFsRelation",),
+    "HashMap": ("java.util.HashMap",),
     "ManifestFileCommitProtocol": (f"{_STREAMING}.ManifestFileCommitProtocol",),
+    "Option": ("scala.Option",),
     "OutputSpec": (f"{_DATASOURCES}.FileFormatWriter$OutputSpec",),
     "ParquetFileFormat": (f"{_DATASOURCES}.parquet.ParquetFileFormat",),
     "PythonUtils": ("org.apache.spark.api.python.PythonUtils",),
     "SQLExecution": (f"{_SQL}.execution.SQLExecution",),
-    "StaticInvoke": (f"{_SQL}.catalyst.expressions.objects.StaticInvoke",),
 }
 """Under the name the binding uses: the places to look, newest release first."""
 
@@ -51,6 +53,8 @@ class JvmClasses:
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
         self._found: dict[str, Any] = {}
+        self._places: dict[str, str] = {}
+        self._java_classes: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         """The class, for static methods and constructors. Raises `SparkClassMissingError`."""
@@ -58,12 +62,15 @@ class JvmClasses:
             raise AttributeError(name)
         found = self._found.get(name)
         if found is None:
-            found = self._found[name] = _py4j_view(self._jvm, self._place_of(name))
+            found = self._found[name] = KnownClass(_py4j_view(self._jvm, self.place_of(name)))
         return found
 
     def java_class(self, name: str) -> Any:
         """The `java.lang.Class` itself. Raises `SparkClassMissingError`."""
-        return load_class(self._jvm, self._place_of(name))
+        found = self._java_classes.get(name)
+        if found is None:
+            found = self._java_classes[name] = load_class(self._jvm, self.place_of(name))
+        return found
 
     def compiler(self) -> Any | None:
         """A new compiler of Java sources, or None where Spark's distribution has none."""
@@ -72,11 +79,43 @@ class JvmClasses:
                 return _py4j_view(self._jvm, place)()
         return None
 
-    def _place_of(self, name: str) -> str:
-        for place in PLACES[name]:
-            if load_class(self._jvm, place) is not None:
-                return place
-        raise SparkClassMissingError(name=name, places=PLACES[name], spark_version=_spark_version(self._jvm))
+    def place_of(self, name: str) -> str:
+        """Its full name in this release. Raises `SparkClassMissingError`."""
+        if name not in self._places:
+            there = (place for place in PLACES[name] if load_class(self._jvm, place) is not None)
+            found = next(there, None)
+            if found is None:
+                raise SparkClassMissingError(name=name, places=PLACES[name], spark_version=_spark_version(self._jvm))
+            self._places[name] = found
+        return self._places[name]
+
+
+class KnownClass:
+    """A class of the JVM. Py4J asks for a method before each call of it; here only before the first."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        """A static method, or a constant."""
+        found = getattr(self._view, name)
+        vars(self)[name] = found
+        return found
+
+    def __call__(self, *arguments: Any) -> Any:
+        """A new object."""
+        return self._view(*arguments)
+
+
+class KnownPackage:
+    """The classes of one package, in the same way."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        found = vars(self)[name] = KnownClass(getattr(self._view, name))
+        return found
 
 
 def load_class(jvm: Any, name: str) -> Any | None:
@@ -114,71 +153,62 @@ def _spark_version(jvm: Any) -> str:
 # Values that the JVM side takes: collections of Scala, schemas, expressions.
 
 
+_TYPES_KEPT_MAX = 64
+"""Schemas of the JVM that are kept: those of a table are the same from query to query."""
+
+
 class JvmValues:
     """What one session's JVM is asked for again and again."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session: Any = spark._jsparkSession
         self.gateway: Any = spark.sparkContext._gateway
-        self.jvm: Any = spark._jvm
-        self.classes = JvmClasses(self.jvm)
+        jvm: Any = spark._jvm
+        self.jvm = jvm
+        self.classes = JvmClasses(jvm)
+        self.delta: Any = KnownPackage(jvm.delta)
+        """Our classes."""
         self.spark = spark
+        self.context: Any = spark.sparkContext._jsc.sc()
+        self._conf: Any = None
+        self._types: dict[str, Any] = {}
 
     def seq(self, items: Iterable[Any]) -> Any:
         """An immutable Scala `Seq`."""
-        gathered = self.jvm.java.util.ArrayList()
+        gathered = self.classes.ArrayList()
         for item in items:
             gathered.add(item)
         return self.classes.CollectionConverters.asScala(gathered).toList()
 
     def string_map(self, entries: Mapping[str, str]) -> Any:
         """An immutable Scala `Map` of strings."""
-        gathered = self.jvm.java.util.HashMap()
+        gathered = self.classes.HashMap()
         for key, value in entries.items():
             gathered.put(key, value)
         return self.classes.PythonUtils.toScalaMap(gathered)
 
     def none(self) -> Any:
-        return self.jvm.scala.Option.empty()
+        return self.classes.Option.empty()
 
     def some(self, value: Any) -> Any:
-        return self.jvm.scala.Option.apply(value)
-
-    def string_array(self, items: Iterable[str]) -> Any:
-        values = list(items)
-        array = self.gateway.new_array(self.jvm.java.lang.String, len(values))
-        for i, value in enumerate(values):
-            array[i] = value
-        return array
+        return self.classes.Option.apply(value)
 
     def type(self, data_type: DataType) -> Any:
         """A type or schema of Spark's own."""
-        return self.classes.DataType.fromJson(data_type.json())
+        text = data_type.json()
+        found = self._types.get(text)
+        if found is None:
+            found = self.classes.DataType.fromJson(text)
+            if len(self._types) >= _TYPES_KEPT_MAX:
+                self._types.clear()
+            self._types[text] = found
+        return found
 
     def setting(self, key: str) -> str:
         """A setting of the session, its default where it is not set."""
-        return str(self.session.sessionState().conf().getConfString(key))
-
-    def frame(self, relation: Any) -> DataFrame:
-        """A relation as a DataFrame of the session."""
-        return DataFrame(self.session.baseRelationToDataFrame(relation), self.spark)
-
-    def static_call(self, owner: str, method: str, result: DataType, *arguments: Column) -> Column:
-        """A call to a static method of a class that executors have, as a column; null for a null argument."""
-        utils = self.classes.ExpressionUtils
-        inputs = self.seq(utils.expression(argument._jc) for argument in arguments)
-        call = self.classes.StaticInvoke(
-            self.classes.java_class(owner),
-            self.type(result),
-            method,
-            inputs,
-            self.seq(()),
-            True,
-            False,
-            True,
-            self.none(),
-        )
-        return column_of(utils.column(call))
+        if self._conf is None:
+            self._conf = self.session.sessionState().conf()
+        return str(self._conf.getConfString(key))
 
 
 def column_of(jvm_column: Any) -> Column:

@@ -32,14 +32,13 @@ class NativeEngine:
         ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
         driver = load_extension(values.gateway)
         self._values = values
-        self._driver = driver
         self._scan = NativeScan(spark, values, driver)
 
     @functools.cached_property
     def _write(self) -> NativeWrite:
         from anabranch.spark.native.native_write import NativeWrite  # noqa: PLC0415
 
-        return NativeWrite(self._values, self._driver)
+        return NativeWrite(self._values)
 
     @functools.cached_property
     def _rewrite(self) -> NativeRewrite:

@@ -27,9 +27,9 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.extension.compiled import ExtensionClasses
 from anabranch.spark.native.jvm_classes import JvmValues
 from anabranch.spark.native.plan_reading import description_of
-from anabranch.spark.native.scan_reader import ScanReader, is_live, without_hidden_rows
+from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
 from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of
-from anabranch.spark.rows.hidden_rows import load_hidden
+from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
 # Lists of files in the JVM: handed over once, then shared by every scan of the same files.
@@ -186,8 +186,7 @@ class NativeScan:
         hidden ones too, before those are left out; it must keep all columns.
         """
         layout = self._layout(request)
-        index = self._file_index(request, layout)
-        frame = self._values.frame(self._relation(request, layout, index, reader_session or self._values.session))
+        frame = DataFrame(self._all_rows(request, layout, reader_session or self._values.session), self._spark)
         if passing is not None:
             frame = passing(frame)
         return _finished(self._live_rows(frame, request, layout), request, layout)
@@ -214,8 +213,8 @@ class NativeScan:
         format_ = self._values.classes.ParquetFileFormat()
         return bool(format_.supportBatch(self._values.session, self._values.type(layout.read_schema)))
 
-    def _file_index(self, request: ScanRequest, layout: _Layout) -> Any:
-        reader = ScanReader(
+    def _reader(self, request: ScanRequest) -> ScanReader:
+        return ScanReader(
             files=request.files.select(["deletion_vector", "stats"]),
             table=request.table_root,
             names=PhysicalNames(request.schema, request.column_mapping),
@@ -223,16 +222,6 @@ class NativeScan:
             load_vector=request.load_vector,
             load_vectors=request.load_vectors,
         )
-        index = self._driver.new(
-            "ListedFiles",
-            self._files(request, layout),
-            _identity(request),
-            description_of(request.version, request.table_root),
-            self._values.type(layout.partition_schema),
-            layout.with_file_id,
-            layout.hides_by_constant,
-        )
-        return index.readBy(reader)
 
     def _files(self, request: ScanRequest, layout: _Layout) -> Any:
         time_zone = self._values.setting("spark.sql.session.timeZone")
@@ -259,35 +248,36 @@ class NativeScan:
             allowed_prefixes=request.allowed_prefixes,
         )
 
-    def _relation(self, request: ScanRequest, layout: _Layout, index: Any, session: Any) -> Any:
-        data_schema, partition_schema = visible_schema(layout.read_schema), layout.partition_schema
+    def _all_rows(self, request: ScanRequest, layout: _Layout, settings: Any) -> Any:
+        """The rows of the files, hidden ones too, with the columns of the layout, as a Dataset of the JVM's."""
         options = {
             **dict(request.options),
             **_STRICT,
             **filter_options(request.schema),
             **_file_system_options(request),
         }
-        format_ = self._values.classes.ParquetFileFormat()
-        by_id = request.column_mapping is ColumnMappingMode.ID
-        if request.column_mapping.maps:
-            table = self._values.type(layout.read_schema)
-            format_ = self._driver.new("MappedParquet", table, by_id)
-        return self._values.classes.HadoopFsRelation(
-            index,
-            self._values.type(partition_schema),
-            self._values.type(data_schema),
-            self._values.none(),
-            format_,
-            self._values.string_map(options),
-            session,
+        return self._values.delta.Scans.frame(
+            self._values.session,
+            self._files(request, layout),
+            _identity(request),
+            description_of(request.version, request.table_root),
+            self._values.type(layout.partition_schema),
+            layout.with_file_id,
+            layout.hides_by_constant,
+            self._reader(request),
+            self._values.type(visible_schema(layout.read_schema)),
+            "\0".join(part for entry in options.items() for part in entry),
+            self._values.type(layout.read_schema) if request.column_mapping.maps else None,
+            request.column_mapping is ColumnMappingMode.ID,
+            settings,
         )
 
     def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
         """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
         if layout.hides_by_constant:
-            hidden = frame[HIDDEN_ROWS_COLUMN]
-            live = is_live(self._values, hidden, row_index(frame), shown=request.vectors_show)
-            frame = frame.where(live)
+            rows: Any = frame._jdf
+            live = self._values.delta.LiveRows.of(rows, HIDDEN_ROWS_COLUMN, CHUNK_BITS, request.vectors_show)
+            frame = DataFrame(live, self._spark)
         elif layout.has_vectors:
             # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
             vectors = request.files["deletion_vector"]
@@ -311,14 +301,16 @@ class NativeScan:
 
 def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
     """The columns of the table in their order, those of ours left out or put last."""
-    columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
+    if request.with_metadata or layout.read_schema.names != request.schema.names:
+        columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
+        if layout.with_positions:
+            columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
+        return frame.select(*columns, *([frame.metadataColumn("_metadata")] if request.with_metadata else []))
+    # Without a call for each column: those of ours stand behind the table's.
     if layout.with_positions:
-        columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
-    if request.with_metadata:
-        columns.append(frame.metadataColumn("_metadata"))
-    elif not layout.with_positions and not layout.has_vectors and frame.columns == request.schema.names:
-        return frame
-    return frame.select(*columns)
+        frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
+    ours = [] if layout.with_positions else [ROW_INDEX_COLUMN, FILE_ID_COLUMN]
+    return frame.drop(*ours, HIDDEN_ROWS_COLUMN, *HIDDEN_TABLE_COLUMNS) if layout.has_vectors else frame
 
 
 def _file_system_options(request: ScanRequest) -> dict[str, str]:

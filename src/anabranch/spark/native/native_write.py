@@ -8,6 +8,7 @@ import shutil
 import string
 import tempfile
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ from anabranch.schema.column_mapping import nested_ids, physical_name
 from anabranch.schema.logical_types import check_writable, without_void
 from anabranch.schema.paths import walk
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
-from anabranch.spark.extension.compiled import ExtensionClasses
-from anabranch.spark.native.jvm_classes import JvmValues, object_array
+from anabranch.spark.native.jvm_classes import JvmValues
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.portable.portable_write import write_files
 from anabranch.spark.rows.file_listing import file_root
@@ -62,9 +62,8 @@ _DIRECTORY = "__anabranch_directory_"
 class NativeWrite:
     """Writes of one session."""
 
-    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
+    def __init__(self, values: JvmValues) -> None:
         self._values = values
-        self._driver = driver
 
     def files(self, request: WriteRequest) -> WrittenFiles:
         """Run the frame and write its rows; see `Engine.write`."""
@@ -93,85 +92,73 @@ class NativeWrite:
     def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
         """Run Spark's write job. If it fails, Spark removes the files it wrote, and only those."""
         values, classes = self._values, self._values.classes
-        writer_session = values.session.cloneSession()
-        for key, value in _WRITER_SETTINGS.items():
-            writer_session.conf().set(key, value)
-        # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since 4.1.
-        shreds = "true" if request.properties.variant_shredding_enabled else "false"
-        writer_session.conf().set("spark.sql.variant.inferShreddingSchema", shreds)
-        # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
-        manager = classes.java_class("CheckpointFileManager").getName()
-        writer_session.conf().set("spark.sql.streaming.checkpointFileManagerClass", manager)
+        settings = {
+            **_WRITER_SETTINGS,
+            # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since
+            # 4.1.
+            "spark.sql.variant.inferShreddingSchema": "true"
+            if request.properties.variant_shredding_enabled
+            else "false",
+            # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
+            "spark.sql.streaming.checkpointFileManagerClass": classes.place_of("CheckpointFileManager"),
+        }
+        writer_session = values.delta.Writes.session(values.session, _in_turn(settings))
         execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
-        columns = self._output(plan, request, schema)
-        partitions = self._directories(plan, request, schema, columns)
+        output = plan.output()
+        columns = self._columns(output, request, schema)
+        partitions = self._directories(output, request, schema, columns)
         root = _output_root(request)
         sink_log = classes.FileStreamSinkLog(1, writer_session, f"{scratch.as_uri()}/log", values.none())
         committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
         committer.setupManifestOptions(sink_log, _BATCH)
         options = values.string_map(_writer_options(request))
-        arguments = (
+        body = values.delta.Writes.body(
+            values.context,
+            _in_turn({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
+            classes.java_class("FileFormatWriter"),
             writer_session,
             plan,
             classes.ParquetFileFormat(),
             committer,
-            classes.OutputSpec(root, values.string_map({}), values.seq(_each_once(columns, partitions))),
+            classes.OutputSpec(root, values.string_map({}), values.delta.Writes.eachOnce(columns, partitions)),
             writer_session.sessionState().newHadoopConfWithOptions(options),
-            values.seq(partitions),
-            values.none(),
-            values.seq(()),
+            partitions,
             options,
-            0,
-            *_later_arguments(classes.FileFormatWriter),
-        )
-        self._execute(execution, arguments)
-
-    def _output(self, plan: Any, request: WriteRequest, schema: StructType) -> list[Any]:
-        """The columns of the plan under the names, types and ids that the files get. Nothing is computed anew."""
-        output = plan.output()
-        listed = _listed(request, schema)
-        stored = stored_schema(listed, request.column_mapping)
-        columns = []
-        for i, field in enumerate(stored):
-            attribute = output.apply(i).withName(field.name).withNullability(True)
-            if _stores_partitions(request) or not _is_hex(request, listed.names[i], schema):
-                attribute = attribute.withDataType(self._values.type(field.dataType))
-            metadata = self._values.type(StructType([field])).apply(0).metadata()
-            columns.append(attribute.withMetadata(metadata))
-        return columns
-
-    def _directories(self, plan: Any, request: WriteRequest, schema: StructType, columns: list[Any]) -> list[Any]:
-        """Those of the output by whose values files are put into directories."""
-        names = request.partition_columns
-        if not _stores_partitions(request):
-            return [columns[schema.names.index(name)] for name in names]
-        if request.partition_values is not None:
-            return []
-        output, start = plan.output(), len(schema)
-        found = [physical_name(schema[name], request.column_mapping) for name in names]
-        return [output.apply(start + i).withName(name).withNullability(True) for i, name in enumerate(found)]
-
-    def _execute(self, execution: Any, arguments: tuple[Any, ...]) -> None:
-        values, classes = self._values, self._values.classes
-        settings = values.string_array(text for key in _READ_BY_EXECUTORS for text in (key, _WRITER_SETTINGS[key]))
-        body = self._driver.new(
-            "QueryBody",
-            values.session.sparkContext(),
-            settings,
-            classes.java_class("FileFormatWriter"),
-            "write",
-            object_array(values.gateway, arguments),
+            _later_argument(classes.FileFormatWriter),
         )
         classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
 
+    def _columns(self, output: Any, request: WriteRequest, schema: StructType) -> Any:
+        """The columns of the plan as the files have them, a Seq of attributes."""
+        listed = _listed(request, schema)
+        stored = stored_schema(listed, request.column_mapping)
+        retyped = (_stores_partitions(request) or not _is_hex(request, name, schema) for name in listed.names)
+        flags = "".join("1" if each else "0" for each in retyped)
+        return self._values.delta.Writes.columns(output, self._values.type(stored), flags)
 
-def _later_arguments(writer: Any) -> tuple[Any, ...]:
-    """What `FileFormatWriter.write` takes besides since Spark 4.3: nothing to run."""
+    def _directories(self, output: Any, request: WriteRequest, schema: StructType, columns: Any) -> Any:
+        """Those of the output by whose values files are put into directories."""
+        names = request.partition_columns
+        chosen = self._values.delta.Writes
+        if not _stores_partitions(request):
+            return chosen.chosen(columns, " ".join(str(schema.names.index(name)) for name in names))
+        if request.partition_values is not None:
+            return chosen.chosen(columns, "")
+        found = [physical_name(schema[name], request.column_mapping) for name in names]
+        return chosen.named(output, len(schema), "\0".join(found))
+
+
+def _later_argument(writer: Any) -> Any | None:
+    """What `FileFormatWriter.write` takes besides since Spark 4.3: nothing to run. None before."""
     try:
-        return (getattr(writer, "write$default$12")(),)
+        return getattr(writer, "write$default$12")()
     except Py4JError:
-        return ()
+        return None
+
+
+def _in_turn(settings: Mapping[str, str]) -> str:
+    return "\0".join(part for entry in settings.items() for part in entry)
 
 
 def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
@@ -218,12 +205,6 @@ def _stores_partitions(request: WriteRequest) -> bool:
 
 def _numbers_nested_fields(request: WriteRequest) -> bool:
     return request.column_mapping.maps and any(nested_ids(field) for _, field in walk(request.schema))
-
-
-def _each_once(columns: list[Any], partitions: list[Any]) -> list[Any]:
-    """All attributes of the output: those that only name directories stand last."""
-    known = {column.exprId().id() for column in columns}
-    return [*columns, *(each for each in partitions if each.exprId().id() not in known)]
 
 
 def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:
@@ -294,10 +275,7 @@ class NativeRewrite:
         return RewrittenFile(written=checked(request, written), order=order)
 
     def _reader_session(self) -> Any:
-        session = self._values.session.cloneSession()
-        for key, value in _ONE_TASK.items():
-            session.conf().set(key, value)
-        return session
+        return self._values.delta.Writes.session(self._values.session, _in_turn(_ONE_TASK))
 
 
 def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:

@@ -37,17 +37,20 @@ def conform(
     names = frame.columns
     unique = len({name.lower() for name in names}) == len(names)
     source = frame if unique else frame.toDF(*(f"c{position}" for position in range(len(names))))
+    if plan.is_plain and not keep and [column.source_index for column in plan.columns] == list(range(len(names))):
+        # Nothing to do for any column, which costs no call for each.
+        targets = [column.target.name for column in plan.columns]
+        return source if source.columns == targets else source.toDF(*targets)
     types = [field.dataType for field in source.schema.fields]
     if plan.generates_identity:
         source = numbered(source)
     columns = []
-    row = _as_given(source.columns, types)
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
-        is_new = F.lit(True) if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
+        is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
         value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
-        value = _within_limits(value, column, plan.length_limits, row, table)
+        value = _within_limits(value, column, plan.length_limits, (source.columns, types), table)
         columns.append(value.alias(column.target.name))
     columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
     return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
@@ -59,15 +62,17 @@ def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Cas
 
 
 def _value(
-    plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column
+    plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column | None
 ) -> Column:
-    made = _made(plan, table)
     if plan.source_index is None:
-        return made
+        return _made(plan, table)
     column = F.col(quote(given[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
-    return F.when(value.isNull() & is_new, made).otherwise(value) if plan.fill is Fill.IDENTITY else value
+    if plan.fill is not Fill.IDENTITY:
+        return value
+    asks = value.isNull() if is_new is None else value.isNull() & is_new
+    return F.when(asks, _made(plan, table)).otherwise(value)
 
 
 def _made(plan: ColumnPlan, table: str) -> Column:
@@ -154,10 +159,16 @@ def _as_given(names: Sequence[str], types: Sequence[DataType]) -> Column:
     return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
 
 
-def _within_limits(value: Column, plan: ColumnPlan, limits: tuple[LengthLimit, ...], row: Column, table: str) -> Column:
+def _within_limits(
+    value: Column,
+    plan: ColumnPlan,
+    limits: tuple[LengthLimit, ...],
+    given: tuple[list[str], list[DataType]],
+    table: str,
+) -> Column:
     for limit in limits:
         if limit.path[0] == plan.target.name:
-            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, row, table))
+            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, _as_given(*given), table))
     return value
 
 

@@ -8,11 +8,13 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DateType,
     DecimalType,
     IntegralType,
+    MapType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -30,7 +32,7 @@ from anabranch.predicates.stored_sql import StoredExpression, read_stored_sql
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import FieldPath, as_nullable, nullable_type, quoted
+from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, quoted
 from anabranch.schema.write_rules import RowRule
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import refuse_when
@@ -158,6 +160,8 @@ def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
 
     What is said of a row that breaks several: first that a value is missing, then what is wrong with a value.
     """
+    if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
+        return rows
     values = {name: F.col(quote(name)) for name in rows.columns}
     # The check that wraps a value last runs first, and columns are computed from left to right.
     last = plan.columns[-1].target.name
@@ -168,9 +172,7 @@ def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
             values[column.target.name] = _as_generated(values[column.target.name], column, plan, table)
     for path in reversed(plan.not_null_paths):
         if path[0] in values:
-            values[path[0]] = _not_null(values[path[0]], path, _sample(_telling(path, plan), plan), table)
-    if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
-        return rows
+            values[path[0]] = _not_null(values[path[0]], path, plan, table)
     return rows.select(*(value.alias(name) for name, value in values.items()))
 
 
@@ -184,12 +186,27 @@ def _telling(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
     return [path, *((field.name,) for field in simple[:COLUMNS_SHOWN_MAX])]
 
 
-def _not_null(value: Column, path: FieldPath, sample: Column, table: str) -> Column:
-    field = F.col(quote(path[0]))
-    for name in path[1:]:
-        field = field.getField(name)
+def _not_null(value: Column, path: FieldPath, plan: WritePlan, table: str) -> Column:
+    violated = _is_null(F.col(quote(path[0])), plan.schema[path[0]].dataType, path[1:])
     facts = {"table": table, "column": quoted(path)}
-    return refuse_when(field.isNull(), value, NotNullViolationError, facts, shown={"row": sample})
+    sample = _sample(_telling(path, plan), plan)
+    return refuse_when(violated, value, NotNullViolationError, facts, shown={"row": sample})
+
+
+def _is_null(value: Column, kind: DataType, path: FieldPath) -> Column:
+    """Whether what lies at `path` below a value is NULL, in any element on the way."""
+    if not path:
+        return value.isNull()
+    step, rest = path[0], path[1:]
+    if isinstance(kind, StructType):
+        return _is_null(value.getField(step), kind[step].dataType, rest)
+    if isinstance(kind, ArrayType):
+        values, below = value, kind.elementType
+    else:
+        assert isinstance(kind, MapType)
+        values, below = (F.map_keys(value), kind.keyType) if step == KEY else (F.map_values(value), kind.valueType)
+    # Where an element may be NULL, its fields may be missing with it.
+    return F.exists(values, lambda each: _is_null(each, below, rest) & (each.isNotNull() if rest else F.lit(True)))
 
 
 def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:

@@ -1,0 +1,133 @@
+package delta;
+
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.ToPrettyString;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Complete$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import scala.collection.immutable.Seq;
+
+/** `count(*)`, `min` and `max` of all rows of a table become the one row that its log tells, where it tells all of them. */
+public class WholeTable extends scala.runtime.AbstractPartialFunction {
+  private static final String SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled";
+
+  private final Object session;
+
+  public WholeTable(Object session) {
+    this.session = session;
+  }
+
+  /** Whether queries of the session may be answered so. */
+  public static boolean isWanted() {
+    return !SQLConf.get().getConfString(SETTING, "true").trim().equalsIgnoreCase("false");
+  }
+
+  public boolean isDefinedAt(Object node) {
+    return node instanceof Aggregate && leafOf((Aggregate) node) != null && asked((Aggregate) node) != null;
+  }
+
+  public Object applyOrElse(Object node, scala.Function1 otherwise) {
+    if (!isDefinedAt(node)) return otherwise.apply(node);
+    Aggregate aggregate = (Aggregate) node;
+    String told = (String) Python.ask("whole table",
+        new Object[] {session, Leaves.unversioned(leafOf(aggregate)), Versions.numberOfExecution(), asked(aggregate)});
+    if (told == null) return node;
+    String[] values = told.split("\0", -1);
+    Object[] row = new Object[values.length];
+    for (int i = 0; i < values.length; i++) {
+      Expression column = (Expression) aggregate.aggregateExpressions().apply(i);
+      row[i] = CatalystTypeConverters.convertToScala(valueOf(child(column), values[i]), column.dataType());
+    }
+    Seq rows = seq(new Object[] {org.apache.spark.sql.RowFactory.create(row)});
+    return LocalRelation$.MODULE$.fromExternalRows(aggregate.output(), rows);
+  }
+
+  /** The table that the aggregate has all rows of, or null. */
+  private static LogicalPlan leafOf(Aggregate aggregate) {
+    if (!aggregate.groupingExpressions().isEmpty() || aggregate.aggregateExpressions().isEmpty()) return null;
+    LogicalPlan below = aggregate.child();
+    while (below instanceof Project) {
+      Seq columns = ((Project) below).projectList();
+      for (int i = 0; i < columns.size(); i++) if (!(columns.apply(i) instanceof AttributeReference)) return null;
+      below = ((Project) below).child();
+    }
+    return Leaves.unversioned(below) == null || below.isStreaming() ? null : below;
+  }
+
+  /** What is asked: a word for each column, `count`, or `min` or `max` with the number of a column of the table; null if anything else. */
+  private static String asked(Aggregate aggregate) {
+    LogicalPlan leaf = leafOf(aggregate);
+    int columns = Leaves.unversioned(leaf).schema.length();
+    StringBuilder words = new StringBuilder();
+    for (int i = 0; i < aggregate.aggregateExpressions().size(); i++) {
+      Object function = functionOf((Expression) aggregate.aggregateExpressions().apply(i));
+      if (function == null) return null;
+      if (i > 0) words.append(' ');
+      if (function instanceof Count) {
+        words.append("count");
+        continue;
+      }
+      Object of = function instanceof Min ? ((Min) function).child() : ((Max) function).child();
+      int place = placeOf(leaf.output(), of);
+      if (place < 0 || place >= columns) return null;
+      words.append(function instanceof Min ? "min:" : "max:").append(place);
+    }
+    return words.toString();
+  }
+
+  private static int placeOf(Seq output, Object column) {
+    if (!(column instanceof AttributeReference)) return -1;
+    for (int i = 0; i < output.size(); i++)
+      if (((Attribute) output.apply(i)).exprId().equals(((AttributeReference) column).exprId())) return i;
+    return -1;
+  }
+
+  /** `count(*)`, `min` or `max` over all rows, or null. */
+  private static Object functionOf(Expression column) {
+    Expression below = child(column);
+    if (below instanceof ToPrettyString) below = ((ToPrettyString) below).child();
+    if (!(below instanceof AggregateExpression)) return null;
+    AggregateExpression found = (AggregateExpression) below;
+    if (found.isDistinct() || found.filter().isDefined() || found.mode() != Complete$.MODULE$) return null;
+    Object function = found.aggregateFunction();
+    if (function instanceof Min || function instanceof Max) return function;
+    if (!(function instanceof Count) || ((Count) function).children().size() != 1) return null;
+    Object counted = ((Count) function).children().apply(0);
+    return counted instanceof Literal && ((Literal) counted).value() != null ? function : null;
+  }
+
+  private static Expression child(Expression column) {
+    return column instanceof Alias ? ((Alias) column).child() : column;
+  }
+
+  /** What the column is where its function has this value, a whole number; none stands for NULL. */
+  private static Object valueOf(Expression column, String number) {
+    boolean isText = column instanceof ToPrettyString;
+    Expression function = isText ? ((ToPrettyString) column).child() : column;
+    Expression value = new Literal(null, function.dataType());
+    if (!number.isEmpty() && function.dataType().equals(DataTypes.DateType)) {
+      value = new Literal(Integer.valueOf(number), DataTypes.DateType);
+    } else if (!number.isEmpty()) {
+      value = new Cast(new Literal(Long.valueOf(number), DataTypes.LongType), function.dataType(), scala.Option.empty());
+    }
+    return isText ? ((Expression) column.withNewChildren(seq(new Object[] {value}))).eval(null) : value.eval(null);
+  }
+
+  private static Seq seq(Object[] items) {
+    return scala.jdk.javaapi.CollectionConverters.asScala(java.util.Arrays.asList(items)).toList();
+  }
+}

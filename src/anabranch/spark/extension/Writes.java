@@ -1,0 +1,81 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+
+/** What a write job of Spark's is made of, each part by one call of Python's. */
+public final class Writes {
+  private Writes() {}
+
+  /** A session like this one with other settings: keys and values in turn, parted by NUL. */
+  public static org.apache.spark.sql.classic.SparkSession session(
+      org.apache.spark.sql.classic.SparkSession session, String settings) {
+    org.apache.spark.sql.classic.SparkSession copy = session.cloneSession();
+    String[] parts = settings.split("\0", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) copy.conf().set(parts[i], parts[i + 1]);
+    return copy;
+  }
+
+  /**
+   * The first columns of a plan under the names, types and ids that the files get. Nothing is computed anew.
+   *
+   * @param retyped `1` for each column that takes the type of its field, `0` for the others
+   */
+  public static Seq columns(Seq output, StructType stored, String retyped) {
+    List columns = new ArrayList();
+    for (int i = 0; i < stored.length(); i++) {
+      StructField field = stored.apply(i);
+      Attribute column = ((Attribute) output.apply(i)).withName(field.name()).withNullability(true);
+      if (retyped.charAt(i) == '1') column = column.withDataType(field.dataType());
+      columns.add(column.withMetadata(field.metadata()));
+    }
+    return seq(columns);
+  }
+
+  /** The columns at these places, parted by blanks. */
+  public static Seq chosen(Seq columns, String places) {
+    List found = new ArrayList();
+    String[] parts = places.trim().split(" ");
+    for (int i = 0; i < parts.length; i++) if (!parts[i].isEmpty()) found.add(columns.apply(Integer.parseInt(parts[i])));
+    return seq(found);
+  }
+
+  /** Columns from a place on under the names given, parted by NUL. */
+  public static Seq named(Seq columns, int start, String names) {
+    List found = new ArrayList();
+    String[] parts = names.split("\0", -1);
+    for (int i = 0; i < parts.length; i++)
+      found.add(((Attribute) columns.apply(start + i)).withName(parts[i]).withNullability(true));
+    return seq(found);
+  }
+
+  /** All of them, each once: those that are only in the second list stand last. */
+  public static Seq eachOnce(Seq columns, Seq others) {
+    List found = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(columns));
+    for (int i = 0; i < others.size(); i++) {
+      boolean known = false;
+      for (int k = 0; k < columns.size(); k++)
+        known = known || ((Attribute) columns.apply(k)).exprId().id() == ((Attribute) others.apply(i)).exprId().id();
+      if (!known) found.add(others.apply(i));
+    }
+    return seq(found);
+  }
+
+  /** See `QueryBody`. @param last one more argument, which later releases have; null for none */
+  public static QueryBody body(SparkContext context, String settings, Class owner, Object session, Object plan, Object format,
+      Object committer, Object output, Object configuration, Object partitions, Object options, Object last) {
+    List arguments = new ArrayList(java.util.Arrays.asList(new Object[] {session, plan, format, committer, output, configuration,
+        partitions, scala.Option.empty(), scala.collection.immutable.Nil$.MODULE$, options, Integer.valueOf(0)}));
+    if (last != null) arguments.add(last);
+    return new QueryBody(context, settings.split("\0", -1), owner, "write", arguments.toArray());
+  }
+
+  private static Seq seq(List items) {
+    return scala.jdk.javaapi.CollectionConverters.asScala(items).toList();
+  }
+}
