@@ -129,7 +129,7 @@ class FeatureNotSupportedByTableError(DeltaAnalysisError, ValueError):
     """A feature that was to be dropped is not one of the table's."""
 
     condition: ClassVar[str] = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
-    sqlstate: ClassVar[str] = "42601"
+    sqlstate: ClassVar[str] = "55000"
     table: str
     feature: str
     features: tuple[str, ...]
