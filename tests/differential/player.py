@@ -89,10 +89,10 @@ def play(spark: SparkSession, side: str, folder: Path, program: dict[str, Any]) 
     answers = []
     for step in program["steps"]:
         text = step.replace("{path}", str(place)).replace("{schema}", schema)
-        answers.append(_normal(_step(own, text, known), str(place), schema))
+        answers.append(_normal(_step(own, text, known), place, schema))
     for table in sorted(_tables(own)):
         for text in (f"SELECT * FROM {table}", f"{PYTHON}history('{table}')"):
-            answer = _normal(_step(own, text, known), str(place), schema)
+            answer = _normal(_step(own, text, known), place, schema)
             answers.append({"step": f"at the end: {text}", **answer})
     own.sql(f"DROP SCHEMA {schema} CASCADE")
     shutil.rmtree(place, ignore_errors=True)
@@ -213,10 +213,10 @@ def _plain(value: Any) -> Any:
     return repr(value)
 
 
-def _normal(answer: dict[str, Any], place: str, schema: str) -> dict[str, Any]:
-    """Without what differs between two runs of one program."""
-    text = json.dumps(answer).replace(place, "{path}").replace(schema, "{schema}")
-    found: dict[str, Any] = json.loads(_VOLATILE.sub("_", text))
+def _normal(answer: dict[str, Any], place: Path, schema: str) -> dict[str, Any]:
+    """Without what differs between two runs of one program. The folder of the side is `{side}`."""
+    text = json.dumps(answer).replace(str(place), "{path}").replace(str(place.parent), "{side}")
+    found: dict[str, Any] = json.loads(_VOLATILE.sub("_", text.replace(schema, "{schema}")))
     return found
 
 
@@ -229,7 +229,7 @@ def main() -> None:
         try:
             answers = play(spark, side, folder, program)
         except Exception as error:
-            answers = [{"step": "the program", "error": type(error).__name__, "text": str(error)[:2000]}]
+            answers = [{"step": "the program", **_told_by(error), "text": str(error)[:2000]}]
         print(ANSWER + json.dumps({"number": program["number"], "answers": answers}), flush=True)
 
 

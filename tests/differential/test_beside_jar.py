@@ -6,11 +6,14 @@ else fails, and so does a known difference that is gone.
 
 from __future__ import annotations
 
+import json
 import os
+import zipfile
 from collections.abc import Iterator
 
 import pytest
 
+from anabranch import errors
 from differential.known_differences import KNOWN
 from differential.player import JARS
 from differential.programs import Program, programs
@@ -55,3 +58,19 @@ def test_a_program_gives_what_it_gives_with_the_jar(sides: tuple[Side, Side], pr
 def test_known_differences_are_of_steps_that_there_are() -> None:
     steps = {(str(program), step) for program in programs() for step in program.steps}
     assert sorted(key for key in KNOWN if key not in steps and not key[1].startswith("at the end: ")) == []
+
+
+def test_sqlstates_are_those_of_the_jar() -> None:
+    """Of every condition that the jar has, too."""
+    theirs: dict[str, str] = {}
+    for jar in os.environ[JARS].split(","):
+        with zipfile.ZipFile(jar) as opened:
+            if "error/delta-error-classes.json" in opened.namelist():
+                told = json.loads(opened.read("error/delta-error-classes.json"))
+                theirs |= {condition: facts.get("sqlState") for condition, facts in told.items()}
+    assert theirs
+    named = [getattr(errors, name) for name in errors.__all__]
+    known = {(error.condition, error.sqlstate) for error in named if isinstance(getattr(error, "condition", None), str)}
+    shared = {(condition, state) for condition, state in known if condition.partition(".")[0] in theirs}
+    assert len(shared) > 100
+    assert sorted(shared) == sorted((condition, theirs[condition.partition(".")[0]]) for condition, _ in shared)

@@ -263,6 +263,7 @@ WRITES: dict[str, Callable[[DataFrame, str], object]] = {
     "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE": lambda frame, path: (
         frame.write.format("delta")
         .mode("overwrite")
+        .partitionBy("id")
         .options(overwriteSchema="true", partitionOverwriteMode="dynamic")
         .save(path)
     ),
@@ -279,3 +280,37 @@ def test_writers_and_readers_raise_deltas_conditions(delta: SparkSession, path: 
     frame.write.format("delta").save(path)
     raised = {condition: raised_by(functools.partial(run, frame, path)) for condition, run in WRITES.items()}
     assert [error.getCondition() for error in raised.values()] == list(raised)
+
+
+CHANGES = {
+    "ALTER TABLE {t} DROP COLUMN name": "DELTA_UNSUPPORTED_DROP_COLUMN",
+    "ALTER TABLE {t} RENAME COLUMN name TO other": "DELTA_UNSUPPORTED_RENAME_COLUMN",
+    "ALTER TABLE {t} ADD COLUMN more INT NOT NULL": "DELTA_OPERATION_NOT_ALLOWED",
+    "ALTER TABLE {t} ADD COLUMN more INT DEFAULT 1": "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",
+    "ALTER TABLE {t} ADD COLUMN more TIMESTAMP_NTZ": "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')": None,
+    "ALTER TABLE {t} DROP COLUMN p": "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
+    "ALTER TABLE {t} DROP COLUMN s.x": "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA",
+    "UPDATE {t} SET id = 5": "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+    "INSERT INTO {t} (name, twice, n) VALUES ('x', 5, 2)": "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+    "RESTORE TABLE {t} TO VERSION AS OF 99": "DELTA_CANNOT_RESTORE_TABLE_VERSION",
+    "RESTORE TABLE {t} TO TIMESTAMP AS OF '2001-01-01'": "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
+    "RESTORE TABLE {t} TO TIMESTAMP AS OF '2999-01-01'": "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+    "CREATE TABLE delta.`{path}-b` (id INT) USING delta CLUSTERED BY (id) INTO 2 BUCKETS": "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+}
+
+
+def test_statements_raise_deltas_conditions(delta: SparkSession, path: str) -> None:
+    """As delta-spark's jar does; `make test-statements` compares many more."""
+    name = f"delta.`{path}`"
+    delta.sql(
+        f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING, p INT, n INT, s STRUCT<x: INT>, "
+        "twice INT GENERATED ALWAYS AS (n * 2)) USING delta PARTITIONED BY (p)"
+    )
+    told: dict[str, str | None] = {}
+    for statement, condition in CHANGES.items():
+        run = functools.partial(delta.sql, statement.format(t=name, path=path))
+        if condition is None:
+            run()
+        told[statement] = condition and raised_by(run).getCondition()
+    assert told == CHANGES

@@ -251,6 +251,13 @@ def test_session_variables(delta: SparkSession, table: str) -> None:
     delta.sql(f"INSERT INTO {table} (id, n) VALUES (k, v)")
     delta.sql(f"INSERT INTO {table} (id, n) REPLACE WHERE id = k SELECT k, v + 1")
     assert rows(delta, table) == [(0, 0), (1, 9), (2, 8)]
+    # By their longer names, too, as the columns of a FOR in a script have them.
+    assert delta.sql(f"UPDATE {table} SET n = session.v WHERE id = session.k AND n < 1000").first() == (1,)
+    merged = delta.sql(
+        f"MERGE INTO {table} t USING (SELECT 1 AS a) s ON t.id = s.a AND t.id = system.session.k "
+        "WHEN MATCHED AND t.n = session.v THEN UPDATE SET n = session.v + 1"
+    )
+    assert merged.first() == (1, 1, 0, 0)
     assert delta.sql(f"DELETE FROM {table} WHERE id = k").first() == (1,)
     # A column goes before a variable of its name.
     delta.sql("DECLARE OR REPLACE VARIABLE id INT DEFAULT 2")

@@ -86,9 +86,29 @@ def test_a_condition_goes_before_a_new_schema(delta: SparkSession, name: str) ->
     with pytest.raises(SchemaMismatchError):
         wider.option("overwriteSchema", "true").option("replaceWhere", "part = 1").saveAsTable(name)
     by_partition = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    by_partition.option("partitionOverwriteMode", "dynamic")
     with pytest.raises(OverwriteSchemaDynamicError):
-        by_partition.option("partitionOverwriteMode", "dynamic").saveAsTable(name)
+        by_partition.partitionBy("part").saveAsTable(name)
     assert ids(delta.table(name)) == [0, 2, 11]
+
+
+def test_a_new_schema_by_partition(delta: SparkSession, name: str) -> None:
+    """As in Delta: refused where the new table has partitions; where it has none, all rows go."""
+    numbers(delta, *range(4)).write.format("delta").partitionBy("part").saveAsTable(name)
+    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        overwrite = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        with pytest.raises(OverwriteSchemaDynamicError):
+            overwrite.partitionBy("part").saveAsTable(name)
+        appended = numbers(delta, 4).write.format("delta").mode("append").option("overwriteSchema", "true")
+        appended.partitionBy("part").saveAsTable(name)
+        assert ids(delta.table(name)) == [0, 1, 2, 3, 4]
+    finally:
+        delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    overwrite = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    overwrite.option("partitionOverwriteMode", "dynamic").saveAsTable(name)
+    assert ids(delta.table(name)) == [11]
+    assert delta.sql(f"DESCRIBE DETAIL {name}").collect()[0].partitionColumns == []
 
 
 def test_what_an_overwrite_replaces(delta: SparkSession, path: str) -> None:

@@ -44,6 +44,9 @@ def test_a_table_is_replaced_by_its_own_rows(delta: SparkSession, name: str) -> 
     assert missing.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
     delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT id FROM range(2)")
     delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT id + 10 AS other FROM {name}")
+    told = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationMetrics
+    assert int(told["numRemovedFiles"]) > 0
+    assert int(told["numRemovedBytes"]) > 0
     assert (delta.table(name).columns, rows(delta, name)) == (["other"], [(10,), (11,)])
     delta.sql(f"CREATE OR REPLACE TABLE {name} (a INT) USING delta")
     assert (delta.table(name).columns, rows(delta, name)) == (["a"], [])

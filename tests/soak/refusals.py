@@ -48,7 +48,8 @@ FITS_NOT = {
     "insert_merging": frozenset({"DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"}),
     "add_constraint": OTHER_COLUMNS | {"DELTA_CONSTRAINT_ALREADY_EXISTS", "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"},
     "add_column": COLUMN_THERE,
-    "drop_column": OTHER_COLUMNS | {"DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"},
+    "drop_column": OTHER_COLUMNS
+    | {"DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN"},
     "rename_column": OTHER_COLUMNS | COLUMN_THERE | {"DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"},
     "cluster": OTHER_COLUMNS,
 }
@@ -64,8 +65,8 @@ FEATURES_ASK = {
             "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
         }
     ),
-    "drop_column": frozenset({"DELTA_COLUMN_MAPPING_NEEDED"}),
-    "rename_column": frozenset({"DELTA_COLUMN_MAPPING_NEEDED"}),
+    "drop_column": frozenset({"DELTA_UNSUPPORTED_DROP_COLUMN"}),
+    "rename_column": frozenset({"DELTA_UNSUPPORTED_RENAME_COLUMN"}),
     "cluster": frozenset({"DELTA_INVALID_CLUSTERING"}),
     "restore": frozenset({"DELTA_RESTORE_FILES_MISSING"}),
     "optimize": frozenset({"DELTA_CLUSTERING_WITH_ZORDER_BY", "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"}),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from anabranch.errors.arguments import InvalidArgumentError
@@ -16,6 +20,7 @@ from anabranch.errors.tables import (
     ReadWithoutColumnsError,
     TableAlreadyExistsError,
 )
+from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable, IdentityGenerator
 
 pytestmark = pytest.mark.spark
@@ -140,3 +145,26 @@ def test_zeros_of_both_signs_are_one(delta: SparkSession, path: str) -> None:
     frame = delta.range(0, 100, 1, 1).selectExpr("id", "CASE WHEN id % 2 = 0 THEN -0.0D ELSE 5D END AS x")
     frame.write.format("delta").save(path)
     assert DeltaTable.forPath(delta, path).toDF().where("x = 0.0").count() == 50
+
+
+def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
+    """They are known where Spark itself knows Delta; elsewhere the error says what to write."""
+    delta.range(3).selectExpr("id", "id * 10 AS n").write.format("delta").save(path)
+    table = DeltaTable.forPath(delta, path)
+    frame = table.toDF()
+    source = delta.range(1).toDF("k")
+    statements: list[Callable[[], object]] = [
+        lambda: table.delete(frame["id"] == 0),
+        lambda: table.update(None, {"n": frame["n"] + 1}),
+        lambda: table.merge(source, frame["id"] == F.col("k") + 1).whenMatchedDelete().execute(),
+    ]
+    for statement in statements:
+        if is_installed(delta):
+            statement()
+        else:
+            with pytest.raises(InvalidArgumentError, match=r"F\.col\('id'\)"):
+                statement()
+    table.delete(F.col("id") < 2)
+    with pytest.raises(AnalysisException, match="nothing"):
+        table.delete("nothing = 1")
+    assert [row.id for row in table.toDF().collect()] == [2]

@@ -13,7 +13,7 @@ from anabranch.booleans import parse_boolean
 from anabranch.callbacks.asker import Asker
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
-from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.arguments import BucketingError, InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.tables import TableLocationMismatchError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
 from anabranch.schema.serialization import BINARY_COLLATION
@@ -144,7 +144,7 @@ def _partitioning(transforms: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, .
         elif transform["name"] == _CLUSTERING:
             clustering_columns += paths
         elif transform["name"] in _BUCKETS:
-            raise UnsupportedOperationError(operation=f"CLUSTERED BY in a Delta table, as {transform['text']},")
+            raise BucketingError(operation=f"CLUSTERED BY in a Delta table, as {transform['text']},")
         else:
             raise UnsupportedOperationError(
                 operation=f"Partitioning a Delta table by {transform['text']}",

@@ -24,7 +24,7 @@ from anabranch.commands.write.write_rows import insert_into, save, save_as_table
 from anabranch.connect import write_to
 from anabranch.connect.builder_state import columns_of, frame_of, means_delta, note_calls, note_table, noted, session_of
 from anabranch.connect.stream_patches import load_stream, start, stream_of_table, to_table
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import BucketingError, InvalidOptionError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.session_settings import identity, is_connect
 
@@ -206,7 +206,7 @@ def _options(
     writer.mode(mode).options(**options)
     told = noted(writer)
     if told.bucketed:
-        raise UnsupportedOperationError(operation="bucketBy on a Delta table", instead="Use partitionBy.")
+        raise BucketingError(operation="bucketBy on a Delta table", instead="Use partitionBy.")
     session = DeltaSession.of(session_of(writer))
     columns = told.partition_by if partition_by is None else columns_of((partition_by,))
     return session, WriteOptions.parse(

@@ -44,6 +44,14 @@ class ColumnInUseError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionColumnDropError(ColumnInUseError):
+    """A column is to be dropped by which the table is partitioned."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ColumnMappingNeededError(DeltaAnalysisError):
     """Columns can be dropped and renamed only where files know them by other names."""
 
@@ -59,6 +67,20 @@ class ColumnMappingNeededError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class DropNeedsColumnMappingError(ColumnMappingNeededError):
+    """Columns can be dropped only where files know them by other names."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DROP_COLUMN"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RenameNeedsColumnMappingError(ColumnMappingNeededError):
+    """Columns can be renamed only where files know them by other names."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_RENAME_COLUMN"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class UnsupportedColumnChangeError(DeltaAnalysisError):
     """A column cannot be changed in this way."""
 
@@ -71,6 +93,13 @@ class UnsupportedColumnChangeError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class OnlyColumnError(UnsupportedColumnChangeError):
+    """The last column of a table or of a struct is to be dropped."""
+
+    condition: ClassVar[str] = "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class UnsupportedNewColumnError(DeltaAnalysisError):
     """A column cannot be added to an existing table in this way."""
 
@@ -80,6 +109,20 @@ class UnsupportedNewColumnError(DeltaAnalysisError):
     table: str
     column: str
     reason: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NewColumnNotNullError(UnsupportedNewColumnError):
+    """A column is to be added that has no NULL, and rows that are there have NULL in it."""
+
+    condition: ClassVar[str] = "DELTA_OPERATION_NOT_ALLOWED"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NewColumnDefaultError(UnsupportedNewColumnError):
+    """A column is to be added with a default, which rows that are there would need, too."""
+
+    condition: ClassVar[str] = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -129,7 +172,7 @@ class FeatureNotSupportedByTableError(DeltaAnalysisError, ValueError):
     """A feature that was to be dropped is not one of the table's."""
 
     condition: ClassVar[str] = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
-    sqlstate: ClassVar[str] = "42601"
+    sqlstate: ClassVar[str] = "55000"
     table: str
     feature: str
     features: tuple[str, ...]

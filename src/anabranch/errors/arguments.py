@@ -71,6 +71,14 @@ class UnsupportedOperationError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class BucketingError(UnsupportedOperationError):
+    """A Delta table was to have buckets."""
+
+    condition: ClassVar[str] = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class SessionNotEnabledError(DeltaError):
     """A call needs a session that `anabranch.enable` was called on."""
 
@@ -103,6 +111,14 @@ class AssignmentError(DeltaAnalysisError, ValueError):
     column: str
     """As it was written."""
     problem: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityAssignmentError(AssignmentError):
+    """UPDATE or MERGE sets an identity column, whose values the table makes."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "42808"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

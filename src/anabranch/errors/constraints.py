@@ -128,8 +128,8 @@ class CheckConstraintViolationError(DeltaError):
 class GeneratedColumnMismatchError(DeltaError):
     """A value was given for a generated column, and it is not what the column computes."""
 
-    condition: ClassVar[str] = "DELTA_GENERATED_COLUMNS_VALUE_MISMATCH"
-    sqlstate: ClassVar[str] = "428C9"
+    condition: ClassVar[str] = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    sqlstate: ClassVar[str] = "23001"
     template: ClassVar[str] = (
         "Column {column} of {table} is generated as {expression}, and a row to be written has another value: {row}. "
         "Nothing was written. Leave the column out of the data, or correct the value."

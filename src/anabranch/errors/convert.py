@@ -160,7 +160,7 @@ class ConvertPropertiesMismatchError(DeltaAnalysisError):
     """The folder of a Parquet table is a Delta table already, with other properties than the catalog's."""
 
     condition: ClassVar[str] = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
-    sqlstate: ClassVar[str] = "0AKDC"
+    sqlstate: ClassVar[str] = "42K03"
     template: ClassVar[str] = (
         "The folder of {table} is a Delta table already, and {properties} of the catalog's properties are not its own. "
         "Set them on the Delta table, or set spark.databricks.delta.convert.metadataCheck.enabled to false to take "

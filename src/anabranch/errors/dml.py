@@ -350,7 +350,7 @@ class ChangesIncompleteError(DeltaError):
     """A commit does not say enough of a file that it removed to read the rows that went with it."""
 
     condition: ClassVar[str] = "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
-    sqlstate: ClassVar[str] = "KD00E"
+    sqlstate: ClassVar[str] = "XXKDS"
     template: ClassVar[str] = (
         "Version {version} of {table} removed {path} without saying how large it was and in which partition it lay, so "
         "that the rows that went with it cannot be read. Begin with a later version."

@@ -94,6 +94,13 @@ class VersionNotFoundError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class RestoreVersionNotFoundError(VersionNotFoundError):
+    """The version to be restored was never committed, or can no longer be rebuilt."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class CorruptCommitError(LogError):
     """A commit file is empty, torn or not what the protocol says."""
 
@@ -169,6 +176,14 @@ class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class RestoreTimestampEarlierError(TimestampEarlierThanFirstCommitError):
+    """No version that can still be rebuilt is as old as the time to be restored."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
+    sqlstate: ClassVar[str] = "22003"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class TimestampAfterLatestCommitError(DeltaAnalysisError):
     """The time asked for lies after the newest commit, so the answer could still change."""
 
@@ -184,6 +199,14 @@ class TimestampAfterLatestCommitError(DeltaAnalysisError):
             f"{_instant(self.timestamp_ms)} is after the latest version of {self.table}: version "
             f"{self.latest_version} of {_instant(self.latest_timestamp_ms)}. Ask for that time or earlier."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class RestoreTimestampAfterLatestError(TimestampAfterLatestCommitError):
+    """The time to be restored lies after the newest commit."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"
+    sqlstate: ClassVar[str] = "22003"
 
 
 def _instant(timestamp_ms: int) -> str:

@@ -106,7 +106,7 @@ class ZOrderTypeError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a column whose values have no order."""
 
     condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
-    sqlstate: ClassVar[str] = "0A000"
+    sqlstate: ClassVar[str] = "0AKDC"
     template: ClassVar[str] = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
     table: str
     column: str

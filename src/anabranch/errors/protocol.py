@@ -71,6 +71,14 @@ class InvalidProtocolError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureByNameOnlyError(InvalidProtocolError):
+    """A change needs table features that join an existing table only when they are asked for by name."""
+
+    condition: ClassVar[str] = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
+    sqlstate: ClassVar[str] = "42000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class UnknownFeatureError(DeltaAnalysisError, ValueError):
     """`delta.feature.<name>` names no table feature."""
 

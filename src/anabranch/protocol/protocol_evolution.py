@@ -14,7 +14,12 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from anabranch.errors.protocol import InvalidPropertyError, InvalidProtocolError, UnknownFeatureError
+from anabranch.errors.protocol import (
+    FeatureByNameOnlyError,
+    InvalidPropertyError,
+    InvalidProtocolError,
+    UnknownFeatureError,
+)
 from anabranch.protocol.actions import Protocol
 from anabranch.protocol.features import (
     FEATURES,
@@ -129,7 +134,7 @@ def protocol_for_existing_table(
     by_name_only = sorted(name for name in needed - requested.features if not FEATURES[name].joins_existing_tables)
     if by_name_only:
         names = ", ".join(f"'{FEATURE_PREFIX}{name}' = 'supported'" for name in by_name_only)
-        raise InvalidProtocolError(
+        raise FeatureByNameOnlyError(
             reason=f"The new schema needs table features that this table does not support yet. "
             f"Allow them first: ALTER TABLE … SET TBLPROPERTIES ({names})."
         )

@@ -17,7 +17,14 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from anabranch.errors.alterations import NotAStructError, UnsupportedColumnChangeError, UnsupportedNewColumnError
+from anabranch.errors.alterations import (
+    NewColumnDefaultError,
+    NewColumnNotNullError,
+    NotAStructError,
+    OnlyColumnError,
+    UnsupportedColumnChangeError,
+    UnsupportedNewColumnError,
+)
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.schema.enforcement import Fill, fill_of
 from anabranch.schema.logical_types import DECLARED_TYPE, length_limits, without_char_varchar
@@ -91,10 +98,10 @@ def check_addable(new: NewColumn, field: StructField, *, table: str) -> None:
     column = quoted(new.path)
     if new.default is not None:
         reason = "rows that are there would need the default, too; add the column, then ALTER COLUMN … SET DEFAULT"
-        raise UnsupportedNewColumnError(table=table, column=column, reason=reason)
+        raise NewColumnDefaultError(table=table, column=column, reason=reason)
     if as_nullable(StructType([field])) != StructType([field]):
         reason = "rows that are there have NULL in it, so it cannot be NOT NULL"
-        raise UnsupportedNewColumnError(table=table, column=column, reason=reason)
+        raise NewColumnNotNullError(table=table, column=column, reason=reason)
     if {CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START} & field.metadata.keys():
         reason = "rows that are there lack the values that it would make"
         raise UnsupportedNewColumnError(table=table, column=column, reason=reason)
@@ -107,7 +114,7 @@ def without_column(schema: StructType, path: FieldPath, *, table: str) -> Struct
         field = _existing(struct, path, table)
         if len(struct.fields) == 1:
             reason = "it is the only one there; drop what it is part of, or the table"
-            raise UnsupportedColumnChangeError(table=table, column=quoted(path), reason=reason)
+            raise OnlyColumnError(table=table, column=quoted(path), reason=reason)
         return StructType([other for other in struct.fields if other is not field])
 
     return changed_struct(schema, path[:-1], drop, table=table)

@@ -29,7 +29,7 @@ from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.tables.builder import DeltaTableBuilder
 from anabranch.tables.merge_builder import ColumnMapping, DeltaMergeBuilder, column_values, condition_or_none
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
-from anabranch.tables.table_rows import TableRows
+from anabranch.tables.table_rows import TableRows, columns_by_name
 
 # `DeltaTable.clone` and its kin: arguments checked with Delta's words, then cloned.
 
@@ -203,7 +203,8 @@ class DeltaTable:
         if plans is not None:
             plans.delete(self.toDF(), asked)
             return
-        delete(self._handle, asked, alias=self._alias, conflict_retries=conflictRetries)
+        with columns_by_name():
+            delete(self._handle, asked, alias=self._alias, conflict_retries=conflictRetries)
 
     def update(
         self,
@@ -222,7 +223,8 @@ class DeltaTable:
         if plans is not None:
             plans.update(self.toDF(), values, asked)
             return
-        update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)
+        with columns_by_name():
+            update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Say what rows of `source` do to this table: clauses of the builder, then `execute`.

@@ -18,7 +18,7 @@ from anabranch.commands.merge.merge_source import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans
-from anabranch.tables.table_rows import TableRows
+from anabranch.tables.table_rows import TableRows, columns_by_name
 
 # The dictionaries of column values that Delta's Python API takes.
 
@@ -127,7 +127,8 @@ class DeltaMergeBuilder:
         plans = self._rows.plans(conflictRetries)
         if plans is not None:
             return self._planned(plans)
-        outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
+        with columns_by_name():
+            outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
         counts = [outcome.counts[name] for name in ("updated", "deleted", "inserted")]
         return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], _RESULT)
 

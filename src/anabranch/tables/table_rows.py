@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.commands.read.read_table import read
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.base import DeltaError
 from anabranch.spark.extension.install import is_installed
 from anabranch.spark.extension.row_change_plans import RowChangePlans, once_more
+
+_FRAMES_COLUMN = ("MISSING_ATTRIBUTES", "CANNOT_RESOLVE_DATAFRAME_COLUMN")
+"""How Spark's conditions begin of a Column that belongs to a DataFrame, where the rows are another's."""
+
+
+@contextlib.contextmanager
+def columns_by_name() -> Iterator[None]:
+    """For statements that look columns up by name alone. Raises `InvalidArgumentError` for a Column of a DataFrame."""
+    try:
+        yield
+    except AnalysisException as error:
+        if isinstance(error, DeltaError) or not (error.getCondition() or "").startswith(_FRAMES_COLUMN):
+            raise
+        problem = (
+            "it is a Column of a DataFrame, as df['id']; write F.col('id'), or call anabranch.enable(spark) first, "
+            "which makes Spark itself know whose column that is"
+        )
+        raise InvalidArgumentError(
+            argument="a condition or value", value=str(error).split(";")[0], problem=problem
+        ) from error
 
 
 class TableRows:

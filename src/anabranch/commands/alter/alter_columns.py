@@ -14,7 +14,11 @@ from anabranch.commands.alter.column_usage import check_no_layout_uses, check_no
 from anabranch.commands.definition.rule_checks import check_default
 from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.alterations import ColumnMappingNeededError, UnsupportedColumnChangeError
+from anabranch.errors.alterations import (
+    DropNeedsColumnMappingError,
+    RenameNeedsColumnMappingError,
+    UnsupportedColumnChangeError,
+)
 from anabranch.schema.column_changes import (
     ColumnChange,
     NewColumn,
@@ -79,7 +83,7 @@ class ChangedTable:
         )
 
     def _rename(self, path: FieldPath, new_name: str) -> None:
-        check_maps(self._alteration, f"rename column {quoted(path)}")
+        check_maps(self._alteration, path, renamed=True)
         check_no_rule_uses(self._alteration.snapshot, path, change="renamed", table=self._table)
         check_no_lengths(self.schema, path, self._table)
         self.schema = with_field(
@@ -116,10 +120,11 @@ def widens_types(alteration: Alteration) -> bool:
     return alteration.snapshot.properties.type_widening_enabled
 
 
-def check_maps(alteration: Alteration, change: str) -> None:
+def check_maps(alteration: Alteration, path: FieldPath, *, renamed: bool = False) -> None:
     """Raises `ColumnMappingNeededError` where files call columns as users do."""
     if not alteration.snapshot.column_mapping_mode.maps:
-        raise ColumnMappingNeededError(table=alteration.table, change=change)
+        needed = RenameNeedsColumnMappingError if renamed else DropNeedsColumnMappingError
+        raise needed(table=alteration.table, change=f"{'rename' if renamed else 'drop'} column {quoted(path)}")
 
 
 def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
@@ -158,7 +163,7 @@ def alter_drop_columns(
     dropped = [path for path in paths if not (if_exists and find(schema, path) is None)]
     for path in dropped:
         own = spelled(snapshot.schema, path, table=handle.label)
-        check_maps(alteration, f"drop column {quoted(own)}")
+        check_maps(alteration, own)
         check_no_layout_uses(snapshot, own, change="dropped", table=handle.label)
         check_no_rule_uses(snapshot, own, change="dropped", table=handle.label)
         check_no_lengths(snapshot.schema, own, handle.label)
@@ -203,7 +208,7 @@ def alter_replace_columns(handle: TableRef, schema: StructType) -> CommittedVers
     snapshot = alteration.snapshot
     replaced = replaced_columns(snapshot.schema, schema, widens=widens_types(alteration), table=handle.label)
     for path in replaced.dropped:
-        check_maps(alteration, f"drop column {quoted(path)}")
+        check_maps(alteration, path)
         check_no_layout_uses(snapshot, path, change="dropped", table=handle.label)
         check_no_rule_uses(snapshot, path, change="dropped", table=handle.label)
     for path in replaced.retyped:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pyspark.sql.types import StructType
 
 from anabranch.commands.definition.clustering import clustering_columns
-from anabranch.errors.alterations import ColumnInUseError
+from anabranch.errors.alterations import ColumnInUseError, PartitionColumnDropError
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.stored_sql import read_stored_sql
 from anabranch.schema.enforcement import Fill, fill_of
@@ -51,7 +51,9 @@ def check_no_layout_uses(snapshot: Snapshot, path: FieldPath, *, change: str, ta
     if any(_overlap(path, clustering) for clustering in clustering_columns(snapshot)):
         users.append("the clustering of the table")
     if users:
-        raise ColumnInUseError(table=table, column=quoted(path), change=change, users=tuple(users))
+        partition = change == "dropped" and len(path) == 1 and path[0] in snapshot.partition_columns
+        in_use = PartitionColumnDropError if partition else ColumnInUseError
+        raise in_use(table=table, column=quoted(path), change=change, users=tuple(users))
 
 
 def _rules_reading(snapshot: Snapshot, path: FieldPath, table: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import FIRST, register, write_rows
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
-from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.actions import Action, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.enforcement import WritePlan, plan_new_schema
@@ -110,18 +110,21 @@ def _write(
         transaction.record_whole_table()
     written = write_rows(handle, frame, _target(handle, plan, defined), options)
     actions: list[Action] = [defined.metadata, *defined.domains, *written.adds]
-    if snapshot is None or defined.protocol != snapshot.protocol:
-        actions.insert(0, defined.protocol)
-    if snapshot is not None:
-        actions += leaving(snapshot, defined, now_ms=handle.session.clock.now_ms())
-    if options.application is not None:
-        app_id, version = options.application
-        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
     metrics = {
         "numFiles": len(written.adds),
         "numOutputRows": written.num_rows,
         "numOutputBytes": written.size_bytes,
     }
+    if snapshot is None or defined.protocol != snapshot.protocol:
+        actions.insert(0, defined.protocol)
+    if snapshot is not None:
+        left = leaving(snapshot, defined, now_ms=handle.session.clock.now_ms())
+        removed = [action for action in left if isinstance(action, RemoveFile)]
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(each.size or 0 for each in removed)}
+        actions += left
+    if options.application is not None:
+        app_id, version = options.application
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
     return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
 
 

@@ -32,7 +32,7 @@ from anabranch.commands.dml.statement import (
 from anabranch.commands.dml.target_table import TargetRows, understand
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_target import store_assignment
-from anabranch.errors.arguments import AssignmentError
+from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
@@ -141,7 +141,7 @@ def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: 
     for name in identity_columns(snapshot.schema, table):
         if setting.sets(name):
             problem = "it is an identity column, whose values the table makes; rows keep theirs"
-            raise AssignmentError(table=table, column=quoted([name]), problem=problem)
+            raise IdentityAssignmentError(table=table, column=quoted([name]), problem=problem)
 
 
 def _replaced(

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from anabranch.commands.dml.assignments import Assignments, Value, assignments, check_of_one_row, default_of
 from anabranch.commands.merge.merge_source import InsertClause, MergeStatement, UpdateClause
-from anabranch.errors.arguments import AssignmentError
+from anabranch.errors.arguments import AssignmentError, IdentityAssignmentError
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import conversion
@@ -200,7 +200,7 @@ class ValuePlanner:
         for name in sets:
             if fill_of(self._schema[name])[0] is Fill.IDENTITY:
                 problem = "it is an identity column, whose values the table makes; rows keep theirs"
-                raise AssignmentError(table=self._table, column=quote(name), problem=problem)
+                raise IdentityAssignmentError(table=self._table, column=quote(name), problem=problem)
 
     def _kept(self, field: StructField, current: Current) -> Column:
         """The value that the row had, in the type that the column has now."""

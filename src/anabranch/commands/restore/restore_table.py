@@ -7,9 +7,10 @@ docs/design/restore-and-clone.md for the races.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -25,6 +26,15 @@ from anabranch.commands.restore.restore_definition import restored_definition
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_rows import register_if_changed
 from anabranch.deletion_vectors.vector_locations import vector_path
+from anabranch.errors.base import DeltaAnalysisError
+from anabranch.errors.log import (
+    RestoreTimestampAfterLatestError,
+    RestoreTimestampEarlierError,
+    RestoreVersionNotFoundError,
+    TimestampAfterLatestCommitError,
+    TimestampEarlierThanFirstCommitError,
+    VersionNotFoundError,
+)
 from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import logical_keys
@@ -206,10 +216,11 @@ def restore_frame(handle: TableRef, travel: TimeTravel) -> DataFrame:
 def prepare_restore(handle: TableRef, travel: TimeTravel) -> PreparedRestore | None:
     """All of `restore` but the commit; None where the table is at that version."""
     now = handle.latest()
-    version, timestamp = _version(handle, travel)
-    if version == now.version:
-        return None
-    then = handle.table.snapshots.at_version(version)
+    with _told_as_restore():
+        version, timestamp = _version(handle, travel)
+        if version == now.version:
+            return None
+        then = handle.table.snapshots.at_version(version)
     check_writable(now.protocol, table=handle.label)
     _check_retention(handle, now, then)
     difference = file_difference(now.files, then.files)
@@ -254,6 +265,23 @@ def planned_restore(
             "restoredFilesSize": sum(add.size for add in adds),
         },
     )
+
+
+@contextlib.contextmanager
+def _told_as_restore() -> Iterator[None]:
+    """Delta tells of the same refusals by other conditions here than where rows are read."""
+    try:
+        yield
+    except VersionNotFoundError as error:
+        raise _same(RestoreVersionNotFoundError, error) from None
+    except TimestampEarlierThanFirstCommitError as error:
+        raise _same(RestoreTimestampEarlierError, error) from None
+    except TimestampAfterLatestCommitError as error:
+        raise _same(RestoreTimestampAfterLatestError, error) from None
+
+
+def _same(kind: type[DeltaAnalysisError], error: DeltaAnalysisError) -> DeltaAnalysisError:
+    return kind(**{field.name: getattr(error, field.name) for field in dataclasses.fields(error)})
 
 
 def _version(handle: TableRef, travel: TimeTravel) -> tuple[int, str | None]:

@@ -214,7 +214,7 @@ class WriteOptions:
             file_system={key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))},
             parquet=tuple((key, value) for key, value in options.items() if key.lower().startswith(_PARQUET)),
         )
-        parsed._check(given)
+        parsed._check(given, settings)
         if parsed.replaces_matches:
             check_replacement(given, overwrites=parsed.mode is SaveMode.OVERWRITE)
         return parsed
@@ -234,7 +234,7 @@ class WriteOptions:
         """The columns that `replace_using` names, each once. Raises `InvalidOptionError`."""
         return columns_listed(self.replace_using or "")
 
-    def _check(self, given: Mapping[str, str]) -> None:
+    def _check(self, given: Mapping[str, str], settings: Settings) -> None:
         if self.replace_where is not None and self.mode is not SaveMode.OVERWRITE:
             problem = "replaceWhere goes with mode overwrite"
             raise InvalidOptionError(option="replaceWhere", value=str(self.replace_where), problem=problem)
@@ -242,7 +242,8 @@ class WriteOptions:
         if self.replace_where is not None and explicit_dynamic:
             problem = "it and partitionOverwriteMode=dynamic both say what is overwritten; use one of them"
             raise ReplaceWhereDynamicError(option="replaceWhere", value=str(self.replace_where), problem=problem)
-        if explicit_dynamic and self.overwrite_schema:
+        if self.replaces_schema and self.partition_by and _asks_for_partitions(given, settings):
+            # Without partitions the word has no meaning, and all rows go, as in Delta.
             problem = "the schema can only be overwritten together with all rows, not by partition"
             raise OverwriteSchemaDynamicError(option="overwriteSchema", value="true", problem=problem)
         if not self.data_change and self.mode is not SaveMode.OVERWRITE:
@@ -257,12 +258,17 @@ def _unquoted(name: str) -> str:
 
 
 def _dynamic(given: Mapping[str, str], settings: Settings) -> bool:
+    asked = _asks_for_partitions(given, settings)
+    return asked and "replacewhere" not in given and not flag_of(given, "overwriteSchema")
+
+
+def _asks_for_partitions(given: Mapping[str, str], settings: Settings) -> bool:
     value = given.get("partitionoverwritemode")
     if value is None:
         value = settings.setting("spark.sql.sources.partitionOverwriteMode", "static") or "static"
     if value.lower() not in {"static", "dynamic"}:
         raise InvalidOptionError(option="partitionOverwriteMode", value=value, problem="it is static or dynamic")
-    return value.lower() == "dynamic" and "replacewhere" not in given and not flag_of(given, "overwriteSchema")
+    return value.lower() == "dynamic"
 
 
 def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:

@@ -1,5 +1,6 @@
 package delta;
 
+import java.util.IdentityHashMap;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -15,7 +16,7 @@ import scala.Option;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** Session variables in the values that UPDATE and MERGE set: there Spark's analyzer looks for names among columns alone. */
+/** Variables in the values and conditions of UPDATE and MERGE: there Spark's analyzer looks for names among columns alone. */
 public final class Variables {
   private Variables() {}
 
@@ -23,26 +24,25 @@ public final class Variables {
   public static LogicalPlan set(Object session, LogicalPlan statement) {
     LogicalPlan target = RowChanges.target(statement);
     LogicalPlan source = statement instanceof MergeIntoTable ? ((MergeIntoTable) statement).sourceTable() : target;
-    return (LogicalPlan) statement.transformExpressions(new InValues(new Named(session, target, source)));
+    return (LogicalPlan) statement.transformExpressions(new BesideKeys(new Named(session, target, source)));
   }
 
-  /** In values, not in what is set. */
-  public static class InValues extends scala.runtime.AbstractPartialFunction {
+  /** In values and conditions, not in what is set: an assignment is visited before its key. */
+  public static class BesideKeys extends scala.runtime.AbstractPartialFunction {
     private final Named named;
+    private final IdentityHashMap keys = new IdentityHashMap();
 
-    public InValues(Named named) {
+    public BesideKeys(Named named) {
       this.named = named;
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof Assignment && !((Assignment) node).value().resolved();
+      if (node instanceof Assignment) keys.put(((Assignment) node).key(), node);
+      return named.isDefinedAt(node) && !keys.containsKey(node);
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      if (!isDefinedAt(node)) return otherwise.apply(node);
-      Assignment assignment = (Assignment) node;
-      Expression value = (Expression) assignment.value().transform(named);
-      return value == assignment.value() ? assignment : new Assignment(assignment.key(), value);
+      return isDefinedAt(node) ? named.applyOrElse(node, otherwise) : otherwise.apply(node);
     }
   }
 
