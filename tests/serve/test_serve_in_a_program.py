@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 import anabranch
 from anabranch.errors import InvalidArgumentError, ServerNotStartedError
 from anabranch.server.health_check import check_connect_answers, check_jdbc_answers
+from anabranch.server.running_server import Server
 from anabranch.spark.session import delta_session
 from serve.served import Served, client, until
 
@@ -45,6 +47,7 @@ def test_a_program_serves_its_session(native: SparkSession) -> None:
             assert len(kept() - before) == CLIENTS > delta_session.SESSIONS_KEPT_MAX
             assert server.sessions() == CLIENTS
             assert server.running() == 0
+            rows_that_are_fetched_count_as_running(server, clients[1])
         until(lambda: server.sessions() == 0)
         until(lambda: not kept() - before)
         assert server.wait(0.1)
@@ -54,6 +57,16 @@ def test_a_program_serves_its_session(native: SparkSession) -> None:
     for port in (clients_of.connect_port, clients_of.jdbc_port):
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def rows_that_are_fetched_count_as_running(server: Server, by: Any) -> None:
+    """Hive calls the statement finished, and its rows are computed as they are fetched."""
+    by.run("SELECT reflect('java.lang.Thread', 'sleep', 3000L) FROM range(0, 1, 1, 1)")
+    with ThreadPoolExecutor(1) as pool:
+        fetched = pool.submit(by.cursor.fetchall)
+        until(lambda: server.running() == 1)
+        assert len(fetched.result(60)) == 1
+    assert server.running() == 0
 
 
 def refused(native: SparkSession) -> None:

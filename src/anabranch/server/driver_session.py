@@ -23,6 +23,10 @@ _DERBY_TAKEN = "XSDB6"
 """What Derby calls a database that another process has open."""
 _WAREHOUSE = "spark.sql.warehouse.dir"
 _CONNECTION = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_RESULT_MAX = "spark.driver.maxResultSize"
+_RESULTS_TO_MEMORY = 8
+"""By Spark's default one result may be as large as the driver's default memory is. Several clients ask at once, and
+while a result is made up to three copies of its parts are there."""
 _OTHER_METASTORES = (
     *("spark.sql.catalogImplementation", "spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris"),
     *(_CONNECTION, "spark.hive.javax.jdo.option.ConnectionURL"),
@@ -41,6 +45,7 @@ def driver_session(*, warehouse: str, master: str, host: str, given: Mapping[str
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    _bound_results(spark)
     folder = _folder(settings[_WAREHOUSE])
     if folder is not None and _CONNECTION not in given:
         # Else Derby's log would be in the folder that the program happened to be started in.
@@ -69,6 +74,9 @@ def driver_settings(
     if "PYSPARK_GATEWAY_PORT" not in environment:
         # Of spark-submit the driver is there already.
         settings["spark.master"] = master
+    if settings.get("spark.master", "").startswith("local"):
+        # Tasks run in the server: one that needs more memory than there is fails its statement and does not end all.
+        settings["spark.executor.killOnFatalError.depth"] = "0"
     if settings.get("spark.master", "").startswith("local") and is_of_this_machine(host):
         # Nothing of a driver without executors elsewhere needs to be reached from there.
         settings.update({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"})
@@ -77,6 +85,14 @@ def driver_settings(
         settings["spark.sql.catalogImplementation"] = "hive"
         settings[_CONNECTION] = _derby(folder, warehouse)
     return {**settings, **given}
+
+
+def _bound_results(spark: SparkSession) -> None:
+    """A client is refused a result that is large beside the driver's memory, unless the user has set another limit."""
+    context: Any = spark.sparkContext._jsc.sc()
+    memory = int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr]
+    # Each job asks for it anew.
+    context.conf().setIfMissing(_RESULT_MAX, str(memory // _RESULTS_TO_MEMORY))
 
 
 def _derby(folder: Path | None, warehouse: str) -> str:

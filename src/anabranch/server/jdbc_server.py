@@ -20,6 +20,10 @@ _HOST = "hive.server2.thrift.bind.host"
 _PORT = "hive.server2.thrift.port"
 _VARIABLES = ("HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_THRIFT_PORT")
 """Of the environment; Hive takes them before its settings."""
+_INCREMENTAL = "spark.sql.thriftServer.incrementalCollect"
+"""Whether a result is held one partition at a time. Else it is in the driver as a whole before its first row, however
+large; no setting of Spark's bounds that, as `spark.driver.maxResultSize` counts compressed bytes."""
+_STATEMENT = "SparkExecuteStatementOperation"
 _AT_WORK = {"INITIALIZED", "PENDING", "RUNNING"}
 """What Hive calls the states of a statement that has not come to its end."""
 
@@ -39,6 +43,8 @@ class JdbcServer:
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()
         for key, value in {**(settings or {}), _HOST: host.strip("[]"), _PORT: str(self.port)}.items():
             hadoop.set(key, value)
+        # Sessions of clients begin with the application's settings.
+        spark.sparkContext._jsc.sc().conf().setIfMissing(_INCREMENTAL, "true")
         jvm.delta.JarsLoader.keepOpen(spark._jsparkSession)
         servers = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
         try:
@@ -48,6 +54,7 @@ class JdbcServer:
                 self._server = thread.submit(servers.startWithSparkSession, spark._jsparkSession, False).result()
         except Py4JJavaError as error:
             self._refuse(root_cause(error), "Name another port, or 0 for any that is free")
+        self._tracker = spark.sparkContext._jsc.statusTracker()
         self._check_address()
         self._operations = self._service("SparkSQLCLIService").getSessionManager().getOperationManager()
 
@@ -59,8 +66,15 @@ class JdbcServer:
     def running(self) -> int:
         """Statements that have not come to their end."""
         # A copy, as others come and go.
-        operations = self._jvm.java.util.HashMap(self._operations.handleToOperation())
-        return sum(str(each.getStatus().getState()) in _AT_WORK for each in operations.values())
+        operations = self._jvm.java.util.HashMap(self._operations.handleToOperation()).values()
+        jobs = set(self._tracker.getActiveJobIds())
+        return sum(str(each.getStatus().getState()) in _AT_WORK or self._fetches(each, jobs) for each in operations)
+
+    def _fetches(self, operation: Any, jobs: set[int]) -> bool:
+        """Whether one of the jobs computes rows of a statement that Hive calls finished, as its client fetches them."""
+        if not jobs or operation.getClass().getSimpleName() != _STATEMENT:
+            return False
+        return not jobs.isdisjoint(self._tracker.getJobIdsForGroup(operation.statementId()))
 
     def sessions(self) -> set[str]:
         """The sessions of clients that are open, by identity."""
