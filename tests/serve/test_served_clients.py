@@ -177,6 +177,32 @@ def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
         by.rows("DROP TABLE of_client")
 
 
+def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:
+    """Its package sends messages of its own."""
+    from google.protobuf.any_pb2 import Any as AnyMessage
+    from pyspark.sql.connect import proto
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    class Sent(LogicalPlan):
+        def plan(self, session: Any) -> Any:
+            relation = self._create_proto_relation()
+            relation.extension.CopyFrom(AnyMessage(type_url="type.googleapis.com/io.delta.connect.DeltaRelation"))
+            return relation
+
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        command = proto.Command()
+        command.extension.CopyFrom(AnyMessage(type_url="type.googleapis.com/io.delta.connect.DeltaCommand"))
+        for sends in (
+            lambda: DataFrame(Sent(None), by.session).collect(),
+            lambda: by.session.client.execute_command(command),
+        ):
+            with pytest.raises(Exception, match="ANABRANCH_DELTA_CONNECT_UNSUPPORTED") as raised:
+                sends()
+            assert sqlstate_of(raised.value) == "0A000"
+
+
 def test_a_conflict_is_told_at_each_door(by: Client, table: str, server: Served) -> None:
     """A MERGE whose source takes its time, while another client changes the same row."""
     mark = f"conflict_{table}"

@@ -7,8 +7,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from anabranch.errors.environment import ServerNotStartedError
+from anabranch.errors.environment import ExtensionNotLoadedError, ServerNotStartedError
 from anabranch.server.addresses import address_of, root_cause
+from anabranch.server.java_classes import PACKAGE, server_classes
 
 NAME = "Spark Connect"
 PORT = 15002
@@ -17,6 +18,8 @@ PORT = 15002
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _HOST = "spark.connect.grpc.binding.address"
 _PORT = "spark.connect.grpc.binding.port"
+_PLUGINS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
+_CLIENTS = f"{PACKAGE}.DeltaSparksClients"
 _AT_WORK = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
 """What Spark calls the states of a statement that has not come to its end."""
 
@@ -34,6 +37,7 @@ class ConnectServer:
         settings.set(_PORT, str(port))
         self._none = jvm.scala.Option.empty()
         self._service = jvm.java.lang.Class.forName(f"{_SERVICE}$").getField("MODULE$").get(None)
+        _answer_clients_of_delta_spark(spark)
         if self._service.started() and not self._service.stopped():
             _refuse(host, port, "this driver has one", "Stop that one first")
         try:
@@ -68,6 +72,25 @@ class ConnectServer:
     def stop(self) -> None:
         """Closes every session; what still runs is cancelled."""
         self._service.stop(self._none, self._none)
+
+
+def _answer_clients_of_delta_spark(spark: SparkSession) -> None:
+    """By a message that helps. They can be told nothing where this Spark lacks jars that the classes need."""
+    try:
+        server_classes(spark)
+    except ExtensionNotLoadedError:
+        return
+    jvm: Any = spark._jvm
+    settings: Any = spark.sparkContext._jsc.sc().conf()
+    for key in _PLUGINS:
+        named = [each for each in settings.get(key, "").split(",") if each]
+        if _CLIENTS not in named:
+            settings.set(key, ",".join([*named, _CLIENTS]))
+    # Spark makes them when the first message of their kind comes, on a thread that does not know the driver's classes.
+    plugins = jvm.org.apache.spark.sql.connect.plugin.SparkConnectPluginRegistry
+    plugins.reset()
+    plugins.relationRegistry()
+    plugins.commandRegistry()
 
 
 def _refuse(host: str, port: int, problem: str, way_out: str) -> None:
