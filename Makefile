@@ -24,7 +24,7 @@ install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgra
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples java java-check java-check-all clean
+.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -98,6 +98,9 @@ test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: t
 test-examples: $(VENV)/.ready java ## delta-spark's example programs, unchanged; EXAMPLES names a clone of delta-io/delta
 	@PYTHON=$(BIN)/python scripts/test_examples.sh $(PYTEST_ARGS)
 
+test-bi: java ## A dbt project on `anabranch serve` and in a session, from an environment of its own
+	@PYTHON=$(PYTHON) scripts/test_bi.sh $(PYTEST_ARGS)
+
 java-check: $(VENV)/.ready java ## Compile the Java sources for each PySpark that has an environment here
 	@$(BIN)/python scripts/check_java.py $(SPARK_VERSIONS)
 
@@ -120,4 +123,4 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
