@@ -33,10 +33,6 @@ SAYS = {
     "streaming": ["DeltaTable after streaming upsert", "After streaming write"],
 }
 """What each prints when it gets through, besides returning 0."""
-OPEN = {
-    "change_data_feed": "`CREATE TABLE … USING DELTA` in capitals is not found yet: Spark looks for a class of that name",
-}
-"""What is known to stop some of them."""
 NOT_RUN = {
     "image_storage": "fetches pictures from a server that tests should not lean on",
     "missing_delta_storage_jar": "expects the error of a missing jar, and there is none to miss",
@@ -64,13 +60,7 @@ def test_every_example_is_known() -> None:
     assert {file.stem for file in Path(os.environ[EXAMPLES]).glob("*.py")} == {*SAYS, *NOT_RUN}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=OPEN[name], strict=False) if name in OPEN else ())
-        for name in SAYS
-    ],
-)
+@pytest.mark.parametrize("name", SAYS)
 def test_an_example_runs_unchanged(anabranch_run: Run, name: str) -> None:
     done = anabranch_run(program(name), **QUIET)
     assert done.returncode == 0, done.stderr[-6000:]

@@ -174,3 +174,22 @@ def test_a_view_takes_no_constraint(delta: SparkSession, name: str) -> None:
     delta.sql(f"CREATE OR REPLACE TEMP VIEW constrained AS SELECT * FROM {name}")
     with pytest.raises(Exception, match=r"(?i)view"):
         delta.sql("ALTER TABLE constrained ADD CONSTRAINT c CHECK (a > 0)")
+
+
+@pytest.mark.parametrize("word", ["DELTA", "Delta", "delta"])
+def test_the_format_is_known_in_any_case(delta: SparkSession, name: str, path: str, word: str) -> None:
+    delta.sql(f"CREATE TABLE {name}_a (id BIGINT) USING {word}")
+    delta.sql(f"CREATE TABLE {name}_b USING {word} AS SELECT 1 AS id")
+    delta.sql(f"CREATE OR REPLACE TABLE {name}_b USING {word} AS SELECT 2 AS id")
+    delta.range(3).write.format(word).save(path)
+    delta.range(3).write.format(word).mode("append").saveAsTable(f"{name}_a")
+    delta.range(4).writeTo(f"{name}_c").using(word).create()
+    assert delta.read.format(word).load(path).count() == 3
+    assert delta.sql(f"SELECT * FROM {word}.`{path}`").count() == 3
+    rows = delta.readStream.format(word).load(path).writeStream.format(word).option("checkpointLocation", f"{path}-c")
+    rows.trigger(availableNow=True).start(f"{path}-d").awaitTermination()
+    assert delta.read.format(word).load(f"{path}-d").count() == 3
+    assert [delta.table(f"{name}_{letter}").count() for letter in "abc"] == [3, 1, 4]
+    for letter in "abc":
+        assert delta.sql(f"DESCRIBE DETAIL {name}_{letter}").first()["format"] == "delta"
+        delta.sql(f"DROP TABLE {name}_{letter}")
