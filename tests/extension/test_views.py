@@ -104,7 +104,7 @@ def test_views_of_anything_else_are_refused(delta: SparkSession, table: str, vie
 
 def test_merge_wants_all_rows_of_its_target(delta: SparkSession, table: str, view: Any) -> None:
     """As in delta-spark: what it inserts may be nothing that a filtered view shows."""
-    merge = "MERGE INTO {} v USING (SELECT 0 AS a) s ON v.key = s.a WHEN MATCHED THEN DELETE"
+    merge = "MERGE INTO {} shown USING (SELECT 0 AS a) s ON shown.key = s.a WHEN MATCHED THEN DELETE"
     for query in (f"SELECT * FROM {table} WHERE value <> 0", f"SELECT key FROM (SELECT * FROM {table} WHERE key < 9)"):
         with pytest.raises(PartialTargetError, match="some of the table's rows") as refused:
             delta.sql(merge.format(view(query)))

@@ -278,7 +278,7 @@ def test_fields_matched_by_position_are_picked_by_their_own_names() -> None:
 def test_columns_without_nulls_must_be_there() -> None:
     table = struct(k=required(INT), s=struct(x=required(INT), y=INT), l=ArrayType(struct(z=required(INT))))
     found = plan(struct(k=INT, s=struct(x=INT)), table)
-    assert found.not_null_paths == (("k",), ("s", "x"))
+    assert found.not_null_paths == (("k",), ("s", "x"), ("l", "element", "z"))
     assert not found.schema_changed
     with pytest.raises(MissingNotNullColumnsError) as caught:
         plan(struct(s=struct(x=INT)), table)
