@@ -35,6 +35,7 @@ from benchmarks._comparison import JARS, ROOT, Timings, report
 
 FILES = 16
 _SECONDS = "@seconds "
+_FAILED = "@failed "
 _SCANS: dict[str, Callable[[DataFrame], object]] = {
     "all columns": lambda f: f.write.format("noop").mode("overwrite").save(),
     "one column": lambda f: f.selectExpr("sum(l_quantity)").collect(),
@@ -76,6 +77,8 @@ class Worker:
     def _answer(self) -> float:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if line.startswith(_FAILED):
+                print(line.removeprefix(_FAILED).rstrip())
             if line.startswith(_SECONDS):
                 return float(line.removeprefix(_SECONDS))
         raise RuntimeError("the process ended")
@@ -184,7 +187,7 @@ def _work(variant: str) -> None:
             run()
             seconds = time.perf_counter() - start
         except Exception as error:
-            print(f"{variant}, {work}: {error}"[:300], file=sys.stderr)
+            print(_FAILED + f"{variant}, {work}: {error}".replace("\n", " ")[:300], flush=True)
             seconds = math.nan
         print(f"{_SECONDS}{seconds}", flush=True)
 

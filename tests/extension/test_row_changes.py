@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,14 @@ from extension.interruptions import meanwhile
 pytestmark = pytest.mark.spark
 
 NO_ROW_BY_ITSELF = ["explode(array(1, 2))", "max(n)", "row_number() OVER (ORDER BY id)", "sum(n) OVER ()"]
+
+
+@pytest.fixture
+def variables(delta: SparkSession) -> Iterator[None]:
+    """Those that the tests declare go again: the session is shared."""
+    yield
+    for name in ("v", "k", "id", "n", "of_fields", "drawn", "a_number"):
+        delta.sql(f"DROP TEMPORARY VARIABLE IF EXISTS {name}")
 
 
 @pytest.fixture
@@ -213,6 +222,7 @@ def test_columns_of_the_tables_own_frame(delta: SparkSession, table: str) -> Non
     assert frame.count() == 2
 
 
+@pytest.mark.usefixtures("variables")
 def test_statements_take_parameters_variables_and_names(delta: SparkSession, table: str) -> None:
     assert delta.sql("UPDATE IDENTIFIER(:t) SET n = :n WHERE id = :id", args={"t": table, "n": 3, "id": 1}).first() == (
         1,
@@ -236,6 +246,7 @@ def test_columns_by_their_full_names(delta: SparkSession, table: str) -> None:
     assert rows(delta, table) == [(1, 11), (2, 21)]
 
 
+@pytest.mark.usefixtures("variables")
 def test_session_variables(delta: SparkSession, table: str) -> None:
     """In conditions, sources and INSERT."""
     delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
@@ -265,6 +276,7 @@ def test_session_variables(delta: SparkSession, table: str) -> None:
     assert rows(delta, table) == [(0, 0)]
 
 
+@pytest.mark.usefixtures("variables")
 def test_session_variables_as_values(delta: SparkSession, table: str) -> None:
     """Where Spark's analyzer looks for names among columns alone: a column goes before a variable of its name."""
     delta.sql("DECLARE OR REPLACE VARIABLE v BIGINT DEFAULT 15")
@@ -295,6 +307,7 @@ def test_session_variables_as_values(delta: SparkSession, table: str) -> None:
         assert caught.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 
 
+@pytest.mark.usefixtures("variables")
 def test_a_variable_has_one_value_in_a_statement(delta: SparkSession, table: str) -> None:
     """That which it had when the statement began: a statement executed again takes the same."""
     delta.sql("DECLARE OR REPLACE VARIABLE drawn DOUBLE DEFAULT rand()")

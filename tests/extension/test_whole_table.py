@@ -181,6 +181,18 @@ def test_statistics_that_do_not_tell(delta: SparkSession, path: str) -> None:
             assert frame.first() == ({"count": 3, "max": 2}[name],)
 
 
+def test_a_writer_that_lies_is_believed_unless_the_session_does_not(
+    delta: SparkSession, path: str, by_rows: Callable[[str], Any]
+) -> None:
+    """Covers fault F36: the log is believed, as in delta-spark."""
+    delta.range(3).coalesce(1).write.format("delta").save(path)
+    log = Path(path, "_delta_log", f"{0:020}.json")
+    log.write_text(log.read_text().replace('\\"numRecords\\":3', '\\"numRecords\\":4'))
+    query = f"SELECT count(*) FROM delta.`{path}`"
+    assert delta.newSession().sql(query).first() == (4,)
+    assert by_rows(query) == (3,)
+
+
 def test_a_source_of_a_partition_column_that_has_no_bounds(delta: SparkSession, path: str) -> None:
     """The year says in which days a day can lie, and not which is the last."""
     DeltaTable.create(delta).location(path).addColumn("day", "DATE").addColumn(

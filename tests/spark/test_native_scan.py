@@ -586,11 +586,6 @@ def test_scans_that_nobody_uses_are_let_go(spark: SparkSession, engine: NativeEn
     assert files.scan().where("id = 1").count() == 1
 
 
-def test_the_classes_are_compiled_once(spark: SparkSession) -> None:
-    first, second = NativeEngine(spark), NativeEngine(spark)
-    assert first._scan._driver is second._scan._driver
-
-
 def test_a_mask_of_the_wrong_length_stops_the_query(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     files = people(spark, engine, tmp_path)
     files.mask = lambda _: np.ones(2, dtype=np.bool_)

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.answer_definitions import conditions
 from anabranch.callbacks.answer_row_changes import Versions
-from anabranch.callbacks.asker import Asker, joined, joined_map
+from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
 from anabranch.commands.definition.create_table import CreationMode, create_table
 from anabranch.commands.definition.create_table_as import create_table_as
@@ -32,6 +32,7 @@ from anabranch.commands.write.write_rows import write_named
 from anabranch.errors.dml import TableReplacementError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.spark.extension.door import Answer
+from anabranch.spark.native.jvm_classes import joined_map
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier

@@ -14,13 +14,14 @@ from pyspark.sql.types import StructType
 
 from anabranch.callbacks.answer_tables import entry_of
 from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
-from anabranch.callbacks.asker import Asker, joined, joined_map, split_map
+from anabranch.callbacks.asker import Asker, joined, split_map
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.read.read_table import table_to_write
 from anabranch.commands.table_access import TableRef, table_of_entry
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
+from anabranch.spark.native.jvm_classes import joined_map
 from anabranch.spark.native.plan_reading import reads_table
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.delta_session import DeltaSession

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.asker import Asker, joined, joined_map, time_of_micros
+from anabranch.callbacks.asker import Asker, joined, time_of_micros
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
@@ -42,6 +42,7 @@ from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
+from anabranch.spark.native.jvm_classes import joined_map
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.folder_catalog import catalog_entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark import SparkContext
@@ -106,11 +106,6 @@ def _refresh_cached(spark: SparkSession, root: str) -> None:
 def joined(parts: Iterable[str]) -> str:
     """Texts in one, as our Java classes take them; none holds NUL."""
     return "\0".join(parts)
-
-
-def joined_map(entries: Mapping[str, str]) -> str:
-    """Keys and values in one."""
-    return joined(part for entry in entries.items() for part in entry)
 
 
 def split_map(text: str) -> dict[str, str]:

@@ -119,6 +119,7 @@ class IdentityAssignmentError(AssignmentError):
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "42808"
+    problem: str = "it is an identity column, whose values the table makes; rows keep theirs"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -140,8 +140,7 @@ def _prepared(
 def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:
     for name in identity_columns(snapshot.schema, table):
         if setting.sets(name):
-            problem = "it is an identity column, whose values the table makes; rows keep theirs"
-            raise IdentityAssignmentError(table=table, column=quoted([name]), problem=problem)
+            raise IdentityAssignmentError(table=table, column=quoted([name]))
 
 
 def _replaced(

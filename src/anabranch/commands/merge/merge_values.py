@@ -199,8 +199,7 @@ class ValuePlanner:
     def _check_not_numbered(self, sets: frozenset[str]) -> None:
         for name in sets:
             if fill_of(self._schema[name])[0] is Fill.IDENTITY:
-                problem = "it is an identity column, whose values the table makes; rows keep theirs"
-                raise IdentityAssignmentError(table=self._table, column=quote(name), problem=problem)
+                raise IdentityAssignmentError(table=self._table, column=quote(name))
 
     def _kept(self, field: StructField, current: Current) -> Column:
         """The value that the row had, in the type that the column has now."""

@@ -9,6 +9,13 @@ import org.apache.spark.sql.types.StructType;
 public final class Scans {
   private Scans() {}
 
+  /** See `ListedFiles.Files`. */
+  public static ListedFiles.Files files(String digest, String root, String names, byte[] sizesAndTimes, byte[] groupOf,
+      int groupCount, byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
+    return new ListedFiles.Files(digest, root, names, sizesAndTimes, groupOf, Integer.valueOf(groupCount), valueLengths, values,
+        groupSchema, timeZone, hasHiddenRows);
+  }
+
   /**
    * @param identity see `ListedFiles`, as for all up to `reader`
    * @param options keys and values of the reader's options, parted by NUL

@@ -24,12 +24,7 @@ public final class Tables {
     add(facts, entry == null ? "" : (String) entry.identifier().database().get());
     add(facts, entry == null ? "" : entry.identifier().table());
     add(facts, entry == null ? "" : entry.tableType().name());
-    for (Iterator each = table.options.entrySet().iterator(); each.hasNext();) {
-      Map.Entry option = (Map.Entry) each.next();
-      add(facts, (String) option.getKey());
-      add(facts, (String) option.getValue());
-    }
-    return facts.toString();
+    return facts.append(entries(table.options)).toString();
   }
 
   /** Keys and values of a map of strings, each ended by NUL. */

@@ -29,7 +29,7 @@ UNUSED_MAX_S = 30 * 24 * 60 * 60
 """A jar of other sources, or of another Spark, is removed when nothing has read it for so long."""
 
 _HASH_DIGITS = 32
-SOURCE_CLASS = "delta.DefaultSource"
+_SOURCE_CLASS = "delta.DefaultSource"
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 """By it Spark finds the source by its short name in any case: `USING DELTA`. By the class, in small letters alone."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
@@ -136,8 +136,8 @@ def jar_bytes(classes: Mapping[str, bytes], *, digest: str) -> bytes:
         for name, code in sorted(classes.items()):
             entry = zipfile.ZipInfo(f"{name.replace('.', '/')}.class", _FIRST_DATE)
             jar.writestr(entry, code, zipfile.ZIP_DEFLATED)
-        if SOURCE_CLASS in classes:
-            jar.writestr(zipfile.ZipInfo(_SERVICE, _FIRST_DATE), f"{SOURCE_CLASS}\n")
+        if _SOURCE_CLASS in classes:
+            jar.writestr(zipfile.ZipInfo(_SERVICE, _FIRST_DATE), f"{_SOURCE_CLASS}\n")
         jar.comment = digest.encode() + b"0" * _HASH_DIGITS
     content = buffer.getvalue()[:-_HASH_DIGITS]
     return content + _hash(content)

@@ -211,6 +211,11 @@ class JvmValues:
         return str(self._conf.getConfString(key))
 
 
+def joined_map(entries: Mapping[str, str]) -> str:
+    """Keys and values in one text, parted by NUL, as our Java classes take them; none holds NUL."""
+    return "\0".join(part for entry in entries.items() for part in entry)
+
+
 def column_of(jvm_column: Any) -> Column:
     """A column of the JVM's as PySpark's."""
     return ClassicColumn(jvm_column)

@@ -30,9 +30,9 @@ class NativeEngine:
         values = JvmValues(spark)
         # Spark's planner calls back into this process.
         ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
-        driver = load_extension(values.gateway)
+        load_extension(values.gateway)
         self._values = values
-        self._scan = NativeScan(spark, values, driver)
+        self._scan = NativeScan(spark, values)
 
     @functools.cached_property
     def _write(self) -> NativeWrite:

@@ -24,8 +24,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
-from anabranch.spark.extension.compiled import ExtensionClasses
-from anabranch.spark.native.jvm_classes import JvmValues
+from anabranch.spark.native.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
 from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of
@@ -41,9 +40,8 @@ LISTS_KEPT_MAX = 8
 class FileListCache:
     """The newest lists of files of one session, by what they hold. Any thread may use it."""
 
-    def __init__(self, values: JvmValues, driver: ExtensionClasses) -> None:
+    def __init__(self, values: JvmValues) -> None:
         self._values = values
-        self._driver = driver
         self._lock = threading.Lock()
         self._by_digest: OrderedDict[str, Any] = OrderedDict()
         self._by_table: dict[tuple[int, str], tuple[weakref.ref[pa.Table], str]] = {}
@@ -79,8 +77,7 @@ class FileListCache:
         with self._lock:
             known = self._by_digest.get(digest)
         if known is None:
-            known = self._driver.new(
-                "ListedFiles$Files",
+            known = self._values.delta.Scans.files(
                 digest,
                 root,
                 names,
@@ -167,11 +164,10 @@ class _Layout:
 class NativeScan:
     """Scans of one session."""
 
-    def __init__(self, spark: SparkSession, values: JvmValues, driver: ExtensionClasses) -> None:
+    def __init__(self, spark: SparkSession, values: JvmValues) -> None:
         self._spark = spark
         self._values = values
-        self._driver = driver
-        self._handed_over = FileListCache(values, driver)
+        self._handed_over = FileListCache(values)
 
     def frame(
         self,
@@ -266,7 +262,7 @@ class NativeScan:
             layout.hides_by_constant,
             self._reader(request),
             self._values.type(visible_schema(layout.read_schema)),
-            "\0".join(part for entry in options.items() for part in entry),
+            joined_map(options),
             self._values.type(layout.read_schema) if request.column_mapping.maps else None,
             request.column_mapping is ColumnMappingMode.ID,
             settings,

@@ -8,7 +8,6 @@ import shutil
 import string
 import tempfile
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from anabranch.schema.column_mapping import nested_ids, physical_name
 from anabranch.schema.logical_types import check_writable, without_void
 from anabranch.schema.paths import walk
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
-from anabranch.spark.native.jvm_classes import JvmValues
+from anabranch.spark.native.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.portable.portable_write import write_files
 from anabranch.spark.rows.file_listing import file_root
@@ -92,17 +91,15 @@ class NativeWrite:
     def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
         """Run Spark's write job. If it fails, Spark removes the files it wrote, and only those."""
         values, classes = self._values, self._values.classes
+        # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since 4.1.
+        shreds = "true" if request.properties.variant_shredding_enabled else "false"
         settings = {
             **_WRITER_SETTINGS,
-            # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since
-            # 4.1.
-            "spark.sql.variant.inferShreddingSchema": "true"
-            if request.properties.variant_shredding_enabled
-            else "false",
+            "spark.sql.variant.inferShreddingSchema": shreds,
             # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
             "spark.sql.streaming.checkpointFileManagerClass": classes.place_of("CheckpointFileManager"),
         }
-        writer_session = values.delta.Writes.session(values.session, _in_turn(settings))
+        writer_session = values.delta.Writes.session(values.session, joined_map(settings))
         execution = frame._jdf.queryExecution()
         plan = execution.executedPlan()
         output = plan.output()
@@ -115,7 +112,7 @@ class NativeWrite:
         options = values.string_map(_writer_options(request))
         body = values.delta.Writes.body(
             values.context,
-            _in_turn({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
+            joined_map({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
             classes.java_class("FileFormatWriter"),
             writer_session,
             plan,
@@ -140,13 +137,13 @@ class NativeWrite:
     def _directories(self, output: Any, request: WriteRequest, schema: StructType, columns: Any) -> Any:
         """Those of the output by whose values files are put into directories."""
         names = request.partition_columns
-        chosen = self._values.delta.Writes
+        writes = self._values.delta.Writes
         if not _stores_partitions(request):
-            return chosen.chosen(columns, " ".join(str(schema.names.index(name)) for name in names))
+            return writes.chosen(columns, " ".join(str(schema.names.index(name)) for name in names))
         if request.partition_values is not None:
-            return chosen.chosen(columns, "")
+            return self._values.seq(())
         found = [physical_name(schema[name], request.column_mapping) for name in names]
-        return chosen.named(output, len(schema), "\0".join(found))
+        return writes.named(output, len(schema), "\0".join(found))
 
 
 def _later_argument(writer: Any) -> Any | None:
@@ -155,10 +152,6 @@ def _later_argument(writer: Any) -> Any | None:
         return getattr(writer, "write$default$12")()
     except Py4JError:
         return None
-
-
-def _in_turn(settings: Mapping[str, str]) -> str:
-    return "\0".join(part for entry in settings.items() for part in entry)
 
 
 def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
@@ -275,7 +268,7 @@ class NativeRewrite:
         return RewrittenFile(written=checked(request, written), order=order)
 
     def _reader_session(self) -> Any:
-        return self._values.delta.Writes.session(self._values.session, _in_turn(_ONE_TASK))
+        return self._values.delta.Writes.session(self._values.session, joined_map(_ONE_TASK))
 
 
 def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:

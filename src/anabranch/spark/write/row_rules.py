@@ -205,8 +205,10 @@ def _is_null(value: Column, kind: DataType, path: FieldPath) -> Column:
     else:
         assert isinstance(kind, MapType)
         values, below = (F.map_keys(value), kind.keyType) if step == KEY else (F.map_values(value), kind.valueType)
+    if not rest:
+        return F.exists(values, lambda each: each.isNull())
     # Where an element may be NULL, its fields may be missing with it.
-    return F.exists(values, lambda each: _is_null(each, below, rest) & (each.isNotNull() if rest else F.lit(True)))
+    return F.exists(values, lambda each: each.isNotNull() & _is_null(each, below, rest))
 
 
 def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:
