@@ -9,7 +9,11 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from anabranch.callbacks import answer_staging
+from anabranch.errors.commits import ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.spark.engine import WriteRequest, WrittenFiles
+from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.tables import DeltaTable
 
@@ -94,6 +98,49 @@ def test_rows_are_run_once(delta: SparkSession, name: str) -> None:
     delta.udf.register("counted", count, "bigint")
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT counted(id) AS id FROM range(5)")
     assert (rows(delta, name), seen.value) == ([(n,) for n in range(5)], 5)
+
+
+@pytest.mark.parametrize(
+    ("winner", "at"),
+    [("delta", "before the statement looks"), ("parquet", "before the statement looks"), ("delta", "before its rows")],
+)
+def test_a_table_that_others_make_meanwhile(
+    delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, winner: str, at: str
+) -> None:
+    """It stays as they made it: that is an error, or what IF NOT EXISTS asks for."""
+    write, create = NativeEngine.write, answer_staging.create_table_as
+
+    def make() -> None:
+        monkeypatch.setattr(NativeEngine, "write", write)
+        monkeypatch.setattr(answer_staging, "create_table_as", create)
+        delta.newSession().sql(f"CREATE TABLE {name} USING {winner} AS SELECT 1 AS a")
+
+    def create_later(*given: Any) -> None:
+        make()
+        create(*given)
+
+    def write_later(engine: NativeEngine, request: WriteRequest) -> WrittenFiles:
+        make()
+        return write(engine, request)
+
+    def race() -> None:
+        if at == "before the statement looks":
+            monkeypatch.setattr(answer_staging, "create_table_as", create_later)
+        else:
+            monkeypatch.setattr(NativeEngine, "write", write_later)
+
+    race()
+    with pytest.raises((TableAlreadyExistsError, ProtocolChangedException)):
+        delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 2 AS a")
+    assert rows(delta, name) == [(1,)]
+    delta.sql(f"DROP TABLE {name}")
+    race()
+    delta.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta AS SELECT 2 AS a")
+    assert rows(delta, name) == [(1,)]
+    delta.sql(f"DROP TABLE {name}")
+    race()
+    delta.sql("SELECT 2 AS a").write.format("delta").mode("ignore").saveAsTable(name)
+    assert rows(delta, name) == [(1,)]
 
 
 def test_tables_by_path(delta: SparkSession, path: str) -> None:

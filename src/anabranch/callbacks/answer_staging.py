@@ -39,6 +39,8 @@ from anabranch.spark.session.table_identifiers import NameIdentifier
 
 STAGED_OPTION = "anabranch.staged"
 """Of a `delta.DeltaTable` that is staged: which one."""
+UNLESS_THERE_OPTION = "anabranch.unlessThere"
+"""The statement says IF NOT EXISTS, and Spark found no table when it began."""
 STAGED_MAX = 256
 """Staged tables that nobody commits nor aborts are let go when so many others follow."""
 _MODES = {
@@ -133,7 +135,8 @@ class Staging:
         definition = staged.defined.definition
         properties = {**definition.properties, **options.table_properties}
         definition = dataclasses.replace(definition, properties=properties)
-        create_table_as(staged.handle, definition, staged.rows, staged.mode, options)
+        mode = CreationMode.CREATE_IF_NOT_EXISTS if UNLESS_THERE_OPTION in staged.options else staged.mode
+        create_table_as(staged.handle, definition, staged.rows, mode, options)
 
     def create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""

@@ -26,6 +26,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import FIRST, register, write_rows
 from anabranch.commands.write.write_target import WriteTarget
+from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
@@ -67,7 +68,12 @@ def create_table_as(
         newest = snapshot if attempt.number == 1 else handle.latest()
         return _write(handle, definition, rows(), mode, newest, options, attempt)
 
-    committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
+    try:
+        committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
+    except ProtocolChangedException as lost:
+        if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
+            raise
+        return None
     if handle.entry is not None:
         register(handle, handle.entry)
     compact_after(handle, committed)

@@ -109,9 +109,12 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   /** Whether a table to be is one of ours; without USING, the session's setting tells. Folders hold nothing else. */
   private boolean isDelta(Map properties) {
-    Object provider = properties.get("provider");
+    return isDelta((String) properties.get("provider"));
+  }
+
+  public boolean isDelta(String provider) {
     if (provider == null && folders != null) return true;
-    return "delta".equalsIgnoreCase(provider != null ? (String) provider : SQLConf.get().defaultDataSourceName());
+    return "delta".equalsIgnoreCase(provider != null ? provider : SQLConf.get().defaultDataSourceName());
   }
 
   public Table loadTable(Identifier ident) throws NoSuchTableException {

@@ -1,6 +1,7 @@
 package delta;
 
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
@@ -30,6 +31,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   public TreeNode apply(TreeNode node) {
     if (!Python.isOpen()) return node;
     LogicalPlan plan = (LogicalPlan) node;
+    if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
     if (Statements.isOurs(plan)) return command(plan);
     LogicalPlan target = RowChanges.target(plan);

@@ -3,6 +3,9 @@ package delta;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -16,6 +19,7 @@ import org.apache.spark.sql.types.StructType;
 
 /** A new table of another format in a catalog that stages its own: it is there at once, and goes where its rows cannot be written. */
 public final class StagedWrites implements StagedTable, SupportsWrite {
+  private static final String UNLESS_THERE = "anabranch.unlessThere";
   private final TableCatalog catalog;
   private final Identifier ident;
   private final Table table;
@@ -34,6 +38,20 @@ public final class StagedWrites implements StagedTable, SupportsWrite {
       if (calls[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) return true;
     }
     return false;
+  }
+
+  /**
+   * Has the rows of `CREATE TABLE IF NOT EXISTS ... AS` say that a table which others make meanwhile is left as it is: Spark
+   * looks before the statement, and tells the catalog nothing of it.
+   */
+  public static LogicalPlan unlessThere(CreateTableAsSelect plan) {
+    if (!plan.ignoreIfExists() || plan.writeOptions().contains(UNLESS_THERE) || !(plan.name() instanceof ResolvedIdentifier)) return plan;
+    Object catalog = ((ResolvedIdentifier) plan.name()).catalog();
+    if (!(catalog instanceof DeltaCatalog)) return plan;
+    scala.Option provider = plan.tableSpec().provider();
+    if (!((DeltaCatalog) catalog).isDelta(provider.isDefined() ? (String) provider.get() : null)) return plan;
+    scala.collection.immutable.Map options = (scala.collection.immutable.Map) plan.writeOptions().updated(UNLESS_THERE, "true");
+    return plan.copy(plan.name(), plan.partitioning(), plan.query(), plan.tableSpec(), options, true, plan.isAnalyzed());
   }
 
   public String name() {
