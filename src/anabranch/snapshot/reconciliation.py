@@ -125,17 +125,18 @@ class Tombstones:
     @functools.cached_property
     def table(self) -> pa.Table:
         """One row a logical file: `TOMBSTONE_SCHEMA`."""
-        table = self._load()
-        for changes in self._layers:
-            keys = logical_keys_of(changes.adds, changes.removes)
-            table = pa.concat_tables([subtract(table, keys), changes.removes])
-        return table
+        if not self._layers:
+            return self._load()
+        # Keys of all tombstones are compared once, not once for each commit: a table may keep many.
+        changes = _newest_of(list(self._layers))
+        keys = logical_keys_of(changes.adds, changes.removes)
+        return pa.concat_tables([subtract(self._load(), keys), changes.removes]).combine_chunks()
 
     def apply(self, changes: FileChanges) -> Tombstones:
         """The tombstones after these changes."""
         if not changes.count:
             return self
-        if len(self._layers) >= LAYERS_MAX:
+        if len(self._layers) >= LAYERS_MAX or "table" in vars(self):
             worked_in = self.table
             return Tombstones(lambda: worked_in, (changes,))
         return Tombstones(self._load, (*self._layers, changes))

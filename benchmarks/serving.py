@@ -1,0 +1,272 @@
+"""A server for many clients: small reads of a Delta table, beside PySpark's own Connect server with delta-spark's jar.
+
+    ANABRANCH_JARS=… python -m benchmarks serving [--seconds 10] [--rounds 3] [--clients 1 8 32]
+
+Both servers run at once, each with 2 GB and two threads for tasks, and clients ask them in turn. A client is a session
+of its own; those of one measurement are threads of one process. Without the jar the server of ours is measured alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from benchmarks._comparison import JARS, ROOT
+
+ROWS = 100_000
+FILES = 8
+MEMORY = "2g"
+READY_SECONDS = 180
+SETTINGS = {
+    "spark.driver.memory": MEMORY,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+Ask = Callable[[str], Any]
+Measured = dict[str, Any]
+
+
+@dataclass
+class Started:
+    """A server that answers."""
+
+    process: subprocess.Popen[str]
+    connect: int
+    jdbc: int | None
+    seconds: float
+
+    def megabytes(self) -> float:
+        """Of the process and all below it, in memory."""
+        told = subprocess.run(["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True).stdout
+        rows = [tuple(map(int, line.split())) for line in told.splitlines()[1:]]
+        tree = {self.process.pid}
+        while len(grown := tree | {pid for pid, parent, _ in rows if parent in tree}) > len(tree):
+            tree = grown
+        return sum(rss for pid, _, rss in rows if pid in tree) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--client", nargs=4, metavar=("DOOR", "PORT", "TABLE", "COUNT"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.client is not None:
+        door, port, table, count = arguments.client
+        print(json.dumps(asked(door, int(port), table, int(count), arguments.seconds)))
+        return
+    with tempfile.TemporaryDirectory(prefix="anabranch-benchmark-", ignore_cleanup_errors=True) as scratch:
+        measure(Path(scratch), arguments)
+
+
+def measure(scratch: Path, arguments: argparse.Namespace) -> None:
+    """Start the servers, ask them in turn, and print the figures."""
+    versions = f"Python {platform.python_version()}, PySpark {pyspark.__version__}"
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {versions}; servers with {MEMORY}, local[2]")
+    print(f"{ROWS:,} rows in {FILES} files; {arguments.rounds} rounds of {arguments.seconds:g} s for each number\n")
+    with contextlib.ExitStack() as running:
+        ours = running.enter_context(_anabranch(scratch))
+        ways = {"anabranch": (ours, "connect", ours.connect), "anabranch, JDBC": (ours, "jdbc", ours.jdbc)}
+        jars = os.environ.get(JARS)
+        if jars:
+            theirs = running.enter_context(_jar(scratch, jars))
+            ways["jar"] = (theirs, "connect", theirs.connect)
+        else:
+            print(f"delta-spark: not run ({JARS} is not set)\n")
+        table = str(scratch / "table")
+        _make(ours, table)
+        firsts = {name: _client(way, table, 1, 0)["first"] for name, way in ways.items()}
+        found: dict[tuple[str, int], list[Measured]] = {}
+        for number in range(arguments.rounds + 1):
+            for count in arguments.clients:
+                for name, way in ways.items():
+                    seconds = arguments.seconds if number else min(arguments.seconds, 5)
+                    told = _client(way, table, count, seconds)
+                    # The first round warms up.
+                    if number:
+                        found.setdefault((name, count), []).append(told)
+        _report(ways, firsts, found)
+
+
+def _report(ways: dict[str, Any], firsts: dict[str, float], found: dict[tuple[str, int], list[Measured]]) -> None:
+    print(
+        "| server | seconds until ready | first statement of all, s | first of a session, ms | memory at the end, MB |"
+    )
+    print("|---|---|---|---|---|")
+    for name, (server, _, _) in ways.items():
+        later = statistics.median(
+            each["first"] for (way, count), all_ in found.items() if way == name for each in all_ if count == 1
+        )
+        print(f"| {name} | {server.seconds:.1f} | {firsts[name]:.2f} | {later * 1000:.0f} | {server.megabytes():.0f} |")
+    print("\n| clients | server | statements/s (range) | p50 ms | p99 ms |\n|---|---|---|---|---|")
+    for (name, count), rounds in sorted(found.items(), key=lambda each: each[0][1]):
+        rates = [each["rate"] for each in rounds]
+        middle, late = (statistics.median(each[key] for each in rounds) * 1000 for key in ("p50", "p99"))
+        spread = f"{statistics.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f})"
+        print(f"| {count} | {name} | {spread} | {middle:.0f} | {late:.0f} |")
+
+
+def asked(door: str, port: int, table: str, count: int, seconds: float) -> Measured:
+    """What `count` clients measured that asked for single rows for so long."""
+    with ThreadPoolExecutor(count) as pool:
+        clients = list(pool.map(lambda number: _session(door, port, table, number), range(count)))
+        end = time.perf_counter() + seconds
+
+        def ask_on(number: int) -> list[float]:
+            ask, times = clients[number][0], []
+            while time.perf_counter() < end:
+                start = time.perf_counter()
+                ask(_query(table, (number * 7919 + len(times) * 31) % ROWS))
+                times.append(time.perf_counter() - start)
+            return times
+
+        start = time.perf_counter()
+        times = sorted(each for taken in pool.map(ask_on, range(count)) for each in taken)
+        took = time.perf_counter() - start
+    told: Measured = {"first": statistics.median(first for _, first in clients)}
+    if times:
+        told |= {"rate": len(times) / took, "p50": times[len(times) // 2], "p99": times[int(len(times) * 0.99)]}
+    return told
+
+
+def _session(door: str, port: int, table: str, number: int) -> tuple[Ask, float]:
+    """What asks a statement in a new session, and how long its first one took, with the session."""
+    start = time.perf_counter()
+    if door == "connect":
+        from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+
+        session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+
+        def ask(statement: str) -> Any:
+            return session.sql(statement).collect()
+    else:
+        from pyhive import hive  # noqa: PLC0415
+
+        cursor = hive.connect(host="127.0.0.1", port=port).cursor()
+
+        def ask(statement: str) -> Any:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    assert len(ask(_query(table, number))) == 1
+    return ask, time.perf_counter() - start
+
+
+def _query(table: str, row: int) -> str:
+    return f"SELECT word, n FROM delta.`{table}` WHERE id = {row}"
+
+
+def _client(way: tuple[Started, str, int], table: str, count: int, seconds: float) -> Measured:
+    """The figures of a process of clients."""
+    _, door, port = way
+    command = [sys.executable, "-m", "benchmarks", "serving", "--seconds", str(seconds), "--client"]
+    done = subprocess.run(
+        [*command, door, str(port), table, str(count)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
+    found: Measured = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _make(server: Started, table: str) -> None:
+    from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+
+    spark = SparkSession.builder.remote(f"sc://127.0.0.1:{server.connect}").create()
+    frame = spark.range(0, ROWS, 1, FILES).selectExpr("id", "id % 7 AS n", "concat('row ', id) AS word")
+    frame.write.format("delta").save(table)
+    spark.stop()
+
+
+@contextlib.contextmanager
+def _anabranch(scratch: Path) -> Iterator[Started]:
+    command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--jdbc", "0", "--json"]
+    command += ["--warehouse", str(scratch / "ours"), "--master", "local[2]"]
+    with _running([*command, *_conf(SETTINGS)], scratch / "ours.log") as (process, start):
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        ports = [int(ready[door].rpartition(":")[2]) for door in ("connect", "jdbc")]
+        yield Started(process, *ports, time.perf_counter() - start)
+
+
+@contextlib.contextmanager
+def _jar(scratch: Path, jars: str) -> Iterator[Started]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    home = Path(pyspark.__file__).parent
+    settings = {
+        **SETTINGS,
+        **DELTA,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(scratch / "theirs"),
+        # Not --jars: the threads of Spark Connect would not find them.
+        "spark.driver.extraClassPath": jars.replace(",", os.pathsep),
+    }
+    command = [
+        str(home / "bin" / "spark-submit"),
+        "--class",
+        CONNECT,
+        "--master",
+        "local[2]",
+        "--jars",
+        jars,
+        *_conf(settings),
+        "spark-internal",
+    ]
+    with _running(command, scratch / "theirs.log", SPARK_HOME=str(home)) as (process, start):
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            if process.poll() is not None or time.perf_counter() - start > READY_SECONDS:
+                raise RuntimeError((scratch / "theirs.log").read_text()[-3000:])
+            time.sleep(0.05)
+        yield Started(process, port, None, time.perf_counter() - start)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], log: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], float]]:
+    with log.open("w") as errors:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=log.parent, env=os.environ | environment
+        )
+        try:
+            yield process, start
+        finally:
+            process.terminate()
+            process.communicate(timeout=READY_SECONDS)
+
+
+def _conf(settings: dict[str, str]) -> list[str]:
+    return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+
+
+if __name__ == "__main__":
+    main()
