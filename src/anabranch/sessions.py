@@ -34,7 +34,8 @@ def enable(spark: SparkSession) -> SparkSession:
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
     nothing is added to Spark's classpath. Calling it again changes nothing, nor does it change a client's session whose
-    server knows Delta (`anabranch serve`). Tasks of a local session that run Python run this one, unless the
+    server knows Delta (`anabranch serve`). Where the server of a client is in this process (`remote("local[*]")`), it
+    knows Delta from now on, in all of its sessions. Tasks of a local session that run Python run this one, unless the
     environment or the session names another.
     """
     knows_format = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from served import Client, has_begun, let_go, until, waiting
 
 import anabranch
-from anabranch.exceptions import ConcurrentDeleteDeleteException, DeltaConcurrentModificationException
+from anabranch.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 
 KEY = "spark.sql.catalog.spark_catalog"
@@ -35,7 +36,7 @@ class Session(Client):
 
 
 def started() -> Any:
-    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    builder = SparkSession.builder.remote("local[4]").config("spark.sql.shuffle.partitions", "2")
     return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
@@ -168,9 +169,9 @@ def errors(folder: Path) -> None:
     merging.join()
     (conflict,) = failures
     assert isinstance(conflict, DeltaConcurrentModificationException), repr(conflict)
-    assert isinstance(conflict, ConcurrentDeleteDeleteException), repr(conflict)
-    assert conflict.getSqlState() == "2D521"
-    assert conflict.version == 2, conflict.version
+    assert isinstance(conflict, ConcurrentAppendException), repr(conflict)
+    assert (conflict.getCondition(), conflict.getSqlState()) == ("DELTA_CONCURRENT_APPEND", "2D521")
+    assert (conflict.operation, conflict.version) == ("UPDATE", 1)
     refused("DELTA_VERSION_NOT_FOUND", lambda: by.rows("SELECT * FROM t VERSION AS OF 1000"))
     by.rows("ALTER TABLE t ADD CONSTRAINT positive CHECK (id > 0)")
     refused("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", lambda: by.rows("INSERT INTO t VALUES (-1, 'x')"))
@@ -248,5 +249,11 @@ def nothing_is_wrapped(spark: Any) -> None:
 
 if __name__ == "__main__":
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    {each.__name__: each for each in (statements, frames, streams, errors, disabled)}[sys.argv[1]](Path(sys.argv[2]))
-    print("done", flush=True)
+    programs = {each.__name__: each for each in (statements, frames, streams, errors, disabled)}
+    try:
+        programs[sys.argv[1]](Path(sys.argv[2]))
+        print("done", flush=True)
+    except BaseException:
+        traceback.print_exc()
+        # A session that nobody stopped keeps its process.
+        os._exit(1)

@@ -8,7 +8,6 @@ call, in 4.0 to 4.3.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -55,26 +54,27 @@ def carried(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
 
 def tell_threads_apart() -> None:
     """From now on PySpark's functions are classic ones in answers, and what the process says elsewhere."""
-    told: Any = pyspark.sql.utils.is_remote
-    if hasattr(told, "__wrapped__"):
-        return
-
-    @functools.wraps(told)
-    def is_remote() -> bool:
-        return not _thread.answers and bool(told())
-
-    _replace(told, is_remote)
+    if pyspark.sql.utils.is_remote is not _is_remote:
+        _asked.append(pyspark.sql.utils.is_remote)
+        _replace(_asked[-1], _is_remote)
 
 
 def tell_threads_alike() -> None:
     """As if `tell_threads_apart` had not been called."""
-    ours: Any = pyspark.sql.utils.is_remote
-    if hasattr(ours, "__wrapped__"):
-        _replace(ours, ours.__wrapped__)
+    if pyspark.sql.utils.is_remote is _is_remote:
+        _replace(_is_remote, _asked[-1])
+
+
+_asked: list[Callable[[], bool]] = []
+"""PySpark's own function, at the end. Whoever has ours may go on calling it."""
+
+
+def _is_remote() -> bool:
+    return not _thread.answers and _asked[-1]()
 
 
 def _replace(before: Any, after: Any) -> None:
     """In every module that has a name of its own for it; those imported later take it from the first."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("pyspark.") and vars(module).get(_NAME) is before:
+        if name.startswith("pyspark.") and getattr(module, "__dict__", {}).get(_NAME) is before:
             setattr(module, _NAME, after)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
@@ -79,7 +80,11 @@ def _served(driver: ClassicSession) -> Iterator[tuple[str, Any]]:
     opened = service.sessionManager().listActiveSessions()
     for place in range(opened.size()):
         told = opened.apply(place)
-        held = service.getOrCreateIsolatedSession(told.userId(), told.sessionId(), none)
+        try:
+            held = service.getOrCreateIsolatedSession(told.userId(), told.sessionId(), none)
+        except Py4JJavaError:
+            # It was closed meanwhile.
+            continue
         yield str(told.sessionId()), held.session()
 
 
