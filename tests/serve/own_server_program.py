@@ -16,6 +16,7 @@ from typing import Any
 import pyspark.sql.utils
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 from served import Client, has_begun, let_go, until, waiting
 
 import anabranch
@@ -40,6 +41,11 @@ def started() -> Any:
     return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
+def another_client() -> Any:
+    """PySpark 4.0 has no `newSession` for clients."""
+    return ConnectSession.builder.remote("sc://localhost").create()
+
+
 def stop(*sessions: Any) -> None:
     """The first takes the server away; PySpark would try for minutes to tell it of the others' ends."""
     for each in sessions:
@@ -49,10 +55,10 @@ def stop(*sessions: Any) -> None:
 
 def statements(folder: Path) -> None:
     spark = started()
-    before = Session(spark.newSession())
+    before = Session(another_client())
     before.rows("SELECT 1")
     assert anabranch.enable(spark) is spark
-    by, after = Session(spark), Session(spark.newSession())
+    by, after = Session(spark), Session(another_client())
     by.rows("CREATE TABLE t (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     by.rows("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     before.rows("INSERT INTO t VALUES (4, 'd')")
@@ -148,7 +154,7 @@ def streams(folder: Path) -> None:
 def errors(folder: Path) -> None:
     """Conflicts and refusals are the exceptions that are documented, and carry their facts."""
     spark = anabranch.enable(started())
-    by, other = Session(spark), Session(spark.newSession())
+    by, other = Session(spark), Session(another_client())
     by.rows("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 id, 'a' v")
     failures: list[BaseException] = []
 
@@ -201,7 +207,7 @@ def disabled(folder: Path) -> None:
     for _ in range(2):
         anabranch.enable(spark)
         anabranch.enable(spark)
-        after = spark.newSession()
+        after = another_client()
         after.range(3).write.format("delta").mode("overwrite").save(path)
         assert {each.conf.get(KEY) for each in (spark, after)} == {"delta.DeltaCatalog"}
         assert pyspark.sql.utils.is_remote()
@@ -229,7 +235,7 @@ def disabled(folder: Path) -> None:
 def from_outside_beside_native(spark: Any, folder: Path) -> None:
     """A session that asks for the public API gets it, others do not mind."""
     anabranch.enable(spark)
-    outside = spark.newSession()
+    outside = another_client()
     outside.conf.set("spark.anabranch.engine", "portable")
     anabranch.enable(outside)
     path = str(folder / "of both")
