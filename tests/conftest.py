@@ -20,7 +20,10 @@ import anabranch
 OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 """Set for the run that has a Spark Connect session in the place of the classic one."""
 OF_OUR_SERVER = os.environ.get("ANABRANCH_TEST_CONNECT") == "native"
-"""Whether its server is one that knows Delta, as `anabranch serve` starts it, and not one that clients must teach."""
+"""Whether its server is one that knows Delta, as `anabranch serve` starts it."""
+IN_THIS_PROCESS = os.environ.get("ANABRANCH_TEST_CONNECT") == "own"
+"""Whether its server is in this process, and learns Delta there. Any other value stands for a server that does not know
+Delta, and sessions that work from outside."""
 
 # How long an example takes says how busy the machine is, and nothing of what it shows.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -116,6 +119,9 @@ def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkS
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
+    if not IN_THIS_PROCESS:
+        # A server of this process could learn Delta: it shall stand for one elsewhere.
+        settings["spark.anabranch.engine"] = "portable"
     builder = SparkSession.builder.remote("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)

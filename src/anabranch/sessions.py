@@ -5,13 +5,23 @@ What sessions by public API alone need is imported by these: it is much, and cla
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.enable_classic import disable_extension, enable_extension, leave_out
+from anabranch.callbacks.enable_classic import disable_extension, enable_extension, enable_server, leave_out
+from anabranch.errors.environment import (
+    DeltaJarPresentError,
+    ExtensionClashError,
+    ExtensionNotLoadedError,
+    SessionCatalogTakenError,
+)
+from anabranch.spark.extension.own_server import session_behind
 from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
+
+logger = logging.getLogger("anabranch.spark")
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _OUR_CATALOG = "delta.DeltaCatalog"
@@ -24,17 +34,19 @@ def enable(spark: SparkSession) -> SparkSession:
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
     nothing is added to Spark's classpath. Calling it again changes nothing, nor does it change a client's session whose
-    server knows Delta (`anabranch serve`). Tasks of a local session that run Python run this one, unless the
+    server knows Delta (`anabranch serve`). Where the server of a client is in this process (`remote("local[*]")`), it
+    knows Delta from now on, in all of its sessions. Tasks of a local session that run Python run this one, unless the
     environment or the session names another.
     """
     knows_format = False
-    if not is_connect(spark):
-        _use_this_python(spark)
-        if spark.conf.get(ENGINE_SETTING, "") != "portable":
-            enable_extension(spark)
+    behind = session_behind(spark) if is_connect(spark) else spark
+    if behind is not None:
+        if behind is spark:
+            _use_this_python(spark)
+        if spark.conf.get(ENGINE_SETTING, "") != "portable" and _enable_in_jvm(spark, behind):
             return spark
         # Where other sessions have our classes, Spark knows a format of the name.
-        knows_format = leave_out(spark)
+        knows_format = leave_out(behind)
     elif spark.conf.get(_CATALOG, "") == _OUR_CATALOG:
         # Its server is a driver that knows Delta, in every session: whatever the client says means there what it shall.
         return spark
@@ -44,14 +56,28 @@ def enable(spark: SparkSession) -> SparkSession:
     return spark
 
 
+def _enable_in_jvm(spark: SparkSession, behind: SparkSession) -> bool:
+    """Whether Spark itself knows Delta now. A client can do without, where a classic session cannot."""
+    if behind is spark:
+        enable_extension(spark)
+        return True
+    try:
+        enable_server(behind)
+    except (DeltaJarPresentError, SessionCatalogTakenError, ExtensionClashError, ExtensionNotLoadedError) as error:
+        logger.warning("Delta tables are read and written through Spark's public API: %s", error)
+        return False
+    return True
+
+
 def disable(spark: SparkSession) -> None:
     """Undo `enable`: the session is as it was, and so are all sessions of its application.
 
     Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
     where nothing was enabled.
     """
-    if not is_connect(spark):
-        disable_extension(spark)
+    behind = session_behind(spark) if is_connect(spark) else spark
+    if behind is not None:
+        disable_extension(behind)
     from anabranch.connect.enable_connect import disable_from_outside  # noqa: PLC0415
 
     disable_from_outside(spark)

@@ -32,6 +32,8 @@ def session(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
+        # A server of this process could learn Delta: it stands for one elsewhere.
+        .config("spark.anabranch.engine", "portable")
         .getOrCreate()
     )
     yield connect

@@ -23,6 +23,7 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
 )
 from anabranch.errors.schema import IdentityInsertError, SchemaMismatchError
+from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from tables.write_paths import ADDING, BY_POSITION, CHANGING, REPLACING, Row, Target
 
@@ -168,7 +169,8 @@ VIOLATIONS = {
 
 def skip_the_same_for_both_engines(table: Target, path: str) -> None:
     """Rules are kept by Spark's columns, which both engines run: two paths show it."""
-    if path not in {"append", "MERGE insert"} and table.delta.conf.get("spark.anabranch.engine", "") == "portable":
+    is_portable = table.delta.conf.get("spark.anabranch.engine", "") == "portable"
+    if path not in {"append", "MERGE insert"} and is_portable and not is_connect(table.delta):
         pytest.skip("as with the native engine")
 
 

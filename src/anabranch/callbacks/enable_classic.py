@@ -1,4 +1,4 @@
-"""Letting a classic session know Delta."""
+"""Letting classic sessions know Delta, those behind a Spark Connect server of this process among them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from pyspark.sql import SparkSession
 
 from anabranch.callbacks.answers import Answers
-from anabranch.spark.extension import install
+from anabranch.spark.extension import install, own_server
 from anabranch.spark.extension.compiled import load_extension
 from anabranch.sql.own.first_words import FIRST_WORDS
 
@@ -24,17 +24,39 @@ def enable_extension(spark: SparkSession) -> None:
 
     Raises `DeltaJarPresentError`, `SessionCatalogTakenError`, `ExtensionClashError` and `ExtensionNotLoadedError`.
     """
-    gateway = spark.sparkContext._gateway
     with _lock:
-        load_extension(gateway)
-        install.check(spark)
-        answers = _open.get(id(gateway))
-        if answers is None:
-            answers = Answers(spark)
-            install.open_door(spark, answers.door)
-            _open[id(gateway)] = answers
-        answers.keep(spark)
-        install.install(spark, own_statements=FIRST_WORDS, table_functions=TABLE_FUNCTIONS)
+        _enable(spark, _opened(spark))
+
+
+def enable_server(behind: SparkSession) -> None:
+    """The same for the session `behind` a client's, with all others of that server: now and from now on.
+
+    Sessions of the server with a catalog of somebody else's are left alone. Raises as `enable_extension`.
+    """
+    with _lock:
+        answers = _opened(behind)
+        own_server.begin(answers.door)
+        _enable(behind, answers)
+        for session in own_server.sessions_of_server(behind):
+            if install.is_free(session):
+                _enable(session, answers)
+
+
+def _opened(spark: SparkSession) -> Answers:
+    gateway = spark.sparkContext._gateway
+    load_extension(gateway)
+    install.check(spark)
+    answers = _open.get(id(gateway))
+    if answers is None:
+        answers = Answers(spark)
+        install.open_door(spark, answers.door)
+        _open[id(gateway)] = answers
+    return answers
+
+
+def _enable(spark: SparkSession, answers: Answers) -> None:
+    answers.keep(spark)
+    install.install(spark, own_statements=FIRST_WORDS, table_functions=TABLE_FUNCTIONS)
 
 
 def disable_extension(spark: SparkSession) -> None:
@@ -44,6 +66,7 @@ def disable_extension(spark: SparkSession) -> None:
         if answers is not None:
             install.remove(spark)
             install.close_door(spark, answers.door)
+            own_server.end()
 
 
 def leave_out(spark: SparkSession) -> bool:

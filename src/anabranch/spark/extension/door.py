@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from anabranch.errors.base import DeltaError
+from anabranch.spark.extension.answer_threads import answering
 from anabranch.spark.extension.interrupts import Interrupts
 
 # Errors of ours on their way through the JVM: Spark's planner calls us, and what we raise comes back as its own.
@@ -92,7 +93,7 @@ class Door:
     def apply(self, question: str, count: int, *facts: Any) -> Any:
         """The method of `scala.Function10`, of which `count` facts count. An error goes back as a Throwable."""
         try:
-            with self.interrupts.answering():
+            with answering(), self.interrupts.answering():
                 answer = self._answer(question)(*facts[:count])
         except BaseException as error:
             # Whatever it is, the thread of the JVM must get an answer.
@@ -117,6 +118,12 @@ class Door:
         with self._lock:
             known = self._raised.get(int(told))
         return None if known is None else unraised(known)
+
+    def raised_as(self, text: str) -> BaseException | None:
+        """The newest exception of Python whose message is in `text`, that of an error of ours in the JVM."""
+        with self._lock:
+            found = next((each for each in reversed(self._raised.values()) if _message(each) in text), None)
+        return None if found is None else unraised(found)
 
     def _throwable(self, error: BaseException) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""

@@ -83,6 +83,11 @@ def check(spark: SparkSession) -> None:
         raise SessionCatalogTakenError(catalog=str(other))
 
 
+def is_free(spark: SparkSession) -> bool:
+    """Whether the session's catalog is Spark's own or ours."""
+    return spark._jvm.delta.Sessions.otherCatalog(spark._jsparkSession) is None  # type: ignore[union-attr]
+
+
 def install(spark: SparkSession, *, own_statements: str, table_functions: Sequence[str]) -> None:
     """Let the session know Delta, and every session of its application made from now on.
 

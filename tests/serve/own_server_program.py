@@ -1,0 +1,265 @@
+"""A client of Spark Connect whose server PySpark has started in its own process; each function is a program.
+
+Run with a function's name and a folder to work in.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark.sql.utils
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+from served import Client, has_begun, let_go, until, waiting
+
+import anabranch
+from anabranch.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
+from anabranch.tables import DeltaTable
+
+KEY = "spark.sql.catalog.spark_catalog"
+
+
+class Session(Client):
+    """One client's."""
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.spark.sql(statement).collect()]
+
+
+def started() -> Any:
+    builder = SparkSession.builder.remote("local[4]").config("spark.sql.shuffle.partitions", "2")
+    return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+
+
+def another_client() -> Any:
+    """PySpark 4.0 has no `newSession` for clients."""
+    return ConnectSession.builder.remote("sc://localhost").create()
+
+
+def stop(*sessions: Any) -> None:
+    """The first takes the server away; PySpark would try for minutes to tell it of the others' ends."""
+    for each in sessions:
+        each.client.set_retry_policies([])
+        each.stop()
+
+
+def statements(folder: Path) -> None:
+    spark = started()
+    before = Session(another_client())
+    before.rows("SELECT 1")
+    assert anabranch.enable(spark) is spark
+    by, after = Session(spark), Session(another_client())
+    by.rows("CREATE TABLE t (id BIGINT, v STRING) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    by.rows("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    before.rows("INSERT INTO t VALUES (4, 'd')")
+    after.rows("INSERT INTO t SELECT id, 'e' FROM range(5, 6)")
+    assert by.rows("DELETE FROM t WHERE id IN (SELECT max(id) FROM t)") == [(1,)]
+    assert before.rows("UPDATE t SET v = 'z' WHERE id = 1") == [(1,)]
+    merge = (
+        "MERGE INTO t USING (SELECT explode(array(2, 7)) id, 'm' v) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert after.rows(merge) == [(2, 1, 0, 1)]
+    expected = [(1, "z"), (2, "m"), (3, "c"), (4, "d"), (7, "m")]
+    by.rows("OPTIMIZE t")
+    by.rows("INSERT INTO t VALUES (8, 'n')")
+    by.rows("OPTIMIZE t ZORDER BY (id, v)")
+    for each in (by, before, after):
+        assert each.rows("SELECT * FROM t WHERE id < 8 ORDER BY id") == expected
+    assert by.rows("SELECT count(*) FROM t VERSION AS OF 1") == [(3,)]
+    told = [row[4] for row in by.rows("DESCRIBE HISTORY t")]
+    assert told[:6] == ["OPTIMIZE", "WRITE", "OPTIMIZE", "MERGE", "UPDATE", "DELETE"], told
+    by.rows("ALTER TABLE t ADD COLUMN more INT")
+    by.rows("RESTORE TABLE t TO VERSION AS OF 1")
+    by.rows("VACUUM t DRY RUN")
+    by.rows("CREATE TEMPORARY VIEW seen AS SELECT * FROM t")
+    assert by.rows("SELECT count(*) FROM seen") == [(3,)]
+    by.rows("CREATE OR REPLACE TABLE t2 USING delta CLUSTER BY (id) AS SELECT * FROM seen")
+    by.rows("OPTIMIZE t2 FULL")
+    assert by.rows("SELECT count(*) FROM t2") == [(3,)]
+    nothing_is_wrapped(spark)
+    stop(spark, before.spark, after.spark)
+
+
+def frames(folder: Path) -> None:
+    spark = anabranch.enable(started())
+    path = str(folder / "by path")
+    spark.range(5).write.format("delta").save(path)
+    spark.range(5, 7).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).where(F.col("id") > 2).count() == 4
+    assert spark.read.format("delta").option("versionAsOf", 0).load(path).count() == 5
+    spark.range(2).write.format("delta").mode("overwrite").saveAsTable("by_name")
+    spark.range(2, 4).writeTo("by_name").append()
+    spark.range(9, 10).writeTo("another").using("delta").tableProperty("delta.appendOnly", "true").create()
+    assert spark.table("by_name").count() == 4
+    assert spark.table("another").count() == 1
+    frame = spark.read.format("delta").load(path)
+    frame.createOrReplaceTempView("seen")
+    spark.sql("DELETE FROM by_name WHERE id IN (SELECT id FROM seen WHERE id > 0)")
+    assert [row.id for row in spark.table("by_name").collect()] == [0]
+    nothing_is_wrapped(spark)
+
+    table = DeltaTable.forPath(spark, path)
+    source = spark.range(6, 9).withColumn("twice", F.col("id") * 2)
+    (
+        table.alias("t")
+        .merge(source.alias("s"), "t.id = s.id")
+        .whenMatchedUpdate(set={"id": F.col("s.twice")})
+        .whenNotMatchedInsert(values={"id": "s.id"})
+        .execute()
+    )
+    table.delete(F.col("id") == 0)
+    assert sorted(row.id for row in table.toDF().collect()) == [1, 2, 3, 4, 5, 7, 8, 12]
+    assert sorted(row.id for row in spark.read.format("delta").load(path).collect()) == [1, 2, 3, 4, 5, 7, 8, 12]
+    assert [row.operation for row in table.history(2).collect()] == ["DELETE", "MERGE"]
+    assert DeltaTable.forName(spark, "by_name").toDF().count() == 1
+    nothing_is_wrapped(spark)
+    stop(spark)
+
+
+def streams(folder: Path) -> None:
+    spark = anabranch.enable(started())
+    source, target, batches = (str(folder / name) for name in ("source", "target", "batches"))
+    spark.range(5).write.format("delta").save(source)
+
+    def run(writer: Any, name: str, *into: str) -> None:
+        writer = writer.option("checkpointLocation", str(folder / f"_{name}")).trigger(availableNow=True)
+        query = writer.start(*into)
+        assert query.awaitTermination(120)
+
+    def write_batch(batch: Any, number: int) -> None:
+        batch.write.format("delta").mode("append").save(batches)
+
+    for rows in (5, 7):
+        read = spark.readStream.format("delta").load(source)
+        run(read.writeStream.format("delta"), "target", target)
+        run(read.writeStream.foreachBatch(write_batch), "batches")
+        for each in (target, batches):
+            assert spark.read.format("delta").load(each).count() == rows
+        spark.range(2).write.format("delta").mode("append").save(source)
+    nothing_is_wrapped(spark)
+    stop(spark)
+
+
+def errors(folder: Path) -> None:
+    """Conflicts and refusals are the exceptions that are documented, and carry their facts."""
+    spark = anabranch.enable(started())
+    by, other = Session(spark), Session(another_client())
+    by.rows("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 id, 'a' v")
+    failures: list[BaseException] = []
+
+    def merge() -> None:
+        try:
+            by.rows(
+                f"MERGE INTO t USING {waiting('theirs')} s ON t.id = length(s.v) - length(s.v) + 1 "
+                "WHEN MATCHED THEN UPDATE SET v = 'mine'"
+            )
+        except Exception as error:
+            failures.append(error)
+
+    merging = threading.Thread(target=merge)
+    merging.start()
+    until(lambda: has_begun(other, "theirs"))
+    other.rows("UPDATE t SET v = 'theirs' WHERE id = 1")
+    let_go(other, "theirs")
+    merging.join()
+    (conflict,) = failures
+    assert isinstance(conflict, DeltaConcurrentModificationException), repr(conflict)
+    assert isinstance(conflict, ConcurrentAppendException), repr(conflict)
+    assert (conflict.getCondition(), conflict.getSqlState()) == ("DELTA_CONCURRENT_APPEND", "2D521")
+    assert (conflict.operation, conflict.version) == ("UPDATE", 1)
+    refused("DELTA_VERSION_NOT_FOUND", lambda: by.rows("SELECT * FROM t VERSION AS OF 1000"))
+    by.rows("ALTER TABLE t ADD CONSTRAINT positive CHECK (id > 0)")
+    refused("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", lambda: by.rows("INSERT INTO t VALUES (-1, 'x')"))
+    try:
+        by.rows("SELECT nope FROM t")
+    except Exception as error:
+        assert type(error).__module__ == "pyspark.errors.exceptions.connect", repr(error)
+    else:
+        raise AssertionError("there is no such column")
+    stop(spark, other.spark)
+
+
+def refused(condition: str, call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except anabranch.errors.DeltaError as error:
+        assert error.getCondition() == condition, repr(error)
+        return
+    raise AssertionError(f"nothing was refused with {condition}")
+
+
+def disabled(folder: Path) -> None:
+    """As it was before, for each session; enabled again, and with a server of its own after a stop."""
+    told = pyspark.sql.utils.is_remote
+    spark = started()
+    path = str(folder / "table")
+    for _ in range(2):
+        anabranch.enable(spark)
+        anabranch.enable(spark)
+        after = another_client()
+        after.range(3).write.format("delta").mode("overwrite").save(path)
+        assert {each.conf.get(KEY) for each in (spark, after)} == {"delta.DeltaCatalog"}
+        assert pyspark.sql.utils.is_remote()
+        anabranch.disable(spark)
+        for each in (spark, after):
+            assert each.conf.get(KEY, "builtin") == "builtin"
+            try:
+                each.read.format("delta").load(path).collect()
+            except Exception as error:
+                assert "ANABRANCH_NOT_ENABLED" in str(error), error
+            else:
+                raise AssertionError("it still knows Delta")
+            assert each.range(2).count() == 2
+        assert pyspark.sql.utils.is_remote is told
+        after.client.set_retry_policies([])
+    from_outside_beside_native(spark, folder)
+    stop(spark)
+    spark = anabranch.enable(started())
+    assert spark.read.format("delta").load(path).count() == 3
+    spark.range(1).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == 4
+    stop(spark)
+
+
+def from_outside_beside_native(spark: Any, folder: Path) -> None:
+    """A session that asks for the public API gets it, others do not mind."""
+    anabranch.enable(spark)
+    outside = another_client()
+    outside.conf.set("spark.anabranch.engine", "portable")
+    anabranch.enable(outside)
+    path = str(folder / "of both")
+    assert outside.conf.get(KEY, "builtin") == "builtin"
+    outside.range(2).write.format("delta").save(path)
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (7)")
+    outside.sql(f"DELETE FROM delta.`{path}` WHERE id = 0")
+    for each in (spark, outside):
+        assert sorted(row.id for row in each.read.format("delta").load(path).collect()) == [1, 7]
+    outside.client.set_retry_policies([])
+
+
+def nothing_is_wrapped(spark: Any) -> None:
+    assert "anabranch.connect.reader_and_writer_patches" not in sys.modules
+    assert not hasattr(type(spark).sql, "__wrapped__")
+
+
+if __name__ == "__main__":
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    programs = {each.__name__: each for each in (statements, frames, streams, errors, disabled)}
+    try:
+        programs[sys.argv[1]](Path(sys.argv[2]))
+        print("done", flush=True)
+    except BaseException:
+        traceback.print_exc()
+        # A session that nobody stopped keeps its process.
+        os._exit(1)

@@ -1,0 +1,32 @@
+"""`remote("local[2]")`: PySpark keeps the server in the client's own process, and `enable` lets it know Delta there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = Path(__file__).parent / "own_server_program.py"
+
+
+@pytest.mark.usefixtures("connect_port")
+@pytest.mark.parametrize("program", ["statements", "frames", "streams", "errors", "disabled"])
+def test_a_client_with_its_server(program: str, tmp_path: Path) -> None:
+    """In a process of its own: PySpark has either classic or Connect sessions in one process."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_GATEWAY"))}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), program, str(tmp_path)],
+        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["done"]), done.stdout + done.stderr
