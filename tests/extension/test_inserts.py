@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -18,9 +17,6 @@ from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import NotNullViolationError, ReplaceWhereMismatchError
 from anabranch.errors.schema import ColumnCountError, SchemaMismatchError
-from anabranch.exceptions import DeltaConcurrentModificationException
-from anabranch.spark.engine import WriteRequest, WrittenFiles
-from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -204,54 +200,6 @@ def test_an_insert_reads_its_own_table_at_one_version(delta: SparkSession, parts
     assert last.isBlindAppend is False
     delta.sql(f"INSERT OVERWRITE {parts} SELECT id + 1, word, part FROM {parts} WHERE part = 1")
     assert sorted(row[0] for row in rows(delta, parts)) == [2, 4]
-
-
-@pytest.mark.parametrize(
-    ("query", "change", "conflicts"),
-    [
-        ("SELECT id + 100, word, part FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 2", False),
-        ("SELECT id + 100, word, part FROM {t} WHERE id = 1", "DELETE FROM {t} WHERE id = 2", False),
-        ("SELECT id + 100, word, part FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 1", True),
-        ("SELECT id + 100, word, part FROM {t} WHERE id = 1", "UPDATE {t} SET id = 1 WHERE id = 2", True),
-        (
-            "SELECT t.id + u.x, t.word, t.part FROM {t} t JOIN VALUES (100) u(x) WHERE t.id = 1",
-            "UPDATE {t} SET word = 'new' WHERE id = 2",
-            False,
-        ),
-        (
-            "SELECT a.id + b.id + 98, a.word, a.part FROM {t} a JOIN {t} b ON a.word < b.word WHERE a.id = 1 AND b.id = 2",
-            "DELETE FROM {t} WHERE id = 3",
-            False,
-        ),
-        (
-            "SELECT a.id + b.id + 98, a.word, a.part FROM {t} a JOIN {t} b ON a.word < b.word WHERE a.id = 1 AND b.id = 2",
-            "DELETE FROM {t} WHERE id = 2",
-            True,
-        ),
-        ("SELECT max(id) + 100, 'a', 1 FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 2", True),
-        ("SELECT id + 100, word, part FROM {t} WHERE id = 1 LIMIT 1", "DELETE FROM {t} WHERE id = 2", True),
-    ],
-)
-def test_an_insert_that_reads_its_own_table_is_judged_by_rows(
-    delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, query: str, change: str, conflicts: bool
-) -> None:
-    """Finding F14: where the query works row by row, changes of other rows of the same file do not matter."""
-    delta.sql(f"CREATE TABLE {name} (id INT, word STRING, part INT) USING delta")
-    delta.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)")
-
-    write = NativeEngine.write
-
-    def write_later(engine: NativeEngine, request: WriteRequest) -> WrittenFiles:
-        monkeypatch.setattr(NativeEngine, "write", write)
-        written = write(engine, request)
-        delta.sql(change.replace("{t}", name))
-        return written
-
-    monkeypatch.setattr(NativeEngine, "write", write_later)
-    with pytest.raises(DeltaConcurrentModificationException) if conflicts else contextlib.nullcontext():
-        delta.sql(f"INSERT INTO {name} {query.replace('{t}', name)}")
-    added = [row for row in rows(delta, name) if row[0] > 100]
-    assert added == ([] if conflicts else [(101, "a", 1)])
 
 
 def test_a_script_does_not_conflict_with_itself(delta: SparkSession, parts: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 import msgspec
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -14,13 +15,13 @@ from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
-from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.dml.target_table import TargetRows, understand
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.read.read_table import table_to_write
 from anabranch.commands.table_access import TableRef, table_named, table_to_create
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
-from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write.write_options import OwnRows, SaveMode, WriteOptions
 from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.errors.arguments import InvalidOptionError
@@ -236,7 +237,7 @@ def _write_once(
     if reads_itself and snapshot is not None:
         transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
         at_snapshot = reads_itself == {snapshot.version}
-        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
+        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot, told=options.own_rows)
     written = write_rows(handle, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
@@ -275,15 +276,22 @@ def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, optio
 
 
 def _record_own_reads(
-    handle: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+    handle: TableRef,
+    frame: DataFrame,
+    snapshot: Snapshot,
+    transaction: Transaction,
+    *,
+    at_snapshot: bool,
+    told: OwnRows | None,
 ) -> None:
-    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell, or what was `told`.
 
     `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
     """
     reads = handle.session.engine.own_reads(frame, handle.path, snapshot.schema)
     if reads is None:
-        transaction.record_whole_table()
+        if told is None or not at_snapshot or not _record_own_rows(handle, told, snapshot, transaction):
+            transaction.record_whole_table()
         return
     names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
     for read in reads:
@@ -293,6 +301,23 @@ def _record_own_reads(
         if at_snapshot and read.condition is not None:
             again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
         transaction.record_scan(predicate, files=files, again=again)
+
+
+def _record_own_rows(handle: TableRef, told: OwnRows, snapshot: Snapshot, transaction: Transaction) -> bool:
+    """Whether the rows that the text asks for are known, and remembered."""
+    try:
+        asked = understand(handle, snapshot, told.condition, alias=told.alias)
+    except AnalysisException:
+        # Of another meaning by itself than in its query.
+        return False
+    # Frozen for another time than the query's, a condition on the clock would ask for other rows.
+    steady = asked.repeatable and not asked.has_subquery and asked.condition == told.condition
+    if not steady or not told.one_by_one():
+        return False
+    again = TargetRows(handle, snapshot, transaction.vectors, alias=told.alias).asking(asked.condition)
+    files = can_be_true(asked.predicate, snapshot.skipping_columns)
+    transaction.record_scan(asked.predicate, files=files, again=again)
+    return True
 
 
 def _target(

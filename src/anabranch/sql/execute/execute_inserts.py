@@ -6,13 +6,14 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.dml.assignments import given_default
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
-from anabranch.commands.write.write_options import WriteOptions
+from anabranch.commands.write.write_options import OwnRows, WriteOptions
 from anabranch.commands.write.write_rows import register_if_changed, write_frame
 from anabranch.errors.arguments import InvalidColumnListError, UnsupportedOperationError
 from anabranch.errors.schema import InvalidPartitioningError
@@ -21,6 +22,7 @@ from anabranch.schema.paths import fold
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
+from anabranch.sql.grammar.row_query import parse_row_query
 from anabranch.sql.parameters import Parameters
 from anabranch.sql.statement_context import StatementContext
 
@@ -40,8 +42,29 @@ def prepared(context: StatementContext, statement: Insert, *before: Fragment) ->
     if statement.replace_on is not None or statement.replace_using:
         return _prepared_replacing(context, handle, statement, options, before)
     frame, by_name = _rows(context, handle, statement, before)
+    if not before:
+        options = dataclasses.replace(options, own_rows=_own_rows(context, handle, statement.query))
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
     return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))
+
+
+def _own_rows(context: StatementContext, handle: TableRef, query: Fragment) -> OwnRows | None:
+    """Which rows of the table that it writes to the query takes one by one; None where its text does not tell."""
+    found = parse_row_query(query)
+    if found is None or not context.is_delta(found.table) or context.table(found.table).path != handle.path:
+        return None
+    alias = context.alias(found.table, found.alias)
+    column = quote(handle.latest().schema.fieldNames()[0])
+    beside = f", {column}" if alias is None else f", {quote(alias)}.{column}"
+
+    def one_by_one() -> bool:
+        # Beside an aggregate, Spark takes no column that is not grouped by.
+        try:
+            return bool(context.query(found.items, beside, found.rest).columns)
+        except AnalysisException:
+            return False
+
+    return OwnRows(condition=context.expression(found.condition), alias=alias, one_by_one=one_by_one)
 
 
 def _prepared_replacing(
