@@ -48,7 +48,7 @@ BY_PLAN = [
 def test_other_rows_of_the_same_file_do_not_matter(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, query: str, change: str, conflicts: bool
 ) -> None:
-    """Finding F14: where each row of the query comes of single rows."""
+    """Bug B14: where each row of the query comes of single rows."""
     conflicts = conflicts or ((query, change, conflicts) in BY_PLAN and not is_installed(delta))
     delta.sql(f"CREATE TABLE {name} (id INT, word STRING, part INT) USING delta")
     delta.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)")
