@@ -93,7 +93,8 @@ def measure(scratch: Path, arguments: argparse.Namespace) -> None:
     with contextlib.ExitStack() as running:
         ours = running.enter_context(_anabranch(scratch))
         ways = {"anabranch": (ours, "connect", ours.connect), "anabranch, JDBC": (ours, "jdbc", ours.jdbc)}
-        jars = os.environ.get(JARS)
+        # Absolute, as the server runs in a folder of its own.
+        jars = ",".join(str(Path(each).absolute()) for each in os.environ.get(JARS, "").split(",") if each)
         if jars:
             theirs = running.enter_context(_jar(scratch, jars))
             ways["jar"] = (theirs, "connect", theirs.connect)
@@ -190,7 +191,7 @@ def _client(way: tuple[Started, str, int], table: str, count: int, seconds: floa
         [*command, door, str(port), table, str(count)], capture_output=True, text=True, check=False, cwd=ROOT
     )
     if done.returncode != 0:
-        raise RuntimeError(done.stderr[-3000:])
+        raise RuntimeError("\n".join(line for line in done.stderr.splitlines() if not line.startswith("\tat "))[-3000:])
     found: Measured = json.loads(done.stdout.splitlines()[-1])
     return found
 
