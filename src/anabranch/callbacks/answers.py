@@ -63,6 +63,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
         *("stream committed", "stream metrics", "close stream"),
     ),
+    "delta_sparks_clients.answer_clients.ClientsOfDeltaSpark": ("relation of delta-spark", "command of delta-spark"),
 }
 """Modules of this package and the classes in them, with questions and commands that they are known to answer. For any
 other all parts are asked, in this order."""
@@ -126,7 +127,7 @@ class Answers:
         with self._lock:
             if place in self._parts:
                 return
-            module, _, name = place.partition(".")
+            module, _, name = place.rpartition(".")
             part: Answering = getattr(importlib.import_module(f"{__package__}.{module}"), name)(self._ready_asker())
             self._commands.update(part.commands())
             self._answers.update(part.answers())

@@ -79,6 +79,20 @@ class BucketingError(UnsupportedOperationError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class ClientMessageError(DeltaError):
+    """A client of delta-spark's package sent a message over Spark Connect that cannot be answered. Nothing was done."""
+
+    condition: ClassVar[str] = "ANABRANCH_DELTA_CONNECT_UNSUPPORTED"
+    sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "This server cannot answer the message {kind} of delta-spark's DeltaTable over Spark Connect (delta.connect): "
+        "{problem}. Use SQL, which needs nothing in the client, or DeltaTable of anabranch.tables."
+    )
+    kind: str
+    problem: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class SessionNotEnabledError(DeltaError):
     """A call needs a session that `anabranch.enable` was called on."""
 

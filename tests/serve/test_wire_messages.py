@@ -1,0 +1,93 @@
+"""Messages of clients, read by the numbers of their fields: bytes that are messages, and bytes that are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.callbacks.delta_sparks_clients.answer_clients import content_of
+from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
+from anabranch.errors.arguments import ClientMessageError
+
+
+def varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def field(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def sent(kind: str, held: bytes) -> bytes:
+    return field(1, f"type.googleapis.com/delta.connect.{kind}".encode()) + field(2, held)
+
+
+def test_fields_by_number() -> None:
+    entry = field(1, b"fs.key") + field(2, b"v")
+    data = varint(3 << 3) + varint(300) + field(1, "é".encode()) + b"\x25\0\0\0\1" + field(2, entry) + field(1, b"last")
+    message = WireMessage(data, kind="Scan")
+    assert message.numbers() == {1, 2, 3, 4}
+    assert message.text(1) == "last"
+    assert message.text(9) is None
+    assert message.texts_by_name(2) == {"fs.key": "v"}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"\x0a\x05abc", "goes beyond its end"),
+        (b"\x0a", "ends within a number"),
+        (b"\x08" + b"\xff" * 11, "has no end"),
+        (b"\x0b\x0c", "wire type 3"),
+        (b"\x02\x00", "number 0"),
+    ],
+)
+def test_bytes_that_are_no_message(data: bytes, problem: str) -> None:
+    with pytest.raises(ClientMessageError, match=problem):
+        WireMessage(data, kind="Scan")
+
+
+def test_a_field_of_another_kind() -> None:
+    with pytest.raises(ClientMessageError, match="is a number"):
+        WireMessage(b"\x08\x01", kind="Scan").text(1)
+    with pytest.raises(ClientMessageError, match="UTF-8"):
+        WireMessage(field(1, b"\xff"), kind="Scan").text(1)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        message = WireMessage(data, kind="Scan")
+    except ClientMessageError:
+        return
+    assert 0 not in message.numbers()
+
+
+@given(st.dictionaries(st.integers(1, 1000), st.binary(max_size=300), max_size=5))
+def test_what_is_written_is_read(fields: dict[int, bytes]) -> None:
+    message = WireMessage(b"".join(field(*each) for each in fields.items()), kind="Scan")
+    assert {number: message.data(number) for number in message.numbers()} == fields
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "name"),
+    [("DeltaRelation", 1, "Scan"), ("DeltaRelation", 9, "MergeIntoTable"), ("DeltaCommand", 7, "DropFeatureSupport")],
+)
+def test_what_a_message_holds_is_known_by_name(kind: str, number: int, name: str) -> None:
+    found, message = content_of(sent(kind, field(number, field(1, b"x"))), kind)
+    assert (found, message.data(1)) == (name, b"x")
+
+
+def test_what_is_unknown_is_refused() -> None:
+    for data, problem in [
+        (sent("DeltaRelation", field(99, b"")), "nothing that is known"),
+        (sent("DeltaCommand", field(1, b"")), "a DeltaRelation was expected"),
+        (b"", "without a name"),
+    ]:
+        with pytest.raises(ClientMessageError, match=problem):
+            content_of(data, "DeltaRelation")
