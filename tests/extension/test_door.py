@@ -69,6 +69,6 @@ def test_each_part_is_known_by_what_it_answers(delta: SparkSession) -> None:
     jvm: Any = delta._jvm
     asker = Asker(jvm, {})  # type: ignore[arg-type]
     for place, known in PARTS.items():
-        module, _, name = place.partition(".")
+        module, _, name = place.rpartition(".")
         part = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(asker)
         assert set(known) == {*part.answers(), *part.commands()}, place

@@ -134,7 +134,7 @@ def streams(folder: Path) -> None:
 
     def run(writer: Any, name: str, *into: str) -> None:
         writer = writer.option("checkpointLocation", str(folder / f"_{name}")).trigger(availableNow=True)
-        query = writer.start(*into)
+        query = started_in_time(lambda: writer.start(*into))
         assert query.awaitTermination(120)
 
     def write_batch(batch: Any, number: int) -> None:
@@ -149,6 +149,18 @@ def streams(folder: Path) -> None:
         spark.range(2).write.format("delta").mode("append").save(source)
     nothing_is_wrapped(spark)
     stop(spark)
+
+
+def started_in_time(start: Callable[[], Any]) -> Any:
+    """Spark gives the process that runs `foreachBatch` ten seconds to start, which a busy machine may take longer for."""
+    for _ in range(5):
+        try:
+            return start()
+        except Exception as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+            last = error
+    raise last
 
 
 def errors(folder: Path) -> None:
