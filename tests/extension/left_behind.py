@@ -41,7 +41,8 @@ def check_nothing_is_left(delta: SparkSession, work: Callable[[], object], *, sl
         if not grown or time.monotonic() > deadline:
             break
     told = ", ".join(f"{kind} {before[kind]} → {after[kind]}" for kind in after)
-    assert grown == {}, f"{told}; {classes(delta).most_common(5)}; {threads(delta)}"
+    theirs = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in _pool(delta).values())
+    assert grown == {}, f"{told}; {classes(delta).most_common(5)}; {theirs.most_common(5)}; {threads(delta)}"
     print(told)
 
 
@@ -51,13 +52,12 @@ def counted(delta: SparkSession) -> dict[str, int]:
     gc.collect()
     jvm.java.lang.System.gc()
     time.sleep(STILL_SECONDS)
-    gateway: Any = delta.sparkContext._gateway
     return {
         "threads of Python": threading.active_count(),
         "threads of the JVM": sum(threads(delta).values()),
         "descriptors of Python": len(os.listdir("/proc/self/fd")),
         "descriptors of the JVM": len(os.listdir(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/fd")),
-        "objects of Python's that the JVM has": len(gateway.gateway_property.pool.dict),
+        "objects of Python's that the JVM has": len(_pool(delta)),
         "objects of the JVM that Python has": len(_bindings(delta)),
         "snapshots": sum(type(each) is Snapshot for each in gc.get_objects()),
         "sessions": len(delta_session._sessions),
@@ -80,6 +80,11 @@ def classes(delta: SparkSession) -> Counter[str]:
     return Counter(
         str(each.getClass().getName()) if isinstance(each, JavaObject) else str(type(each)) for each in found
     )
+
+
+def _pool(delta: SparkSession) -> dict[str, object]:
+    gateway: Any = delta.sparkContext._gateway
+    return dict(gateway.gateway_property.pool.dict)
 
 
 def _bindings(delta: SparkSession) -> Any:
