@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -47,6 +50,43 @@ def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, h
     assert delta.catalog.isCached(table)
     delta.catalog.uncacheTable(table)
     assert not is_kept(delta.table(table))
+
+
+def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str) -> None:
+    """Also where Spark looks through its cache at that moment, as after each commit of another thread."""
+    place = str(DeltaTable.forName(delta, table).detail().collect()[0].location)
+    spark: Any = delta
+    cache = spark._jsparkSession.sharedState().cacheManager()
+    entries, rows = cache.numCachedEntries(), persistent(delta)
+    done = threading.Event()
+
+    def look_through() -> None:
+        while not done.is_set():
+            delta.catalog.refreshByPath(place)
+
+    looking = [InheritableThread(target=look_through) for _ in range(2)]
+    for thread in looking:
+        thread.start()
+    try:
+        for number in range(4):
+            delta.sql(f"UPDATE {table} SET id = id + 10 WHERE id >= {number}")
+            delta.sql(
+                f"MERGE INTO {table} t USING (SELECT id FROM range(3)) s ON t.id = s.id + 10 "
+                "WHEN MATCHED THEN UPDATE SET id = s.id WHEN NOT MATCHED THEN INSERT *"
+            )
+            delta.sql(f"INSERT INTO {table} REPLACE USING (id) SELECT id FROM range(2)")
+    finally:
+        done.set()
+        for thread in looking:
+            thread.join()
+    assert cache.numCachedEntries() == entries
+    assert persistent(delta) <= rows
+
+
+def persistent(spark: SparkSession) -> set[int]:
+    """Numbers of the RDDs whose rows are kept."""
+    context: Any = spark.sparkContext
+    return set(context._jsc.getPersistentRDDs())
 
 
 @pytest.mark.parametrize("by", ["REFRESH TABLE", "catalog.refreshTable", "catalog.refreshByPath"])

@@ -142,6 +142,16 @@ class OwnRead:
     names: RowNames = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptRows:
+    """Rows that are computed once and used several times."""
+
+    frame: DataFrame
+    """Its columns are called what they were, also by Columns taken from the frame that was kept."""
+    let_go: Callable[[], object]
+    """Frees the memory. May be called again."""
+
+
 class Engine(Protocol):
     """Spark, as far as a Delta table needs it."""
 
@@ -166,3 +176,6 @@ class Engine(Protocol):
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
         """Read files and write their rows as one, in one task. Raises `RowOrderError` where row counts are not true."""
+
+    def keep(self, frame: DataFrame) -> KeptRows:
+        """The rows of a frame, computed when they are first needed, and anew where an executor has lost them."""

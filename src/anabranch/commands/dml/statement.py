@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
 
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
@@ -19,6 +18,7 @@ from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransaction
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.engine import KeptRows
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
@@ -65,7 +65,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        kept: Sequence[DataFrame] = (),
+        kept: Sequence[KeptRows] = (),
     ) -> None:
         self.transaction = transaction
         self.actions = tuple(actions)
@@ -105,8 +105,8 @@ class Prepared:
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
-        for frame in self._kept:
-            frame.unpersist()
+        for rows in self._kept:
+            rows.let_go()
 
     def __enter__(self) -> Self:
         return self

@@ -107,7 +107,8 @@ def _prepared(
         record(transaction, target, asking, ())
         return Prepared(transaction, (), num_affected_rows=0)
     # Computed once: what is written is what was marked, whatever the expressions are.
-    changed = kept(changed)
+    kept_rows = kept(handle.session.engine, changed)
+    changed = kept_rows.frame
     try:
         with watch.measured("scanTimeMs"), typed_violations():
             rows = (
@@ -119,7 +120,7 @@ def _prepared(
         with watch.measured("rewriteTimeMs"):
             changes, written = _replaced(target, changed, rows)
     except BaseException:
-        changed.unpersist()
+        kept_rows.let_go()
         raise
     num_updated = 0 if written is None else written.num_rows
     return Prepared(
@@ -133,7 +134,7 @@ def _prepared(
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
         tags=rows_kept_tags(handle, snapshot),
-        kept=(changed,),
+        kept=(kept_rows,),
     )
 
 

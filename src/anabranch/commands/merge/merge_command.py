@@ -36,7 +36,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
-from anabranch.spark.engine import WrittenFiles
+from anabranch.spark.engine import KeptRows, WrittenFiles
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
 
@@ -83,7 +83,7 @@ class _Execution:
         self.snapshot = snapshot
         self.statement = statement
         self.watch = Stopwatch(handle)
-        self.kept: list[DataFrame] = []
+        self.kept: list[KeptRows] = []
 
     @property
     def keeps_old_values(self) -> bool:
@@ -94,7 +94,7 @@ class _Execution:
         """The statement, its files written. What was kept is let go of if that fails."""
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self._let_go)
-            frozen = freeze(self.statement.source)
+            frozen = freeze(self.handle.session.engine, self.statement.source)
             self.kept += frozen.kept
             found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
             on_failure.pop_all()
@@ -168,7 +168,9 @@ class _Execution:
             frame = join.decided(read.frame, {}, keeps=keeps)
         if (at_once and plan.updates) or self.statement.not_matched or (at_once and self.keeps_old_values):
             # Computed once: what is written is what was marked, whatever the expressions are.
-            self.kept.append(frame.persist())
+            rows = self.handle.session.engine.keep(frame)
+            self.kept.append(rows)
+            frame = rows.frame
         with typed_violations():
             marks = mark(frame, read, self.statement)
             if marks.is_ambiguous:
@@ -261,8 +263,8 @@ class _Execution:
         return others if metadata == self.snapshot.metadata else [*others, metadata]
 
     def _let_go(self) -> None:
-        for frame in self.kept:
-            frame.unpersist()
+        for rows in self.kept:
+            rows.let_go()
 
 
 def _is_small_change(plan: MergePlan, facts: SourceFacts) -> bool:

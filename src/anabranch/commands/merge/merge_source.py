@@ -36,6 +36,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.join_conditions import JoinKey
 from anabranch.spark.conditions.repeatable_rows import is_repeatable
+from anabranch.spark.engine import Engine, KeptRows
 from anabranch.spark.session.table_identifiers import split_identifier
 
 VALUES_MAX = 100
@@ -56,17 +57,18 @@ class FrozenSource:
 
     frame: DataFrame
     """Its columns are called what they were, also by Columns taken from the user's frame."""
-    kept: tuple[DataFrame, ...]
+    kept: tuple[KeptRows, ...]
     """What is to be let go of at the end: nothing where the user had cached the frame before."""
 
 
-def freeze(source: DataFrame) -> FrozenSource:
+def freeze(engine: Engine, source: DataFrame) -> FrozenSource:
     """The source, to be evaluated by the first job that reads it."""
     level = source.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
         return FrozenSource(frame=source, kept=())
     if is_repeatable(source):
-        return FrozenSource(frame=source.persist(), kept=(source,))
+        rows = engine.keep(source)
+        return FrozenSource(frame=rows.frame, kept=(rows,))
     # Rows of a checkpoint are never computed again. On Spark Connect it loses the Columns that were taken from the
     # frame, not the names; Spark says so then.
     return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())

@@ -113,7 +113,12 @@ def write_merged(
     rows = _verified(_together(ready, partition_columns, rows_max), outputs, table=handle.label)
     schema = without_void(target.schema)
     # Computed once, so that the feed tells the very rows that are in the table.
-    rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))) if tells else rows
+    kept_rows = None
+    if tells:
+        kept_rows = kept(
+            handle.session.engine, rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))
+        )
+        rows = kept_rows.frame
     try:
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
@@ -128,8 +133,8 @@ def write_merged(
         )
         change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
     finally:
-        if tells:
-            rows.unpersist()
+        if kept_rows is not None:
+            kept_rows.let_go()
     return MergedFiles(written=written, plan=plan, change_files=change_files)
 
 

@@ -26,6 +26,7 @@ from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.user_condition import stand_in
+from anabranch.spark.engine import KeptRows
 from anabranch.spark.session.table_identifiers import quote
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
@@ -60,12 +61,12 @@ class Replacing:
 
     rows: DataFrame
     options: WriteOptions
-    kept: tuple[DataFrame, ...]
+    kept: tuple[KeptRows, ...]
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
-        for frame in self.kept:
-            frame.unpersist()
+        for rows in self.kept:
+            rows.let_go()
 
 
 def replacing(
@@ -82,7 +83,7 @@ def replacing(
     Raises `UnknownReplaceUsingColumnError`.
     """
     read = handle.session.engine.versions_read(rows, handle.path)
-    frozen = freeze(rows)
+    frozen = freeze(handle.session.engine, rows)
     named = renamed(frozen.frame)
     if isinstance(how, ReplaceOn):
         replaced = _replaced_on(how, frozen.frame, view_of, read)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.predicates.sql_lexer import Token, tokenize
 from anabranch.spark.conditions.connect_join import CHANCE_FUNCTIONS
+from anabranch.spark.engine import Engine, KeptRows
 from anabranch.spark.session.session_settings import is_connect
 
 # Whether a DataFrame gives the same rows each time it runs, as far as its plan tells.
@@ -81,17 +82,19 @@ def _literal(name: str, time_zone: str, now_ms: int) -> str:
 # Rows that are computed once and used several times.
 
 
-def kept(frame: DataFrame) -> DataFrame:
-    """The same rows, whatever is asked of the result and however often; computed when they are first needed.
-
-    Let them go by `unpersist` of the result.
-    """
+def kept(engine: Engine, frame: DataFrame) -> KeptRows:
+    """The same rows, whatever is asked of the result and however often; computed when they are first needed."""
     if is_connect(frame.sparkSession):
         # Each use sends the whole query anew, and the server reads it anew: `rand()` then is another number, and
         # a cached query is no longer the same one. What is cut off stays as it is.
-        return frame.localCheckpoint(eager=False)
+        return _cut_off(frame)
     if not frame._jdf.queryExecution().analyzed().deterministic():
         # An executor that dies takes its part of a cache with it, and Spark would compute that part anew: of rows that
         # were marked as changed, others would be written. What is cut off is never computed again; the job fails.
-        return frame.localCheckpoint(eager=False)
-    return frame.persist()
+        return _cut_off(frame)
+    return engine.keep(frame)
+
+
+def _cut_off(frame: DataFrame) -> KeptRows:
+    # Spark frees the memory once nobody has the frame any longer.
+    return KeptRows(frame=frame.localCheckpoint(eager=False), let_go=lambda: None)

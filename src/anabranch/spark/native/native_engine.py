@@ -13,7 +13,15 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.spark.engine import OwnRead, RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import (
+    KeptRows,
+    OwnRead,
+    RewriteRequest,
+    RewrittenFile,
+    ScanRequest,
+    WriteRequest,
+    WrittenFiles,
+)
 from anabranch.spark.extension.compiled import load_extension
 from anabranch.spark.native.jvm_classes import JvmValues
 from anabranch.spark.native.native_scan import NativeScan
@@ -60,3 +68,9 @@ class NativeEngine:
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
         return self._rewrite.file(request)
+
+    def keep(self, frame: DataFrame) -> KeptRows:
+        rows = self._values.delta.KeptRows.of(frame._jdf)
+        return KeptRows(
+            frame=DataFrame(rows, frame.sparkSession), let_go=lambda: self._values.delta.KeptRows.letGo(rows)
+        )

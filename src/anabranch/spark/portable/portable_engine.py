@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.spark.engine import OwnRead, RewriteRequest, RewrittenFile, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import (
+    KeptRows,
+    OwnRead,
+    RewriteRequest,
+    RewrittenFile,
+    ScanRequest,
+    WriteRequest,
+    WrittenFiles,
+)
 from anabranch.spark.portable.file_groups import FileLayouts
 from anabranch.spark.portable.portable_rewrite import rewrite_file
 from anabranch.spark.portable.portable_scan import PortableScan, versions_read
@@ -42,3 +50,7 @@ class PortableEngine:
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
         return rewrite_file(self._spark, request)
+
+    def keep(self, frame: DataFrame) -> KeptRows:
+        rows = frame.persist()
+        return KeptRows(frame=rows, let_go=rows.unpersist)
