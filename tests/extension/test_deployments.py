@@ -20,7 +20,7 @@ def test_tasks_that_run_twice_and_executors_that_die(tmp_path: Path) -> None:
 
     The same holds for change data files.
     """
-    run_program("tasks_run_again", tmp_path, timeout_s=900)
+    run_program("tasks_run_again", tmp_path, timeout_s=1500)
 
 
 def test_the_catalog_of_hive(tmp_path: Path) -> None:
