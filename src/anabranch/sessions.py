@@ -103,6 +103,7 @@ def _use_this_python(spark: SparkSession) -> None:
     On a cluster, whoever set it up knows where Python is there.
     """
     context = spark.sparkContext
-    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    # The context's own settings: `getConf` would copy each of them from the JVM.
+    named = os.environ.get("PYSPARK_PYTHON") or context._conf.get("spark.pyspark.python")
     if not named and str(context.master).startswith("local"):
         context.pythonExec = sys.executable

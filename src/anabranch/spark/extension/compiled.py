@@ -34,7 +34,7 @@ from anabranch.spark.extension.kept_jars import (
     kept_jar,
     temporary_jar,
 )
-from anabranch.spark.native.jvm_classes import JvmClasses, class_loader, load_class, object_array
+from anabranch.spark.native.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
 
 Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""
@@ -161,8 +161,8 @@ def driver_loader(jvm: Any) -> Any:
     A thread that has run ADD JAR has a loader of its own below it. Raises `ExtensionNotLoadedError` where there is
     none: the JVM was not started as Spark does it.
     """
-    takes_jars = load_class(jvm, "org.apache.spark.util.MutableURLClassLoader")
     found, loader = None, class_loader(jvm)
+    takes_jars = loaded_by(loader, "org.apache.spark.util.MutableURLClassLoader")
     for _ in range(_LOADERS_MAX):
         if loader is None or takes_jars is None:
             break
@@ -177,11 +177,12 @@ def driver_loader(jvm: Any) -> Any:
 
 def classes_of_release(jvm: Any) -> dict[str, str]:
     """The classes of this Spark that words of our sources stand for."""
-    return {word: _first_there(jvm, names) for word, names in CLASSES_BY_RELEASE.items()}
+    loader = class_loader(jvm)
+    return {word: _first_there(loader, names) for word, names in CLASSES_BY_RELEASE.items()}
 
 
-def _first_there(jvm: Any, names: Sequence[str]) -> str:
-    return next((name for name in names if load_class(jvm, name) is not None), names[0])
+def _first_there(loader: Any, names: Sequence[str]) -> str:
+    return next((name for name in names if has_class(loader, name)), names[0])
 
 
 def _spark_build(jvm: Any) -> tuple[str, str]:
@@ -193,20 +194,13 @@ def _spark_build(jvm: Any) -> tuple[str, str]:
 
 def _has_ours(loader: Any, digest: str, known_by: str, told_by: str) -> bool:
     """Whether the JVM has our classes. Raises `ExtensionClashError` where it has others of the same name."""
-    found = _class_of(loader, known_by)
+    found = loaded_by(loader, known_by)
     if found is None:
         return False
-    teller = _class_of(loader, told_by)
+    teller = loaded_by(loader, told_by)
     if teller is None or teller.getField("VALUE").get(None) != digest:
         raise ExtensionClashError(name=known_by, location=_location(found))
     return True
-
-
-def _class_of(loader: Any, name: str) -> Any | None:
-    try:
-        return loader.loadClass(name)
-    except Py4JJavaError:
-        return None
 
 
 def _location(loaded: Any) -> str:
