@@ -25,18 +25,16 @@ is_ready() {
     return 0
 }
 
-begin() {
-    echo "Setting up $1 (once; some minutes) ..."
-    [ -x "$1/bin/python" ] || "$PYTHON" -m venv "$1"
-    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=26'
-}
-
+# What pip is told goes into the environment in a folder, which is made where it is missing.
 install() {
+    rm -f "$1/.ready"
+    [ -x "$1/bin/python" ] || "$PYTHON" -m venv "$1" || return
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=26' || return
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}"
 }
 
 if ! is_ready "$VENV" pyproject.toml; then
-    begin "$VENV"
+    echo "Setting up $VENV (once; some minutes) ..."
     if install "$VENV" -e '.[connect]' --group dev 'dbt-core>=1.9,<1.11' 'dbt-spark[PyHive]>=1.9,<2'; then
         touch "$VENV/.ready"
     else
@@ -46,7 +44,7 @@ if ! is_ready "$VENV" pyproject.toml; then
 fi
 
 if ! is_ready "$SUPERSET_VENV" scripts/test_bi.sh; then
-    begin "$SUPERSET_VENV"
+    echo "Setting up $SUPERSET_VENV (once; some minutes) ..."
     if install "$SUPERSET_VENV" --uploaded-prior-to "$SUPERSET_TIME" "${SUPERSET[@]}"; then
         touch "$SUPERSET_VENV/.ready"
     else
