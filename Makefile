@@ -98,7 +98,7 @@ test-statements: $(VENV)/.ready java ## Statements beside the delta-spark jar: t
 test-examples: $(VENV)/.ready java ## delta-spark's example programs, unchanged; EXAMPLES names a clone of delta-io/delta
 	@PYTHON=$(BIN)/python scripts/test_examples.sh $(PYTEST_ARGS)
 
-test-bi: java ## A dbt project on `anabranch serve` and in a session, from an environment of its own
+test-bi: java ## A dbt project and Apache Superset on `anabranch serve`, from environments of their own
 	@PYTHON=$(PYTHON) scripts/test_bi.sh $(PYTEST_ARGS)
 
 java-check: $(VENV)/.ready java ## Compile the Java sources for each PySpark that has an environment here
@@ -123,4 +123,4 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 clean: ## Remove environments and what the demo made
-	rm -rf .venv .venv-bi .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .venv-bi .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

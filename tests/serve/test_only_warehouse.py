@@ -252,3 +252,10 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
     ):
         cursor.execute("SELECT * FROM kept")
         assert cursor.fetchall() == [(1, "a")]
+    # What docs/howto/serve.md has Superset bring.
+    brought = {"spark.anabranch.hiveListings": "true", "spark.sql.sources.default": "delta"}
+    configuration = {f"set:hiveconf:{key}": value for key, value in brought.items()}
+    with hive.connect("127.0.0.1", server.jdbc_port, configuration=configuration) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SHOW TABLES")
+        assert ("kept",) in cursor.fetchall()

@@ -281,6 +281,20 @@ def test_questions_of_bi_tools(server: Served, table_of_jdbc: tuple[JdbcClient, 
     assert ("Provider", "delta") in {row[:2] for row in described}
 
 
+def test_a_connection_asks_for_lists_as_hives(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
+    """SQLAlchemy's dialect for Hive takes the first column of SHOW TABLES for the name."""
+    from pyhive import hive
+
+    by, table = table_of_jdbc
+    assert ("default", table, False) in by.rows("SHOW TABLES IN `default`")
+    asked = {"set:hiveconf:spark.anabranch.hiveListings": "true"}
+    with hive.connect(host="127.0.0.1", port=server.jdbc_port, configuration=asked) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SHOW TABLES IN `default`")
+        assert (table,) in cursor.fetchall()
+    assert ("default", table, False) in by.rows("SHOW TABLES IN `default`")
+
+
 def test_beeline(server: Served, table_of_jdbc: tuple[JdbcClient, str]) -> None:
     """Rows, and an error with its SQLSTATE."""
     _, table = table_of_jdbc

@@ -17,7 +17,13 @@ from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.describe.describe_table import SCHEMA as JSON_SCHEMA
 from anabranch.commands.describe.describe_table import describe_as_json
-from anabranch.commands.describe.show_table import SCHEMA, show_create_table, show_partitions
+from anabranch.commands.describe.show_table import (
+    PARTITION_SCHEMA,
+    SCHEMA,
+    show_create_table,
+    show_partitions,
+    show_partitions_as_hive,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
@@ -25,6 +31,8 @@ from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
 
 _COMMAND = "OwnStatement"
+_HIVE_LISTINGS = "spark.anabranch.hiveListings"
+"""Lists in Hive's form; `delta.Listings` gives those of tables and views."""
 
 
 class OwnStatements:
@@ -113,7 +121,8 @@ class Descriptions:
         values = (
             {} if wanted is None else {name: _value(schema, name, text) for name, text in json.loads(wanted).items()}
         )
-        return self._asker.rows_of(show_partitions(handle, values))
+        show = show_partitions_as_hive if _lists_as_hive(handle) else show_partitions
+        return self._asker.rows_of(show(handle, values))
 
     def show_create_table(self, session: Any, plan: Any) -> Any:
         """The row of SHOW CREATE TABLE: a statement with all that makes such a table, constraints among it."""
@@ -124,11 +133,18 @@ class Descriptions:
         return self._asker.rows_of(describe_as_json(self._handle(session, plan)))
 
     def _partition_columns(self, session: Any, plan: Any) -> StructType:
-        snapshot = self._handle(session, plan).latest()
+        handle = self._handle(session, plan)
+        if _lists_as_hive(handle):
+            return PARTITION_SCHEMA
+        snapshot = handle.latest()
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
     def _handle(self, session: Any, plan: Any) -> TableRef:
         return handle_of(self._asker, self._asker.session(session), self._asker.delta.Statements.tableOf(plan))
+
+
+def _lists_as_hive(handle: TableRef) -> bool:
+    return (handle.session.spark.conf.get(_HIVE_LISTINGS, "") or "").strip().lower() == "true"
 
 
 def _value(schema: StructType, name: str, text: str | None) -> Column:

@@ -13,6 +13,7 @@ from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.read.read_table import read
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
+from anabranch.protocol.data_paths import partition_path
 from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
 from anabranch.schema.logical_types import DECLARED_TYPE, length_limits
@@ -30,6 +31,7 @@ from anabranch.spark.session.table_identifiers import quote
 
 _TEXT = StringType()
 PROPERTIES_SCHEMA = StructType([StructField("key", _TEXT, False), StructField("value", _TEXT, False)])
+PARTITION_SCHEMA = StructType([StructField("partition", _TEXT, False)])
 COLUMNS_SCHEMA = StructType([StructField("col_name", _TEXT, False)])
 DESCRIPTION_SCHEMA = StructType(
     [StructField("col_name", _TEXT, False), StructField("data_type", _TEXT, False), StructField("comment", _TEXT)]
@@ -81,6 +83,14 @@ def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None
             raise InvalidPartitioningError(table=handle.label, columns=(name,), reason=reason)
         frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
     return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
+
+
+def show_partitions_as_hive(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
+    """The same in Hive's form, one text for each: `day=2026-01-01/kind=a`. Raises as `show_partitions` does."""
+    frame = show_partitions(handle, values)
+    texts = frame.select(*(F.col(quote(name)).cast("string").alias(name) for name in frame.columns)).collect()
+    paths = sorted(partition_path(row.asDict()) for row in texts)
+    return handle.session.spark.createDataFrame([(path,) for path in paths], PARTITION_SCHEMA)
 
 
 def describe_table(handle: TableRef, *, extended: bool) -> DataFrame:

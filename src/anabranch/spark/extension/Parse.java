@@ -29,7 +29,7 @@ public class Parse implements InvocationHandler {
       if (plan != null) return arguments.length > 1 ? Parameters.bound(plan, arguments[1]) : plan;
     }
     try {
-      return method.invoke(spark, arguments);
+      return Listings.asAsked(method.invoke(spark, arguments));
     } catch (InvocationTargetException error) {
       String quoted = error.getCause() instanceof ParseException ? quoted(arguments) : null;
       if (quoted == null) throw error.getCause();

@@ -1,0 +1,30 @@
+package delta;
+
+import java.util.Collections;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.collection.immutable.Seq;
+
+/** SHOW TABLES and SHOW VIEWS as Hive answers them, names alone, for clients that read the first column: Spark's is the schema. */
+public final class Listings {
+  private static final String SETTING = "spark.anabranch.hiveListings";
+
+  private Listings() {}
+
+  /** The statement as Spark has read it, or its names alone, where the session asks for that. */
+  public static Object asAsked(Object plan) {
+    if (!(plan instanceof LogicalPlan)) return plan;
+    String column = nameColumn(((LogicalPlan) plan).nodeName());
+    if (column == null || !Boolean.parseBoolean(SQLConf.get().getConfString(SETTING, "false").trim())) return plan;
+    Object name = UnresolvedAttribute$.MODULE$.quoted(column);
+    Seq columns = scala.jdk.javaapi.CollectionConverters.asScala(Collections.singletonList(name)).toList();
+    return new Project(columns, (LogicalPlan) plan);
+  }
+
+  private static String nameColumn(String statement) {
+    if (statement.equals("ShowTables")) return "tableName";
+    return statement.equals("ShowViews") ? "viewName" : null;
+  }
+}
