@@ -221,7 +221,7 @@ class DeltaTable:
         values, asked = column_values(set, argument="set"), condition_or_none(condition)
         plans = self._rows.plans(conflictRetries)
         if plans is not None:
-            plans.update(self.toDF(), values, asked)
+            plans.update(self.toDF(), values.items(), asked)
             return
         with columns_by_name():
             update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)

@@ -163,4 +163,5 @@ def _planned(clause: MergeClause) -> PlannedClause:
     if isinstance(clause, DeleteClause):
         return PlannedClause(action="delete", condition=clause.condition)
     action = "update" if isinstance(clause, UpdateClause) else "insert"
-    return PlannedClause(action=action, condition=clause.condition, values=clause.values)
+    values = None if clause.values is None else clause.values.items()
+    return PlannedClause(action=action, condition=clause.condition, values=values)
