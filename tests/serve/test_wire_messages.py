@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from anabranch.callbacks.delta_sparks_clients.answer_clients import COMMANDS, RELATIONS, content_of
 from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
 from anabranch.errors.arguments import ClientMessageError
+from anabranch.spark.served import wire_fields
 from anabranch.spark.served.message_kinds import COMMAND, KINDS, RELATION
 
 
@@ -108,6 +109,30 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 def test_what_is_written_is_read(fields: dict[int, bytes]) -> None:
     message = WireMessage(b"".join(field(*each) for each in fields.items()), kind="Scan")
     assert {number: message.data(number) for number in message.numbers()} == fields
+
+
+@given(
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.dictionaries(st.text(), st.text(), max_size=3),
+)
+def test_what_our_client_writes_is_read(whole: int, number: float, word: str, named: dict[str, str]) -> None:
+    written = (
+        wire_fields.integer(1, whole)
+        + wire_fields.double(2, number)
+        + wire_fields.texts(300, [word, "", word])
+        + wire_fields.texts_by_name(4, named)
+        + wire_fields.text(5, None)
+        + wire_fields.data(6, wire_fields.integer(1, True))
+    )
+    message = WireMessage(written, kind="CreateDeltaTable")
+    assert (message.integer(1), message.double(2), message.texts(300)) == (whole, number, [word, "", word])
+    assert message.texts_by_name(4) == named
+    assert message.text(5) is None
+    held = message.message(6, kind="Column")
+    assert held is not None
+    assert held.flag(1)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,10 @@ class ClientsOfDeltaSpark:
         """The plan of a relation; what it asks to be done is done. Raises as the method of `DeltaTable` does."""
         message = content_of(bytes(sent), RELATION)
         answer: Any = RELATIONS[message.kind](self._asked(session, message, planner))
-        return answer._jdf.queryExecution().commandExecuted()
+        execution = answer._jdf.queryExecution()
+        # Spark keeps plans for the next time that they are asked for. A table that is found anew each time may have
+        # other columns then.
+        return execution.logical() if message.kind == "Scan" else execution.commandExecuted()
 
     def command(self, session: Any, sent: bytes, planner: Any) -> None:
         """Raises as the method of `DeltaTable` does."""

@@ -11,8 +11,10 @@ from pyspark.sql.types import DataType, StructType
 
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
+from anabranch.commands.table_access import TableRef, table_at, table_identified
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.session.table_identifiers import is_absolute_path
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, is_absolute_path, parse_identifier
 from anabranch.tables.delta_table import DeltaTable
 
 _UNPARSED, _DDL = 24, 1
@@ -51,16 +53,24 @@ class Asked:
     message: WireMessage
     sparks: SparksMessages
 
-    def table(self) -> DeltaTable:
+    def reference(self) -> TableRef:
         """The table of a message, in its first field: a path with settings of its storage, or a name.
 
-        An absolute path is taken for a name too: clients ask so for a clone that they have named by its path.
+        An absolute path is taken for a name too: clients ask so for a clone that they have named by its path. Raises
+        `NotADeltaTableError` where there is no such table.
         """
+        session = DeltaSession.of(self.spark)
         asked = self.message.message(1, kind="DeltaTable")
         path = None if asked is None else asked.message(1, kind="DeltaTable.Path")
         if path is not None:
-            return DeltaTable.forPath(self.spark, path.needed(1), path.texts_by_name(2))
+            found = table_at(session, path.needed(1), path.texts_by_name(2))
+            found.latest()
+            return found
         name = None if asked is None else asked.text(2)
         if name is None:
             raise ClientMessageError(kind="DeltaTable", problem="it names no table")
-        return DeltaTable.forPath(self.spark, name) if is_absolute_path(name) else DeltaTable.forName(self.spark, name)
+        return table_identified(session, PathIdentifier(name) if is_absolute_path(name) else parse_identifier(name))
+
+    def table(self) -> DeltaTable:
+        """The same as users have it."""
+        return DeltaTable(self.spark, self.reference())

@@ -11,11 +11,12 @@ from anabranch.errors.arguments import ClientMessageError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, split_identifier
 from anabranch.tables.delta_table import DeltaTable
+from anabranch.tables.table_rows import rows_by_spark
 
 
 def scan(asked: Asked) -> DataFrame:
     """The rows of the newest version."""
-    return asked.table().toDF()
+    return rows_by_spark(asked.spark, asked.reference())
 
 
 def history(asked: Asked) -> DataFrame:

@@ -6,10 +6,8 @@ them.
 
 from __future__ import annotations
 
-PLUGIN = "DeltaSparksClients"
-"""The class that is given such messages by Spark, in the package of our classes of servers."""
-RELATION_PLUGINS = "spark.connect.extensions.relation.classes"
-"""The setting that tells who is; sessions of clients show it."""
+ANSWERED = "spark.anabranch.tables.answered"
+"""The setting of clients' sessions that says `true` where the server answers."""
 
 RELATION, COMMAND = "DeltaRelation", "DeltaCommand"
 ANY_TYPE, ANY_VALUE = 1, 2
