@@ -15,6 +15,7 @@ SOURCE = ROOT / "src" / "anabranch"
 PYTHON_PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 
 NOT_FOR_USERS = {
+    "spark.anabranch.tables.answered",  # by it a server tells its clients what it does
     "spark.sql.catalog.spark_catalog",  # these two ask for the jar, and are left out for its programs
     "spark.sql.catalogImplementation",
     "spark.sql.codegen.maxFields",

@@ -235,6 +235,26 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
         assert many.count() == 60_000
 
 
+def test_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
+    """Nobody looks at what is in them."""
+    from anabranch.spark.served.sent_messages import Sender, SentRelation
+    from anabranch.spark.served.served_sessions import is_served
+    from anabranch.spark.served.wire_fields import data, text
+
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        assert not is_served(by.session)
+        sender, table = Sender(by.session), data(1, text(2, "kept"))
+        for kind in ("Scan", "DescribeHistory", "OptimizeTable"):
+            with pytest.raises(Exception, match=REFUSED):
+                sender.rows(kind, lambda _: table)
+        for kind in ("VacuumTable", "Generate"):
+            with pytest.raises(Exception, match=REFUSED):
+                sender.run(kind, lambda _: table)
+        with pytest.raises(Exception, match=REFUSED):
+            by.session.range(3).union(sender.frame(SentRelation(sender, "Scan", lambda _: table))).collect()
+
+
 def test_settings_that_come_with_a_connection(server: Served) -> None:
     """By JDBC they are there before the first statement."""
     from pyhive import hive

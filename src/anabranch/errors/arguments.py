@@ -80,13 +80,13 @@ class BucketingError(UnsupportedOperationError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class ClientMessageError(DeltaError):
-    """A client of delta-spark's package sent a message over Spark Connect that cannot be answered. Nothing was done."""
+    """A client of Spark Connect sent a message about a table that cannot be answered. Nothing was done."""
 
     condition: ClassVar[str] = "ANABRANCH_DELTA_CONNECT_UNSUPPORTED"
     sqlstate: ClassVar[str] = "0A000"
     template: ClassVar[str] = (
-        "This server cannot answer the message {kind} of delta-spark's DeltaTable over Spark Connect (delta.connect): "
-        "{problem}. Use SQL, which needs nothing in the client, or DeltaTable of anabranch.tables."
+        "This server cannot answer the message {kind} of a client's DeltaTable: {problem}. Client and server may be of "
+        "releases that do not fit together. Use SQL, which needs nothing in the client."
     )
     kind: str
     problem: str

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.environment import ExtensionNotLoadedError, ServerNotStartedError
 from anabranch.server.addresses import address_of, root_cause
 from anabranch.server.java_classes import PACKAGE, server_classes
+from anabranch.spark.served.message_kinds import ANSWERED
 
 NAME = "Spark Connect"
 PORT = 15002
@@ -27,9 +28,10 @@ _AT_WORK = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
 class ConnectServer:
     """It listens from the beginning."""
 
-    def __init__(self, spark: SparkSession, *, host: str, port: int) -> None:
-        """Port 0 is any that is free. Raises `ServerNotStartedError`."""
+    def __init__(self, spark: SparkSession, *, host: str, port: int, answers_tables: bool) -> None:
+        """Port 0 is any that is free. Messages of `DeltaTable` are answered or not. Raises `ServerNotStartedError`."""
         self.host = host
+        self._spark = spark
         jvm: Any = spark._jvm
         context: Any = spark.sparkContext._jsc.sc()
         settings = context.conf()
@@ -37,9 +39,9 @@ class ConnectServer:
         settings.set(_PORT, str(port))
         self._none = jvm.scala.Option.empty()
         self._service = jvm.java.lang.Class.forName(f"{_SERVICE}$").getField("MODULE$").get(None)
-        _answer_clients_of_delta_spark(spark)
         if self._service.started() and not self._service.stopped():
             _refuse(host, port, "this driver has one", "Stop that one first")
+        _answer_tables(spark, answers=answers_tables)
         try:
             self._service.start(context)
         except Py4JJavaError as error:
@@ -71,11 +73,13 @@ class ConnectServer:
 
     def stop(self) -> None:
         """Closes every session; what still runs is cancelled."""
+        _tell(self._spark, answers=False)
         self._service.stop(self._none, self._none)
 
 
-def _answer_clients_of_delta_spark(spark: SparkSession) -> None:
-    """By a message that helps. They can be told nothing where this Spark lacks jars that the classes need."""
+def _answer_tables(spark: SparkSession, *, answers: bool) -> None:
+    """Or not: nor are they where this Spark lacks jars that the classes need. Clients see it by a setting."""
+    _tell(spark, answers=False)
     try:
         server_classes(spark)
     except ExtensionNotLoadedError:
@@ -83,14 +87,23 @@ def _answer_clients_of_delta_spark(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     settings: Any = spark.sparkContext._jsc.sc().conf()
     for key in _PLUGINS:
-        named = [each for each in settings.get(key, "").split(",") if each]
-        if _CLIENTS not in named:
-            settings.set(key, ",".join([*named, _CLIENTS]))
+        named = [each for each in settings.get(key, "").split(",") if each not in {"", _CLIENTS}]
+        settings.set(key, ",".join([*named, *([_CLIENTS] if answers else [])]))
+    _tell(spark, answers=answers)
     # Spark makes them when the first message of their kind comes, on a thread that does not know the driver's classes.
     plugins = jvm.org.apache.spark.sql.connect.plugin.SparkConnectPluginRegistry
     plugins.reset()
     plugins.relationRegistry()
     plugins.commandRegistry()
+
+
+def _tell(spark: SparkSession, *, answers: bool) -> None:
+    """Sessions of clients begin with the settings of the application."""
+    settings: Any = spark.sparkContext._jsc.sc().conf()
+    if answers:
+        settings.set(ANSWERED, "true")
+    else:
+        settings.remove(ANSWERED)
 
 
 def _refuse(host: str, port: int, problem: str, way_out: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -15,7 +16,6 @@ from anabranch.commands.describe.describe_table import describe_detail, describe
 from anabranch.commands.dml.delete import delete
 from anabranch.commands.dml.update import update
 from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
-from anabranch.commands.merge.merge_source import MergeStatement
 from anabranch.commands.other_formats.symlink_manifests import generate
 from anabranch.commands.read.read_table import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
@@ -24,12 +24,22 @@ from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vac
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.errors.tables import CloneArgumentError, DeepCloneError
+from anabranch.spark.served.served_sessions import is_served
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.tables.builder import DeltaTableBuilder
-from anabranch.tables.merge_builder import ColumnMapping, DeltaMergeBuilder, column_values, condition_or_none
+from anabranch.tables.merge_builder import (
+    ColumnMapping,
+    DeltaMergeBuilder,
+    column_values,
+    condition_or_none,
+    merge_statement,
+)
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 from anabranch.tables.table_rows import TableRows, columns_by_name
+
+if TYPE_CHECKING:
+    from anabranch.tables.served_table import ServedTable
 
 # `DeltaTable.clone` and its kin: arguments checked with Delta's words, then cloned.
 
@@ -80,8 +90,8 @@ class DeltaTable:
     """A Delta table, found by path or by name.
 
     On sessions where Spark itself knows Delta, `toDF` follows the table, and its Columns can be used in conditions
-    and values. Elsewhere rows are read at the newest version each time it is called, and a frame that was given out
-    stays at its version.
+    and values. So it is for a client of `anabranch serve`, whose methods run on the server. Elsewhere rows are read at
+    the newest version each time it is called, and a frame that was given out stays at its version.
     """
 
     def __init__(
@@ -102,6 +112,8 @@ class DeltaTable:
             if not key.startswith(("fs.", "dfs.")):
                 problem = "only settings that start with fs. or dfs. are taken"
                 raise InvalidArgumentError(argument="hadoopConf", value=key, problem=problem)
+        if is_served(sparkSession):
+            return served().at_path(sparkSession, path, hadoopConf)
         handle = table_at(DeltaSession.of(sparkSession), path, hadoopConf)
         handle.latest()
         return cls(sparkSession, handle)
@@ -109,11 +121,15 @@ class DeltaTable:
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The table of that name, or delta.`path`. Raises `NotADeltaTableError`, also for views."""
+        if is_served(sparkSession):
+            return served().named(sparkSession, tableOrViewName)
         return cls(sparkSession, table_named(DeltaSession.of(sparkSession), tableOrViewName))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether a Delta table is in the folder `identifier`."""
+        if is_served(sparkSession):
+            return served().is_there(sparkSession, identifier)
         try:
             handle = table_at(DeltaSession.of(sparkSession), identifier)
             return handle.table.snapshots.latest_or_none() is not None
@@ -146,6 +162,8 @@ class DeltaTable:
         if session is None:
             problem = "no Spark session was given and none is active"
             raise InvalidArgumentError(argument="sparkSession", value="None", problem=problem)
+        if is_served(session):
+            return served().builder(session, mode)
         return DeltaTableBuilder(session, mode, cls)
 
     @classmethod
@@ -162,6 +180,8 @@ class DeltaTable:
         if columns is not None and not isinstance(columns, StructType):
             problem = "it must be a StructType or its DDL"
             raise InvalidArgumentError(argument="partitionSchema", value=str(partitionSchema), problem=problem)
+        if is_served(sparkSession):
+            return served().converted(sparkSession, identifier, columns)
         session = DeltaSession.of(sparkSession)
         handle = convert_to_delta(session, split_identifier(identifier), partition_schema=columns)
         handle.latest()
@@ -177,8 +197,7 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """One row a commit, newest first; the last `limit` commits, or all that the log still has."""
-        if limit is not None and (not isinstance(limit, int) or limit <= 0):
-            raise InvalidArgumentError(argument="limit", value=str(limit), problem="it must be a whole number above 0")
+        check_limit(limit)
         return describe_history(self._handle, limit)
 
     def detail(self) -> DataFrame:
@@ -221,7 +240,7 @@ class DeltaTable:
         values, asked = column_values(set, argument="set"), condition_or_none(condition)
         plans = self._rows.plans(conflictRetries)
         if plans is not None:
-            plans.update(self.toDF(), values, asked)
+            plans.update(self.toDF(), values.items(), asked)
             return
         with columns_by_name():
             update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)
@@ -232,15 +251,7 @@ class DeltaTable:
         A row is matched where `condition` is true for it and a row of `source`; aliases of both tell their columns
         apart.
         """
-        if source is None:
-            raise ValueError("'source' in merge cannot be None")
-        if not isinstance(source, DataFrame):
-            raise TypeError(f"Type of 'source' in merge must be DataFrame, got {type(source).__name__}")
-        if condition is None:
-            raise ValueError("'condition' in merge cannot be None")
-        checked = condition_or_none(condition, argument="'condition' in merge")
-        assert checked is not None
-        statement = MergeStatement(source=source, condition=checked, alias=self._alias)
+        statement = merge_statement(source, condition, alias=self._alias)
         return DeltaMergeBuilder(self._spark, self._handle, self._rows, statement)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
@@ -250,10 +261,7 @@ class DeltaTable:
         Raises `RetentionTooShortError` for less than the table's, `VacuumIncompleteError` where files could not be
         deleted.
         """
-        if retentionHours is not None and (
-            isinstance(retentionHours, bool) or not isinstance(retentionHours, int | float)
-        ):
-            _check_type("retentionHours", retentionHours, float, "a number of hours")
+        check_retention(retentionHours)
         vacuum(self._handle, VacuumRequest(retention_hours=retentionHours))
         return nothing(self._handle)
 
@@ -262,13 +270,13 @@ class DeltaTable:
 
         Versions never get lower, so that asking for less does nothing. Raises `InvalidPropertyError`.
         """
-        _check_type("readerVersion", readerVersion, int, "an integer")
-        _check_type("writerVersion", writerVersion, int, "an integer")
+        check_type("readerVersion", readerVersion, int, "an integer")
+        check_type("writerVersion", writerVersion, int, "an integer")
         alter_upgrade_protocol(self._handle, readerVersion, writerVersion)
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table support a table feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
-        _check_type("featureName", featureName, str, "a string")
+        check_type("featureName", featureName, str, "a string")
         alter_add_feature(self._handle, featureName)
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -277,9 +285,9 @@ class DeltaTable:
         Raises `FeatureDropError`, which says what has to be done first; with `truncateHistory` `FeatureInHistoryError`,
         which says from when on it works; and `FeatureNotSupportedByTableError`.
         """
-        _check_type("featureName", featureName, str, "a string")
+        check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:
-            _check_type("truncateHistory", truncateHistory, bool, "a boolean")
+            check_type("truncateHistory", truncateHistory, bool, "a boolean")
         alter_drop_feature(self._handle, featureName, truncate_history=bool(truncateHistory))
 
     def restoreToVersion(self, version: int) -> DataFrame:
@@ -288,7 +296,7 @@ class DeltaTable:
         No row comes back where the table is at that version. Raises `VersionNotFoundError`,
         `RestoreFilesMissingError`, `RestoreBeyondRetentionError`, and the exceptions of `anabranch.exceptions`.
         """
-        _check_type("version", version, int, "an integer")
+        check_type("version", version, int, "an integer")
         return restore_frame(self._handle, TimeTravel(version=version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
@@ -296,7 +304,7 @@ class DeltaTable:
 
         Raises besides `TimestampEarlierThanFirstCommitError`, `TimestampAfterLatestCommitError`.
         """
-        _check_type("timestamp", timestamp, str, "a string")
+        check_type("timestamp", timestamp, str, "a string")
         return restore_frame(self._handle, TimeTravel(timestamp=timestamp))
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -346,7 +354,27 @@ class DeltaTable:
         return DeltaTable(self._spark, handle)
 
 
-def _check_type(argument: str, value: object, kind: type, expected: str) -> None:
+def served() -> type[ServedTable]:
+    """For clients' sessions whose server answers. It derives from our class, and needs packages of Spark Connect."""
+    from anabranch.tables.served_table import ServedTable  # noqa: PLC0415
+
+    return ServedTable
+
+
+def check_limit(limit: object) -> None:
+    """Raises `InvalidArgumentError`."""
+    if limit is not None and (not isinstance(limit, int) or limit <= 0):
+        raise InvalidArgumentError(argument="limit", value=str(limit), problem="it must be a whole number above 0")
+
+
+def check_retention(hours: object) -> None:
+    """Raises `InvalidArgumentError`."""
+    if hours is not None and (isinstance(hours, bool) or not isinstance(hours, int | float)):
+        check_type("retentionHours", hours, float, "a number of hours")
+
+
+def check_type(argument: str, value: object, kind: type, expected: str) -> None:
+    """Raises `InvalidArgumentError` unless the value is of that type. A bool is no int here."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         problem = f"it must be {expected}, and is {type(value).__name__}"
         raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)

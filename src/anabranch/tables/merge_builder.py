@@ -49,12 +49,25 @@ def condition_or_none(given: str | Column | None, *, argument: str = "condition"
     return given
 
 
-_RESULT = StructType(
+MERGED = StructType(
     [
         StructField(name, LongType(), nullable=False)
         for name in ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
     ]
 )
+
+
+def merge_statement(source: DataFrame, condition: str | Column, *, alias: str | None) -> MergeStatement:
+    """What a MERGE begins with, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
+    if source is None:
+        raise ValueError("'source' in merge cannot be None")
+    if not isinstance(source, DataFrame):
+        raise TypeError(f"Type of 'source' in merge must be DataFrame, got {type(source).__name__}")
+    if condition is None:
+        raise ValueError("'condition' in merge cannot be None")
+    checked = condition_or_none(condition, argument="'condition' in merge")
+    assert checked is not None
+    return MergeStatement(source=source, condition=checked, alias=alias)
 
 
 class DeltaMergeBuilder:
@@ -130,7 +143,7 @@ class DeltaMergeBuilder:
         with columns_by_name():
             outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
         counts = [outcome.counts[name] for name in ("updated", "deleted", "inserted")]
-        return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], _RESULT)
+        return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], MERGED)
 
     def _planned(self, plans: RowChangePlans) -> DataFrame:
         statement, alias = self._statement, self._statement.alias
@@ -163,4 +176,5 @@ def _planned(clause: MergeClause) -> PlannedClause:
     if isinstance(clause, DeleteClause):
         return PlannedClause(action="delete", condition=clause.condition)
     action = "update" if isinstance(clause, UpdateClause) else "insert"
-    return PlannedClause(action=action, condition=clause.condition, values=clause.values)
+    values = None if clause.values is None else clause.values.items()
+    return PlannedClause(action=action, condition=clause.condition, values=values)

@@ -20,14 +20,14 @@ class DeltaOptimizeBuilder:
         if type(partitionFilter) is not str:
             found = f"Found {partitionFilter} with type {type(partitionFilter)}"
             raise TypeError(f"Partition filter must be str. {found}")
-        return DeltaOptimizeBuilder(self._handle, predicates=(*self._predicates, partitionFilter))
+        return self._with((*self._predicates, partitionFilter))
 
     def executeCompaction(self) -> DataFrame:
         """Put small files together. One row: `path` and `metrics`.
 
         Raises `NonPartitionColumnError` and the other errors of `errors.optimize`; never a conflict.
         """
-        return optimize_frame(self._handle, predicate=self._predicate())
+        return self._optimized([])
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Write all rows anew, so that rows alike in these columns lie together. One row: `path` and `metrics`.
@@ -40,7 +40,13 @@ class DeltaOptimizeBuilder:
             if type(name) is not str:
                 raise TypeError(f"Z-order column must be str. Found {name} with type {type(name)}")
             names.append(name)
-        return optimize_frame(self._handle, predicate=self._predicate(), zorder_by=names)
+        return self._optimized(names)
+
+    def _with(self, predicates: tuple[str, ...]) -> DeltaOptimizeBuilder:
+        return DeltaOptimizeBuilder(self._handle, predicates=predicates)
+
+    def _optimized(self, zorder_by: list[str]) -> DataFrame:
+        return optimize_frame(self._handle, predicate=self._predicate(), zorder_by=zorder_by)
 
     def _predicate(self) -> str | None:
         if len(self._predicates) < 2:

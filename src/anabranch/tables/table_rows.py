@@ -62,10 +62,13 @@ class TableRows:
     def _following(self) -> DataFrame:
         schema_string = self._handle.latest().metadata.schema_string
         if self._frame is None or schema_string != self._schema_string:
-            handle, spark = self._handle, self._spark
-            if handle.entry is None:
-                self._frame = spark.read.format("delta").options(**dict(handle.storage)).load(handle.path)
-            else:
-                self._frame = spark.table(handle.entry.full_name.quoted)
+            self._frame = rows_by_spark(self._spark, self._handle)
             self._schema_string = schema_string
         return self._frame
+
+
+def rows_by_spark(spark: SparkSession, handle: TableRef) -> DataFrame:
+    """The newest rows, as Spark finds the table where it knows Delta itself."""
+    if handle.entry is None:
+        return spark.read.format("delta").options(**dict(handle.storage)).load(handle.path)
+    return spark.table(handle.entry.full_name.quoted)

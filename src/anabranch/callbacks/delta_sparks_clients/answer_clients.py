@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.delta_sparks_clients import command_messages, relation_messages, row_change_messages
+from anabranch.callbacks.delta_sparks_clients.asked import Asked, SparksMessages
 from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.spark.extension.door import Answer
-from anabranch.tables.delta_table import DeltaTable
+from anabranch.spark.served.message_kinds import ANY_TYPE, ANY_VALUE, COMMAND, KINDS, RELATION
 
-_RELATION = "DeltaRelation"
-_COMMAND = "DeltaCommand"
-_KINDS = {
-    _RELATION: (
-        *("Scan", "DescribeHistory", "DescribeDetail", "ConvertToDelta", "RestoreTable", "IsDeltaTable"),
-        *("DeleteFromTable", "UpdateTable", "MergeIntoTable", "OptimizeTable"),
-    ),
-    _COMMAND: (
-        *("CloneTable", "VacuumTable", "UpgradeTableProtocol", "Generate", "CreateDeltaTable"),
-        *("AddFeatureSupport", "DropFeatureSupport"),
-    ),
+RELATIONS: Mapping[str, Callable[[Asked], DataFrame]] = {
+    "Scan": relation_messages.scan,
+    "DescribeHistory": relation_messages.history,
+    "DescribeDetail": relation_messages.detail,
+    "ConvertToDelta": relation_messages.convert,
+    "RestoreTable": relation_messages.restore,
+    "IsDeltaTable": relation_messages.is_delta_table,
+    "DeleteFromTable": row_change_messages.delete,
+    "UpdateTable": row_change_messages.update,
+    "MergeIntoTable": row_change_messages.merge,
+    "OptimizeTable": relation_messages.optimize,
 }
-"""What the messages hold, by the number of its field from 1 on."""
-
-_ANY_TYPE, _ANY_VALUE = 1, 2
+COMMANDS: Mapping[str, Callable[[Asked], None]] = {
+    "CloneTable": command_messages.clone,
+    "VacuumTable": command_messages.vacuum,
+    "UpgradeTableProtocol": command_messages.upgrade_protocol,
+    "Generate": command_messages.generate,
+    "CreateDeltaTable": command_messages.create,
+    "AddFeatureSupport": command_messages.add_feature,
+    "DropFeatureSupport": command_messages.drop_feature,
+}
 
 
 class ClientsOfDeltaSpark:
-    """Answers their messages. Those of kinds that are not answered are refused by their name."""
+    """Answers their messages."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
-        self._rows: dict[str, Callable[[SparkSession, WireMessage], DataFrame]] = {
-            "Scan": lambda spark, message: _table(spark, message).toDF(),
-            "DescribeHistory": lambda spark, message: _table(spark, message).history(),
-            "DescribeDetail": lambda spark, message: _table(spark, message).detail(),
-            "IsDeltaTable": _is_delta_table,
-        }
 
     def answers(self) -> dict[str, Answer]:
         return {"relation of delta-spark": self.relation, "command of delta-spark": self.command}
@@ -49,53 +51,34 @@ class ClientsOfDeltaSpark:
     def commands(self) -> dict[str, Command]:
         return {}
 
-    def relation(self, session: Any, sent: bytes) -> Any:
-        """The plan of a relation. Raises `ClientMessageError`, and what the method of `DeltaTable` raises."""
-        kind, message = content_of(bytes(sent), _RELATION)
-        if kind not in self._rows:
-            raise ClientMessageError(kind=kind, problem="it is not answered")
-        rows: Any = self._rows[kind](self._asker.spark(session), message)
-        return rows._jdf.queryExecution().analyzed()
+    def relation(self, session: Any, sent: bytes, planner: Any) -> Any:
+        """The plan of a relation; what it asks to be done is done. Raises as the method of `DeltaTable` does."""
+        message = content_of(bytes(sent), RELATION)
+        answer: Any = RELATIONS[message.kind](self._asked(session, message, planner))
+        execution = answer._jdf.queryExecution()
+        # Spark keeps plans for the next time that they are asked for. A table that is found anew each time may have
+        # other columns then.
+        return execution.logical() if message.kind == "Scan" else execution.commandExecuted()
 
-    def command(self, session: Any, sent: bytes) -> None:
-        """Raises `ClientMessageError`: commands are not answered."""
-        kind, _ = content_of(bytes(sent), _COMMAND)
-        raise ClientMessageError(kind=kind, problem="it is not answered")
+    def command(self, session: Any, sent: bytes, planner: Any) -> None:
+        """Raises as the method of `DeltaTable` does."""
+        message = content_of(bytes(sent), COMMAND)
+        COMMANDS[message.kind](self._asked(session, message, planner))
+
+    def _asked(self, session: Any, message: WireMessage, planner: Any) -> Asked:
+        sparks = SparksMessages(self._asker, session, planner)
+        return Asked(spark=self._asker.spark(session), message=message, sparks=sparks)
 
 
-def content_of(sent: bytes, kind: str) -> tuple[str, WireMessage]:
-    """Of an `Any` with a relation or a command: the kind of what it holds, by name, and that message."""
-    envelope = WireMessage(sent, kind=kind)
-    name = (envelope.text(_ANY_TYPE) or "").rpartition(".")[2]
-    if name != kind:
-        raise ClientMessageError(kind=name or "a message without a name", problem=f"a {kind} was expected")
-    held = WireMessage(envelope.data(_ANY_VALUE) or b"", kind=kind)
-    for number, inner in enumerate(_KINDS[kind], start=1):
-        message = held.message(number, kind=inner)
+def content_of(sent: bytes, family: str) -> WireMessage:
+    """What an `Any` with a relation or a command holds. Raises `ClientMessageError`."""
+    envelope = WireMessage(sent, kind=family)
+    name = (envelope.text(ANY_TYPE) or "").rpartition(".")[2]
+    if name != family:
+        raise ClientMessageError(kind=name or "a message without a name", problem=f"a {family} was expected")
+    held = WireMessage(envelope.data(ANY_VALUE) or b"", kind=family)
+    for number, kind in enumerate(KINDS[family], start=1):
+        message = held.message(number, kind=kind)
         if message is not None:
-            return inner, message
-    raise ClientMessageError(kind=kind, problem="it holds nothing that is known")
-
-
-def _table(spark: SparkSession, message: WireMessage) -> DeltaTable:
-    """The table of a message, which all have in their first field: a path with settings of its storage, or a name."""
-    asked = message.message(1, kind="DeltaTable")
-    path = None if asked is None else asked.message(1, kind="DeltaTable.Path")
-    if path is not None:
-        return DeltaTable.forPath(spark, _needed(path, 1, "DeltaTable.Path"), path.texts_by_name(2))
-    name = None if asked is None else asked.text(2)
-    if name is None:
-        raise ClientMessageError(kind="DeltaTable", problem="it names no table")
-    return DeltaTable.forName(spark, name)
-
-
-def _is_delta_table(spark: SparkSession, message: WireMessage) -> DataFrame:
-    found = DeltaTable.isDeltaTable(spark, _needed(message, 1, "IsDeltaTable"))
-    return spark.createDataFrame([(found,)], "value boolean")
-
-
-def _needed(message: WireMessage, number: int, kind: str) -> str:
-    text = message.text(number)
-    if not text:
-        raise ClientMessageError(kind=kind, problem=f"field {number} is empty")
-    return text
+            return message
+    raise ClientMessageError(kind=family, problem="it holds nothing that is known")

@@ -5,15 +5,23 @@ package delta;
  * Of the kinds that PySpark knows it is one that Spark itself neither catches nor copies.
  */
 public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {
+  private static final String TOLD = "anabranch";
   private final String condition;
   private final String sqlState;
   private final int number;
+  private final java.util.Map told;
 
   public DeltaError(String condition, String sqlState, String message, int number) {
+    this(condition, sqlState, message, number, null);
+  }
+
+  /** @param told the error for clients that may find it again, or null */
+  public DeltaError(String condition, String sqlState, String message, int number, String told) {
     super(condition.isEmpty() ? message : "[" + condition + "] " + message + " SQLSTATE: " + sqlState);
     this.condition = condition.isEmpty() ? null : condition;
     this.sqlState = sqlState.isEmpty() ? null : sqlState;
     this.number = number;
+    this.told = told == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(TOLD, told);
   }
 
   /** What a session says that has our classes and nobody to ask. */
@@ -55,6 +63,10 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
 
   public String getCondition() {
     return condition;
+  }
+
+  public java.util.Map getMessageParameters() {
+    return told;
   }
 
   public String getErrorClass() {

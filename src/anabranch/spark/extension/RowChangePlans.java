@@ -24,7 +24,7 @@ public final class RowChangePlans {
     return new DeleteFromTable(target, condition == null ? Marks.always() : condition);
   }
 
-  /** @param names of columns or fields, as SQL has them; `values` in their order */
+  /** @param names of columns or fields, as SQL has them or as expressions; `values` in their order */
   public static LogicalPlan update(LogicalPlan target, List names, List values, Expression condition) {
     return new UpdateTable(target, assignments(names, values), Option.apply(condition));
   }
@@ -56,7 +56,9 @@ public final class RowChangePlans {
   private static Seq assignments(List names, List values) {
     List found = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
-      found.add(new Assignment(UnresolvedAttribute.quotedString((String) names.get(i)), (Expression) values.get(i)));
+      Object name = names.get(i);
+      Expression key = name instanceof Expression ? (Expression) name : UnresolvedAttribute.quotedString((String) name);
+      found.add(new Assignment(key, (Expression) values.get(i)));
     }
     return seq(found);
   }

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from anabranch.errors.base import DeltaError
 from anabranch.spark.extension.answer_threads import answering
 from anabranch.spark.extension.interrupts import Interrupts
+from anabranch.spark.served.told_errors import told
 
 # Errors of ours on their way through the JVM: Spark's planner calls us, and what we raise comes back as its own.
 
@@ -146,7 +147,8 @@ class Door:
             while len(self._raised) > ERRORS_KEPT_MAX:
                 self._raised.popitem(last=False)
         condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
-        return self._jvm.delta.DeltaError(str(condition), str(sqlstate), _message(error), number)
+        text = told(error) if isinstance(error, DeltaError) else None
+        return self._jvm.delta.DeltaError(str(condition), str(sqlstate), _message(error), number, text)
 
     class Java:
         implements = ("scala.Function10",)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+Assignments = Iterable[tuple[Column | str, Column | str]]
+"""What is set, as SQL names it or as a column, and to what."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +20,14 @@ class PlannedClause:
     action: str
     """`update`, `delete` or `insert`."""
     condition: Column | str | None
-    values: Mapping[str, Column | str] | None = None
-    """By column, as SQL names it; None for `*` and for `delete`."""
+    values: Assignments | None = None
+    """None for `*` and for `delete`."""
 
 
 class RowChangePlans:
     """Runs such plans. The rows of a table that they change are a frame over it, whose Columns may be used."""
 
-    def __init__(self, spark: SparkSession, *, conflict_retries: int | None) -> None:
+    def __init__(self, spark: SparkSession, *, conflict_retries: int | str | None) -> None:
         self._spark = spark
         self._session: Any = spark._jsparkSession
         jvm: Any = spark._jvm
@@ -36,7 +39,7 @@ class RowChangePlans:
         """The result of a DELETE."""
         return self._run(self._plans.delete(_plan(rows), self._expression(condition)))
 
-    def update(self, rows: DataFrame, values: Mapping[str, Column | str], condition: Column | str | None) -> DataFrame:
+    def update(self, rows: DataFrame, values: Assignments, condition: Column | str | None) -> DataFrame:
         """The result of an UPDATE."""
         names, given = self._assigned(values)
         return self._run(self._plans.update(_plan(rows), names, given, self._expression(condition)))
@@ -61,8 +64,10 @@ class RowChangePlans:
         names, given = (None, None) if clause.values is None else self._assigned(clause.values)
         return self._plans.action(clause.action, self._expression(clause.condition), names, given)
 
-    def _assigned(self, values: Mapping[str, Column | str]) -> tuple[Any, Any]:
-        return self._list(values), self._list(map(self._expression, values.values()))
+    def _assigned(self, values: Assignments) -> tuple[Any, Any]:
+        pairs = list(values)
+        names = (name if isinstance(name, str) else self._expression(name) for name, _ in pairs)
+        return self._list(names), self._list(self._expression(value) for _, value in pairs)
 
     def _expression(self, value: Column | str | None) -> Any:
         if value is None:

@@ -45,6 +45,11 @@ def quote(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
+def is_absolute_path(text: str) -> bool:
+    """Whether `text` is a path from the root of some storage, as no name of a table is."""
+    return _ABSOLUTE.match(text) is not None
+
+
 def parse_identifier(text: str) -> TableIdentifier:
     """The table that `text` names. Raises `InvalidIdentifierError`."""
     return identifier_of(split_identifier(text))
@@ -52,7 +57,7 @@ def parse_identifier(text: str) -> TableIdentifier:
 
 def identifier_of(parts: tuple[str, ...]) -> TableIdentifier:
     """The table that unquoted name parts name; delta.`/absolute/path` is a path."""
-    if len(parts) == 2 and parts[0].lower() == PATH_SCHEMA and _ABSOLUTE.match(parts[1]):
+    if len(parts) == 2 and parts[0].lower() == PATH_SCHEMA and is_absolute_path(parts[1]):
         return PathIdentifier(parts[1])
     if len(parts) > 3:
         raise InvalidIdentifierError(identifier=".".join(parts), problem=f"it has {len(parts)} parts")

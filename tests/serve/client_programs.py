@@ -1,0 +1,81 @@
+"""Programs that are clients of a server in a process of their own: what a client imports and patches stays there.
+
+A module of programs has functions marked `program`. Run as a program it reads their names, one a line, and says of each
+"ok" or where it failed. So each function is a test of its own, and the process starts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ANSWER = "answer: "
+Program = Callable[..., None]
+
+
+def answer_lines(programs: Mapping[str, Program], folder: str, *given: Any) -> None:
+    """Runs what is asked for, each with `given` and a folder of its own."""
+    for line in sys.stdin:
+        name = line.strip()
+        own = Path(folder, name)
+        own.mkdir()
+        try:
+            programs[name](*given, str(own))
+            answer = "ok"
+        except Exception:
+            answer = traceback.format_exc().partition("JVM stacktrace:")[0]
+        print(ANSWER + json.dumps(answer), flush=True)
+
+
+@contextlib.contextmanager
+def refused(condition: str, sqlstate: str) -> Iterator[None]:
+    """What runs in it must raise an error of that condition."""
+    try:
+        yield
+    except Exception as error:
+        told: Any = error
+        if not hasattr(told, "getCondition"):
+            raise
+        found = (told.getCondition(), told.getSqlState())
+        assert found == (condition, sqlstate), f"{found}: {error}"
+        return
+    raise AssertionError(f"not refused: {condition}")
+
+
+class ClientProcess:
+    """Runs a module of programs. Its folder is theirs; `paths` are where Python looks first."""
+
+    def __init__(self, module: Any, url: str, folder: Path, *paths: str) -> None:
+        self._log = folder / "stderr"
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        self._process = subprocess.Popen(
+            [sys.executable, str(module.__file__), url, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log.open("w"),
+            text=True,
+            env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, [*paths, *sys.path]))},
+        )
+
+    def run(self, name: str) -> str:
+        """What the program answers."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{name}\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith(ANSWER):
+                return str(json.loads(line.removeprefix(ANSWER)))
+        raise AssertionError(f"the process ended: {self._log.read_text()[-4000:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)

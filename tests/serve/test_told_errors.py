@@ -1,0 +1,83 @@
+"""Errors as text, and found again in it: each class, by its facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import importlib
+import json
+import pkgutil
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import anabranch.errors
+from anabranch.errors.base import DeltaError
+from anabranch.errors.log import TableNotFoundError
+from anabranch.spark.served.told_errors import error_told, told
+
+for module in pkgutil.iter_modules(anabranch.errors.__path__):
+    importlib.import_module(f"anabranch.errors.{module.name}")
+
+SAMPLES: dict[Any, Any] = {
+    str: "a `text`",
+    int: 7,
+    bool: True,
+    tuple[str, ...]: ("a", "b"),
+    tuple[int, ...]: (1, 2),
+    Mapping[str, str]: {"a": "b"},
+    Mapping[str, tuple[str, str]]: {"a": ("b", "c")},
+}
+
+
+def sample(hint: Any) -> Any:
+    if hint in SAMPLES:
+        return SAMPLES[hint]
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return next(iter(hint))
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Literal else sample(typing.get_args(hint)[0])
+
+
+def leaves(cls: type[DeltaError]) -> list[type[DeltaError]]:
+    return [leaf for direct in cls.__subclasses__() for leaf in (leaves(direct) or [direct])]
+
+
+ERRORS = sorted(
+    {cls for cls in leaves(DeltaError) if cls.__module__.startswith("anabranch.errors.")}, key=lambda cls: cls.__name__
+)
+
+
+@pytest.mark.parametrize("cls", ERRORS, ids=lambda cls: cls.__name__)
+def test_an_error_is_found_again(cls: type[DeltaError]) -> None:
+    hints = typing.get_type_hints(cls)
+    error = cls(**{field.name: sample(hints[field.name]) for field in dataclasses.fields(cls)})
+    again = error_told(told(error), f"[X] {error.explain()} SQLSTATE: 00000")
+    assert type(again) is cls
+    assert again.facts() == error.facts()
+    assert {name: type(fact) for name, fact in again.facts().items()} == {
+        name: type(fact) for name, fact in error.facts().items()
+    }
+    assert str(again) == str(error)
+
+
+def test_what_is_not_known_here_is_not_made() -> None:
+    error = TableNotFoundError(table="t")
+    text, message = told(error), str(error)
+    assert isinstance(error_told(text, message), TableNotFoundError)
+    # Its words are others here.
+    assert error_told(text, "something else") is None
+    for change in (
+        {"module": "os"},
+        {"module": "anabranch.errors.no_such_module"},
+        {"module": "anabranch.errors.base", "class": "_rebuild"},
+        {"module": "anabranch.exceptions", "class": "DeltaError"},
+        {"class": "NoSuchError"},
+        {"facts": {"table": "t", "more": 1}},
+        {"facts": {}},
+        {"facts": None},
+    ):
+        assert error_told(json.dumps({**json.loads(text), **change}), message) is None
+    for other in ("", "{}", "[]", "not JSON"):
+        assert error_told(other, message) is None
