@@ -31,6 +31,8 @@ _BY_JAR = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM of the jar lists folders in so many tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 _ALIKE = {
     # What new tables have by default differs by release of delta-spark.

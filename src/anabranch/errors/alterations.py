@@ -138,6 +138,46 @@ class InvalidClusteringError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class TooManyClusteringColumnsError(InvalidClusteringError):
+    """A table cannot be clustered by so many columns."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS"
+    sqlstate: ClassVar[str] = "54000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DuplicateClusteringColumnError(InvalidClusteringError):
+    """A table was to be clustered by one column twice."""
+
+    condition: ClassVar[str] = "DELTA_DUPLICATE_COLUMNS_FOUND"
+    sqlstate: ClassVar[str] = "42711"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnorderedClusteringColumnError(InvalidClusteringError):
+    """A table was to be clustered by values that have no order, so that they can have no statistics."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "0A000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteringWithoutStatisticsError(InvalidClusteringError):
+    """A table was to be clustered by a column of which it keeps no statistics."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_COLUMN_MISSING_STATS"
+    sqlstate: ClassVar[str] = "22000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteringOfPartitionsError(InvalidClusteringError):
+    """A partitioned table was to be clustered."""
+
+    condition: ClassVar[str] = "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED"
+    sqlstate: ClassVar[str] = "42000"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
     """A table property that a command of its own sets, since more goes with it."""
 
@@ -185,6 +225,14 @@ class FeatureNotSupportedByTableError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownFeatureDropError(FeatureNotSupportedByTableError):
+    """A feature that was to be dropped is known to nobody, so it is not one of the table's."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class FeatureDropError(DeltaAnalysisError):
     """A table feature cannot be dropped, or not yet. The table is as it was."""
 
@@ -194,6 +242,22 @@ class FeatureDropError(DeltaAnalysisError):
     table: str
     feature: str
     reason: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PermanentFeatureError(FeatureDropError):
+    """A table feature that stays once a table supports it."""
+
+    condition: ClassVar[str] = "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConstraintsLeftError(FeatureDropError):
+    """The feature of CHECK constraints cannot be dropped while the table has constraints."""
+
+    condition: ClassVar[str] = "DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE"
+    sqlstate: ClassVar[str] = "0AKDE"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -115,6 +115,14 @@ class InvalidArgumentError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidTimestampError(InvalidArgumentError):
+    """A statement names a time that is none."""
+
+    condition: ClassVar[str] = "DELTA_TIMESTAMP_INVALID"
+    sqlstate: ClassVar[str] = "42816"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class AssignmentError(DeltaAnalysisError, ValueError):
     """UPDATE or MERGE sets something that cannot be set."""
 

@@ -123,6 +123,14 @@ class InvalidPropertyError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class FeatureStatusError(InvalidPropertyError):
+    """A property asks for a table feature in words that mean nothing."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURE_STATUS"
+    sqlstate: ClassVar[str] = "0AKDE"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ReadOnlyPropertyError(DeltaAnalysisError, ValueError):
     """A table property that only the writer itself may set."""
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.protocol import (
     FeatureByNameOnlyError,
-    InvalidPropertyError,
+    FeatureStatusError,
     InvalidProtocolError,
     UnknownFeatureError,
 )
@@ -173,7 +173,7 @@ def _requested_feature(name: str, value: str) -> str:
         near = difflib.get_close_matches(given.lower(), FEATURES_BY_LOWER_NAME, n=3)
         raise UnknownFeatureError(name=given, suggestions=tuple(FEATURES_BY_LOWER_NAME[match].name for match in near))
     if value.lower() not in {"supported", "enabled"}:
-        raise InvalidPropertyError(name=f"{FEATURE_PREFIX}{row.name}", value=value, expected="'supported'")
+        raise FeatureStatusError(name=f"{FEATURE_PREFIX}{row.name}", value=value, expected="'supported'")
     return row.name
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
-from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.arguments import InvalidTimestampError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, split_identifier
@@ -103,12 +103,12 @@ class StatementContext:
         return None if row is None else row[0]
 
     def timestamp(self, piece: Fragment) -> str:
-        """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidArgumentError`."""
+        """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidTimestampError`."""
         query = f"SELECT CAST(TRY_CAST({piece.text} AS TIMESTAMP) AS STRING)"
         row = self.own_sql(query, self.parameters_of(piece).args).first()
         if row is None or row[0] is None:
             problem = "Spark cannot read it as a timestamp; write it as '2024-01-31' or '2024-01-31 09:30:00'"
-            raise InvalidArgumentError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
+            raise InvalidTimestampError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
         return str(row[0])
 
     def view_of(self, frame: DataFrame) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DecimalType, StructField, StructType
+from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField, StructType
 
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.alter.column_usage import check_no_layout_uses, check_no_rule_uses
@@ -100,7 +100,21 @@ class ChangedTable:
         now = (*path[:-1], change.new_name or path[-1])
         field = find(self.schema, now)
         assert field is not None
-        return with_position({"column": column_json(now, field)}, change.position)
+        return with_position({"column": column_json(now, _at_end(now, field))}, change.position)
+
+
+def _at_end(path: FieldPath, field: StructField) -> StructField:
+    """Of an array or a map what the path ends at: the element, the key or the value."""
+    kind, last = field.dataType, path[-1].lower()
+    if field.name.lower() == last:
+        return field
+    if isinstance(kind, ArrayType) and last == "element":
+        return StructField(last, kind.elementType, kind.containsNull)
+    if isinstance(kind, MapType) and last == "key":
+        return StructField(last, kind.keyType, nullable=False)
+    if isinstance(kind, MapType) and last == "value":
+        return StructField(last, kind.valueType, kind.valueContainsNull)
+    return field
 
 
 def column_json(path: FieldPath, field: StructField) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def delta_source(handle: TableRef, travel: TimeTravel) -> CloneSource:
     """A version of a Delta table."""
     snapshot = snapshot_of(handle, travel)
     return CloneSource(
-        name=handle.label,
+        name=handle.label if handle.entry is None else ".".join(handle.entry.full_name.parts),
         version=snapshot.version,
         root=handle.path,
         places=allowed_places(handle.table.store),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 from pyspark.sql.types import StructType
 
-from anabranch.errors.alterations import InvalidClusteringError
+from anabranch.errors.alterations import (
+    ClusteringOfPartitionsError,
+    ClusteringWithoutStatisticsError,
+    DuplicateClusteringColumnError,
+    TooManyClusteringColumnsError,
+    UnorderedClusteringColumnError,
+)
 from anabranch.errors.commits import MalformedDomainError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.protocol.actions import DomainMetadata, Metadata
@@ -73,9 +80,14 @@ def clustering_domain(
     """The domain that names the clustering columns; they may be none. Raises `InvalidClusteringError`."""
     names = tuple(quoted(path) for path in columns)
     if partition_columns and columns:
-        raise _invalid(label, names, "it is partitioned, and a table is either partitioned or clustered")
+        reason = "it is partitioned, and a table is either partitioned or clustered"
+        raise ClusteringOfPartitionsError(table=label, columns=names, reason=reason)
+    twice = [name for name, count in Counter(map(str.lower, names)).items() if count > 1]
+    if twice:
+        raise DuplicateClusteringColumnError(table=label, columns=names, reason=f"{', '.join(twice)} comes twice")
     if len(columns) > CLUSTERING_COLUMNS_MAX:
-        raise _invalid(label, names, f"a table is clustered by {CLUSTERING_COLUMNS_MAX} columns at most")
+        reason = f"a table is clustered by {CLUSTERING_COLUMNS_MAX} columns at most"
+        raise TooManyClusteringColumnsError(table=label, columns=names, reason=reason)
     mode = ColumnMappingMode.parse(properties.column_mapping_mode)
     indexed = indexed_columns(schema, properties, partition_columns=partition_columns)
     physical: list[FieldPath] = []
@@ -84,19 +96,14 @@ def clustering_domain(
         field = find(schema, logical)
         assert field is not None
         found = physical_path(schema, logical, mode)
-        if found in physical:
-            raise _invalid(label, names, f"{quoted(path)} comes twice")
         if isinstance(field.dataType, StructType) or not has_bounds(field.dataType):
-            raise _invalid(label, names, f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered")
+            reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
+            raise UnorderedClusteringColumnError(table=label, columns=names, reason=reason)
         if found not in indexed:
             reason = f"the table keeps no statistics of {quoted(path)}; have delta.dataSkippingStatsColumns name it"
-            raise _invalid(label, names, reason)
+            raise ClusteringWithoutStatisticsError(table=label, columns=names, reason=reason)
         physical.append(found)
     configuration = {"clusteringColumns": physical, "domainName": CLUSTERING_DOMAIN}
     return DomainMetadata(
         domain=CLUSTERING_DOMAIN, configuration=msgspec.json.encode(configuration).decode(), removed=False
     )
-
-
-def _invalid(table: str, columns: tuple[str, ...], reason: str) -> InvalidClusteringError:
-    return InvalidClusteringError(table=table, columns=columns, reason=reason)

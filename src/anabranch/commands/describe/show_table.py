@@ -13,6 +13,7 @@ from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.read.read_table import read
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
+from anabranch.errors.tables import NotAPartitionColumnError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
@@ -70,7 +71,7 @@ def show_columns(handle: TableRef) -> DataFrame:
 def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
     """Each combination of values that the partition columns have; of those that have `values` alone.
 
-    Raises `InvalidPartitioningError` for a table without partitions, and for a column that is no partition column.
+    Raises `InvalidPartitioningError` for a table without partitions, `NotAPartitionColumnError`.
     """
     columns = handle.latest().partition_columns
     if not columns:
@@ -80,7 +81,7 @@ def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None
     for name, value in (values or {}).items():
         if name.lower() not in known:
             reason = f"its partition columns are {', '.join(columns)}"
-            raise InvalidPartitioningError(table=handle.label, columns=(name,), reason=reason)
+            raise NotAPartitionColumnError(table=handle.label, columns=(name,), reason=reason)
         frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
     return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
 

@@ -25,7 +25,13 @@ from anabranch.commands.drop_feature.feature_history import (
 from anabranch.commands.drop_feature.feature_registry import REMOVALS, FeatureRemoval
 from anabranch.commands.drop_feature.feature_usage import newest_v2_checkpoint
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.alterations import FeatureDropError, FeatureInHistoryError, FeatureNotSupportedByTableError
+from anabranch.errors.alterations import (
+    FeatureDropError,
+    FeatureInHistoryError,
+    FeatureNotSupportedByTableError,
+    PermanentFeatureError,
+    UnknownFeatureDropError,
+)
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.log.commit_files import Commit
 from anabranch.log.listing import LogListing, list_log
@@ -147,12 +153,13 @@ def _checked_name(handle: TableRef, feature: str, *, truncates_history: bool) ->
     row = FEATURES_BY_LOWER_NAME.get(feature.lower())
     name = row.name if row is not None else feature
     if name not in have:
-        raise FeatureNotSupportedByTableError(table=handle.label, feature=feature, features=tuple(sorted(have)))
+        absent = UnknownFeatureDropError if row is None else FeatureNotSupportedByTableError
+        raise absent(table=handle.label, feature=feature, features=tuple(sorted(have)))
     dependent = sorted(other for other in have if other in FEATURES and name in FEATURES[other].requires)
     if dependent:
         raise _refused(handle, name, f"{', '.join(dependent)} needs it; drop that first")
     if name not in REMOVALS:
-        raise _refused(handle, name, "once a table supports it, it stays")
+        raise PermanentFeatureError(table=handle.label, feature=name, reason="once a table supports it, it stays")
     may_truncate = name == CHECKPOINT_PROTECTION or FEATURES[name].kind is FeatureKind.READER_WRITER
     if truncates_history and not may_truncate:
         raise _refused(handle, name, "it leaves nothing in old versions; leave TRUNCATE HISTORY out")

@@ -20,7 +20,7 @@ from anabranch.commands.drop_feature.feature_usage import type_changes_in_action
 from anabranch.commands.optimize.rewrite_job import FILES_PER_COMMIT_MAX
 from anabranch.commands.table_access import TableRef
 from anabranch.deletion_vectors.vector_reading import distinct_files, path_in_table
-from anabranch.errors.alterations import FeatureDropError
+from anabranch.errors.alterations import ConstraintsLeftError
 from anabranch.errors.log import DeletionVectorDescriptorError
 from anabranch.errors.protocol import UnsafePathError
 from anabranch.log.commit_files import Commit
@@ -68,7 +68,7 @@ def refuse_constraints(handle: TableRef) -> None:
     names = sorted(handle.latest().properties.constraints)
     if names:
         reason = f"the table has the constraints {', '.join(names)}; drop them first"
-        raise FeatureDropError(table=handle.label, feature="checkConstraints", reason=reason)
+        raise ConstraintsLeftError(table=handle.label, feature="checkConstraints", reason=reason)
 
 
 def purge_vectors(handle: TableRef) -> None:

@@ -27,7 +27,7 @@ from anabranch.commands.optimize.rewrite_bins import (
     sources,
 )
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.alterations import InvalidClusteringError
+from anabranch.errors.alterations import UnorderedClusteringColumnError
 from anabranch.errors.maintenance import (
     RowOrderError,
     ZOrderColumnMissingError,
@@ -171,7 +171,7 @@ def _parts(name: str) -> tuple[str, ...]:
 def order_columns(handle: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
     """The clustering columns.
 
-    Raises `InvalidClusteringError` where another engine let the table be clustered by what has no order.
+    Raises `UnorderedClusteringColumnError` where another engine let the table be clustered by what has no order.
     """
     paths = clustering_columns(snapshot)
     found: list[OrderColumn] = []
@@ -180,7 +180,7 @@ def order_columns(handle: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
         assert field is not None, "a path that the schema has"
         if not has_order(field.dataType):
             reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
-            raise InvalidClusteringError(table=handle.label, columns=tuple(map(quoted, paths)), reason=reason)
+            raise UnorderedClusteringColumnError(table=handle.label, columns=tuple(map(quoted, paths)), reason=reason)
         found.append(OrderColumn(column=F.col(_reference(path)), data_type=field.dataType))
     return found
 

@@ -122,8 +122,8 @@ def _detail(context: StatementContext, statement: DescribeDetail) -> DataFrame:
 
 
 def _history(context: StatementContext, statement: DescribeHistory) -> DataFrame:
-    if statement.limit is not None and statement.limit <= 0:
-        problem = "it must be a whole number above 0"
+    if statement.limit is not None and statement.limit < 0:
+        problem = "it must be a whole number, 0 or more"
         raise InvalidArgumentError(argument="LIMIT", value=str(statement.limit), problem=problem)
     return describe_history(context.table(statement.table), statement.limit)
 
