@@ -45,6 +45,11 @@ def test_clone(delta: SparkSession, name: str, path: str) -> None:
     assert delta.sql(f"CREATE TABLE IF NOT EXISTS {name} SHALLOW CLONE {source}").collect() == []
     with pytest.raises(TableAlreadyExistsError):
         delta.sql(f"CREATE TABLE {name} SHALLOW CLONE {source}")
+    named = delta.sql(f"CREATE TABLE {name}_3 SHALLOW CLONE {name}")
+    assert named.first().source_num_of_files == 1
+    told = delta.sql(f"DESCRIBE HISTORY {name}_3").first().operationParameters
+    assert told["source"] == f"spark_catalog.default.{name}"
+    delta.sql(f"DROP TABLE {name}_3")
     result = delta.sql(f"CREATE OR REPLACE TABLE {name} SHALLOW CLONE {source}").first()
     assert (result.source_num_of_files, result.num_removed_files) == (2, 0)
     assert sorted(delta.table(name).collect()) == [(1,), (2,)]

@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
-from anabranch.errors.tables import NotADeltaTableError
+from anabranch.errors.schema import ColumnNotFoundError
+from anabranch.errors.tables import NotADeltaTableError, NotAPartitionColumnError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -42,6 +42,7 @@ def test_describe_history(delta: SparkSession, table: str, path: str) -> None:
     assert found.collect() == DeltaTable.forPath(delta, path).history().collect()
     assert [row.operation for row in found.collect()] == ["SET TBLPROPERTIES", "CREATE TABLE"]
     assert [row.version for row in delta.sql(f"DESC HISTORY '{path}' LIMIT 1").collect()] == [1]
+    assert delta.sql(f"DESC HISTORY '{path}' LIMIT 0").collect() == []
 
 
 @statement("DESCRIBE DETAIL t")
@@ -104,7 +105,7 @@ def test_show_partitions(delta: SparkSession, path: str) -> None:
     delta.sql(f"CREATE TABLE {table} USING delta PARTITIONED BY (p, q) AS {query}")
     assert sorted(delta.sql(f"SHOW PARTITIONS {table}").collect()) == [(0, None), (1, None)]
     assert delta.sql(f"SHOW PARTITIONS {table} PARTITION (p = 1)").collect() == [(1, None)]
-    with pytest.raises(InvalidPartitioningError, match="id"):
+    with pytest.raises(NotAPartitionColumnError, match="id"):
         delta.sql(f"SHOW PARTITIONS {table} PARTITION (id = 1)")
 
 

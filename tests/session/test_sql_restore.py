@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.errors.arguments import InvalidArgumentError, SqlSyntaxError
+from anabranch.errors.arguments import InvalidTimestampError, SqlSyntaxError
 from anabranch.errors.tables import NotADeltaTableError
 from session.documented import statement
 
@@ -31,7 +31,7 @@ def test_restore(delta: SparkSession, name: str) -> None:
     for mistake in (f"RESTORE {name}", f"RESTORE {name} TO VERSION AS OF", f"RESTORE {name} TO VERSION AS OF 1 now"):
         with pytest.raises(SqlSyntaxError):
             delta.sql(mistake)
-    with pytest.raises(InvalidArgumentError, match="timestamp"):
+    with pytest.raises(InvalidTimestampError, match="soon"):
         delta.sql(f"RESTORE {name} TO TIMESTAMP AS OF 'soon'")
     with pytest.raises(NotADeltaTableError):
         delta.sql(f"RESTORE {name}_not TO VERSION AS OF 0")

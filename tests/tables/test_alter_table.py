@@ -30,11 +30,14 @@ from anabranch.errors.alterations import (
     ColumnMappingNeededError,
     ColumnNamesNeedMappingError,
     ConstraintAsPropertyError,
+    ConstraintsLeftError,
     FeatureDropError,
     FeatureNotSupportedByTableError,
     InvalidClusteringError,
     NotAStructError,
+    PermanentFeatureError,
     PropertyNotSetError,
+    UnknownFeatureDropError,
     UnsupportedColumnChangeError,
     UnsupportedNewColumnError,
 )
@@ -269,7 +272,10 @@ def test_change_columns(delta: SparkSession, path: str) -> None:
     assert parameters["position"] == "AFTER l"
     elements = [(("l", "element"), LONG), (("m", "value"), LONG)]
     alter_change_columns(handle, [ColumnChange(path=path_, data_type=kind) for path_, kind in elements])
-    assert last(delta, path)[0] == "CHANGE COLUMNS"
+    operation, parameters = last(delta, path)
+    assert operation == "CHANGE COLUMNS"
+    told = [(each["name"], each["type"], each["nullable"]) for each in json.loads(parameters["columns"])]
+    assert told == [("l.element", "long", True), ("m.value", "long", True)]
     append(delta.sql("SELECT array(5000000000) AS l, 5000000000 AS a, map('k', 5000000000) AS m, 'y' AS v"), path)
     big = 5_000_000_000
     assert rows(delta, path) == [([1], 1, {"k": 1}, "x"), ([big], big, {"k": big}, "y")]
@@ -349,7 +355,7 @@ def test_add_and_drop_constraints(delta: SparkSession, path: str) -> None:
         alter_add_constraint(handle, "sum", "a + b")
     with pytest.raises(UntrustedExpressionError, match="java_method"):
         alter_add_constraint(handle, "evil", "java_method('java.lang.System', 'exit', 1) = a")
-    with pytest.raises(FeatureDropError, match="small; drop them first"):
+    with pytest.raises(ConstraintsLeftError, match="small; drop them first"):
         alter_drop_feature(handle, "checkConstraints")
     with pytest.raises(ConstraintNotFoundError, match="it has small"):
         alter_drop_constraint(handle, "other")
@@ -398,15 +404,17 @@ def test_cluster_by(delta: SparkSession, path: str, tmp_path: Any) -> None:
         alter_drop_columns(handle, [("s",)])
     alter_rename_column(handle, ("a",), "b")
     assert clustering_columns(handle.latest()) == (("b",), ("s", "x"))
-    for columns, reason in [
-        ([("l",)], "unordered"),
-        ([("s",)], "unordered"),
-        ([("b",), ("B",)], "twice"),
-        ([("late",)], "statistics"),
-        ([("b",)] * 5, "4 columns"),
+    for columns, condition, reason in [
+        ([("l",)], "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED", "unordered"),
+        ([("s",)], "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED", "unordered"),
+        ([("b",), ("B",)], "DELTA_DUPLICATE_COLUMNS_FOUND", "b comes twice"),
+        ([("b",)] * 5, "DELTA_DUPLICATE_COLUMNS_FOUND", "b comes twice"),
+        ([("late",)], "DELTA_CLUSTERING_COLUMN_MISSING_STATS", "statistics"),
+        ([("b",), ("s", "x"), ("f",), ("l",), ("late",)], "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS", "4 columns"),
     ]:
-        with pytest.raises(InvalidClusteringError, match=reason):
+        with pytest.raises(InvalidClusteringError, match=reason) as refused:
             alter_cluster_by(handle, columns)
+        assert refused.value.getCondition() == condition
     alter_cluster_by(handle, [])
     assert last(delta, path)[1]["newClusteringColumns"] == ""
     assert clustering_columns(handle.latest()) == ()
@@ -477,7 +485,9 @@ def test_protocol_calls(delta: SparkSession, path: str) -> None:
         made.addFeatureSupport("deletionVector")
     with pytest.raises(FeatureNotSupportedByTableError):
         made.dropFeatureSupport("deletionVectors")
-    with pytest.raises(FeatureDropError, match="stays"):
+    with pytest.raises(UnknownFeatureDropError):
+        made.dropFeatureSupport("noSuchFeature")
+    with pytest.raises(PermanentFeatureError, match="stays"):
         made.dropFeatureSupport("generatedColumns")
     with pytest.raises(FeatureDropError, match="TRUNCATE HISTORY"):
         made.dropFeatureSupport("inCommitTimestamp", True)
