@@ -11,6 +11,7 @@ from pathlib import Path
 REASONS = {
     "SPARKS": "Spark's own analyzer answers here; the jar has a check and a condition of its own",
     "UNNAMED": "the jar's condition is of DESCRIBE HISTORY alone; here all statements say the same of what is no Delta table",
+    "ONE_WORD": "the jar has a condition for each statement; here all say the same of what is no Delta table",
     "OWN": "ours tells the same refusal by another of Delta's conditions, which names the table, the column and the way out",
     "JAR_FAILS": "the jar fails here, or breaks the table; ours does what the statement says, or refuses it before",
     "JARS_PARSER": "the jar's parser does not take the parameters of statements, from Spark 4.2 on",
