@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql.connect import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from serve.client_programs import Program, answer_lines, refused
+from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -44,10 +44,6 @@ def ids(table: Any) -> list[int]:
 
 def time_of(table: Any, version: int) -> str:
     return str(table.history().where(f"version = {version}").selectExpr("CAST(timestamp AS STRING) AS at").first().at)
-
-
-def rows_of(frame: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in frame.collect()]
 
 
 @program
@@ -132,20 +128,7 @@ def update_refused(spark: Any, delta: Any, folder: str) -> None:
 @program
 def merge(spark: Any, delta: Any, folder: str) -> None:
     table = table_of(spark, delta, f"{folder}/t").alias("t")
-    source = spark.sql("SELECT explode(array(1, 2, 50, 51)) AS id, 'm' AS v").alias("s")
-    result = (
-        table.merge(source, (F.col("t.id") == source.id) & (F.col("t.id") < 100))
-        .whenMatchedUpdate("t.id = 1", {"v": "concat(t.v, s.v)"})
-        .whenMatchedDelete()
-        .whenNotMatchedInsert(F.col("s.id") == 50, {"t.id": "s.id", "v": source.v})
-        .whenNotMatchedBySourceUpdate("t.id = 9", {"v": F.lit("alone")})
-        .whenNotMatchedBySourceDelete("t.id > 3")
-        .execute()
-    )
-    assert result.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
-    assert rows_of(result) == [(9, 2, 6, 1)]
-    expected = [(0, "v0"), (1, "v1m"), (3, "v3"), (9, "alone"), (50, "m")]
-    assert rows_of(table.toDF().orderBy("id")) == expected
+    merge_by_every_clause(spark, table)
 
 
 @program

@@ -49,6 +49,30 @@ def refused(condition: str, sqlstate: str) -> Iterator[None]:
     raise AssertionError(f"not refused: {condition}")
 
 
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def merge_by_every_clause(spark: Any, table: Any) -> None:
+    """A MERGE into rows (0, 'v0') to (9, 'v9') of a `DeltaTable` called t: its answer, and the rows after it."""
+    from pyspark.sql.connect import functions as F
+
+    source = spark.sql("SELECT explode(array(1, 2, 50, 51)) AS id, 'm' AS v").alias("s")
+    result = (
+        table.merge(source, (F.col("t.id") == source.id) & (F.col("t.id") < 100))
+        .whenMatchedUpdate("t.id = 1", {"v": "concat(t.v, s.v)"})
+        .whenMatchedDelete()
+        .whenNotMatchedInsert(F.col("s.id") == 50, {"t.id": "s.id", "v": source.v})
+        .whenNotMatchedBySourceUpdate("t.id = 9", {"v": F.lit("alone")})
+        .whenNotMatchedBySourceDelete("t.id > 3")
+        .execute()
+    )
+    assert result.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
+    assert rows_of(result) == [(9, 2, 6, 1)]
+    expected = [(0, "v0"), (1, "v1m"), (3, "v3"), (9, "alone"), (50, "m")]
+    assert rows_of(table.toDF().orderBy("id")) == expected
+
+
 class ClientProcess:
     """Runs a module of programs. Its folder is theirs; `paths` are where Python looks first."""
 

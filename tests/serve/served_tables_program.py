@@ -41,7 +41,7 @@ from anabranch.spark.served.sent_messages import Sender
 from anabranch.spark.served.wire_fields import data, integer, text
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.tables.served_table import ServedTable
-from serve.client_programs import Program, answer_lines, refused
+from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
 from serve.served import ConnectClient, Served, has_begun, let_go, until, waiting
 
 PROGRAMS: dict[str, Program] = {}
@@ -67,10 +67,6 @@ def append(spark: Any, path: str, start: int, end: int) -> None:
 
 def ids(table: DeltaTable) -> list[int]:
     return [row.id for row in table.toDF().orderBy("id").collect()]
-
-
-def rows_of(frame: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in frame.collect()]
 
 
 @program
@@ -154,20 +150,7 @@ def update(spark: Any, folder: str) -> None:
 @program
 def merge(spark: Any, folder: str) -> None:
     table = table_of(spark, f"{folder}/t").alias("t")
-    source = spark.sql("SELECT explode(array(1, 2, 50, 51)) AS id, 'm' AS v").alias("s")
-    result = (
-        table.merge(source, (F.col("t.id") == source.id) & (F.col("t.id") < 100))
-        .whenMatchedUpdate("t.id = 1", {"v": "concat(t.v, s.v)"})
-        .whenMatchedDelete()
-        .whenNotMatchedInsert(F.col("s.id") == 50, {"t.id": "s.id", "v": source.v})
-        .whenNotMatchedBySourceUpdate("t.id = 9", {"v": F.lit("alone")})
-        .whenNotMatchedBySourceDelete("t.id > 3")
-        .execute()
-    )
-    assert result.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
-    assert rows_of(result) == [(9, 2, 6, 1)]
-    expected = [(0, "v0"), (1, "v1m"), (3, "v3"), (9, "alone"), (50, "m")]
-    assert rows_of(table.toDF().orderBy("id")) == expected
+    merge_by_every_clause(spark, table)
     wider = spark.sql("SELECT explode(array(1, 60)) AS id, 'w' AS v, true AS added").alias("s")
     merged = table.merge(wider, "t.id = s.id").withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll()
     assert rows_of(merged.execute()) == [(2, 1, 0, 1)]
