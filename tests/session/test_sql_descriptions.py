@@ -13,8 +13,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import ColumnNotFoundError
-from anabranch.errors.tables import NotADeltaTableError, NotAPartitionColumnError
+from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -105,7 +106,7 @@ def test_show_partitions(delta: SparkSession, path: str) -> None:
     delta.sql(f"CREATE TABLE {table} USING delta PARTITIONED BY (p, q) AS {query}")
     assert sorted(delta.sql(f"SHOW PARTITIONS {table}").collect()) == [(0, None), (1, None)]
     assert delta.sql(f"SHOW PARTITIONS {table} PARTITION (p = 1)").collect() == [(1, None)]
-    with pytest.raises(NotAPartitionColumnError, match="id"):
+    with pytest.raises(ShowPartitionsColumnError, match="id"):
         delta.sql(f"SHOW PARTITIONS {table} PARTITION (id = 1)")
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.schema import InvalidPartitioningError
 
 # Errors about OPTIMIZE and REORG.
 
@@ -45,6 +46,15 @@ class NonPartitionColumnError(DeltaAnalysisError, ValueError):
             f"The condition names {self.column}, by which {self.table} is not partitioned (it is by: {known}). "
             "Whole files are rewritten, so only partition columns may be named: leave the rest of the condition out."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ShowPartitionsColumnError(InvalidPartitioningError):
+    """SHOW PARTITIONS names a column that is no partition column."""
+
+    condition: ClassVar[str] = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN"
+    sqlstate: ClassVar[str] = "42P10"
+    template: ClassVar[str] = "{columns} is no partition column of {table}: {reason}."
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -6,7 +6,6 @@ import dataclasses
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
-from anabranch.errors.schema import InvalidPartitioningError
 
 # Errors about finding, naming and creating tables.
 
@@ -331,12 +330,3 @@ class RestoreBeyondRetentionError(DeltaAnalysisError):
             "while they are being restored. Restore a newer version, make the duration longer, or, where no VACUUM "
             f"runs, set {self.setting} to false."
         )
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class NotAPartitionColumnError(InvalidPartitioningError):
-    """SHOW PARTITIONS names a column that is no partition column."""
-
-    condition: ClassVar[str] = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN"
-    sqlstate: ClassVar[str] = "42P10"
-    template: ClassVar[str] = "{columns} is no partition column of {table}: {reason}."

@@ -45,6 +45,22 @@ def find(schema: StructType, path: FieldPath, *, case_sensitive: bool = False) -
     return field if isinstance(here, DataType) else None
 
 
+def find_end(schema: StructType, path: FieldPath) -> StructField | None:
+    """What `path` ends at, or None: a field, or the element, key or value of an array or a map, called so."""
+    field: StructField | None = None
+    here: DataType | None = schema
+    holder: DataType | None = None
+    for part in path:
+        holder = here
+        here, field = _step(here, field, part, case_sensitive=False)
+    if here is None or isinstance(holder, StructType):
+        return field
+    if isinstance(holder, ArrayType):
+        return StructField(ELEMENT, here, holder.containsNull)
+    assert isinstance(holder, MapType), "whatever else has no parts"
+    return StructField(path[-1], here, path[-1] == VALUE and holder.valueContainsNull)
+
+
 def child(struct: StructType, name: str, *, case_sensitive: bool = False) -> StructField | None:
     """The field of `struct` that `name` means, or None."""
     loose: StructField | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField, StructType
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.alter.column_usage import check_no_layout_uses, check_no_rule_uses
@@ -33,7 +33,7 @@ from anabranch.schema.column_changes import (
 from anabranch.schema.computed_columns import identity_of, with_high_water_mark
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import FieldPath, find, quoted
+from anabranch.schema.paths import FieldPath, find, find_end, quoted
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.commit.commit_context import CommittedVersion
@@ -98,23 +98,9 @@ class ChangedTable:
 
     def _logged(self, path: FieldPath, change: ColumnChange) -> dict[str, Any]:
         now = (*path[:-1], change.new_name or path[-1])
-        field = find(self.schema, now)
+        field = find_end(self.schema, now)
         assert field is not None
-        return with_position({"column": column_json(now, _at_end(now, field))}, change.position)
-
-
-def _at_end(path: FieldPath, field: StructField) -> StructField:
-    """Of an array or a map what the path ends at: the element, the key or the value."""
-    kind, last = field.dataType, path[-1].lower()
-    if field.name.lower() == last:
-        return field
-    if isinstance(kind, ArrayType) and last == "element":
-        return StructField(last, kind.elementType, kind.containsNull)
-    if isinstance(kind, MapType) and last == "key":
-        return StructField(last, kind.keyType, nullable=False)
-    if isinstance(kind, MapType) and last == "value":
-        return StructField(last, kind.valueType, kind.valueContainsNull)
-    return field
+        return with_position({"column": column_json(now, field)}, change.position)
 
 
 def column_json(path: FieldPath, field: StructField) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.read.read_table import read
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import ColumnNotFoundError, InvalidPartitioningError
-from anabranch.errors.tables import NotAPartitionColumnError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.protocol.features import supported_features
 from anabranch.protocol.properties import CONSTRAINT_PREFIX
@@ -71,7 +71,7 @@ def show_columns(handle: TableRef) -> DataFrame:
 def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
     """Each combination of values that the partition columns have; of those that have `values` alone.
 
-    Raises `InvalidPartitioningError` for a table without partitions, `NotAPartitionColumnError`.
+    Raises `InvalidPartitioningError` for a table without partitions, `ShowPartitionsColumnError`.
     """
     columns = handle.latest().partition_columns
     if not columns:
@@ -81,7 +81,7 @@ def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None
     for name, value in (values or {}).items():
         if name.lower() not in known:
             reason = f"its partition columns are {', '.join(columns)}"
-            raise NotAPartitionColumnError(table=handle.label, columns=(name,), reason=reason)
+            raise ShowPartitionsColumnError(table=handle.label, columns=(name,), reason=reason)
         frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
     return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
 
