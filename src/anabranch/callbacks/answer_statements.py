@@ -27,6 +27,7 @@ from anabranch.commands.describe.show_table import (
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
+from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
 
@@ -144,7 +145,7 @@ class Descriptions:
 
 
 def _lists_as_hive(handle: TableRef) -> bool:
-    return (handle.session.spark.conf.get(_HIVE_LISTINGS, "") or "").strip().lower() == "true"
+    return parse_flag(_HIVE_LISTINGS, handle.session.spark.conf.get(_HIVE_LISTINGS, None) or "false")
 
 
 def _value(schema: StructType, name: str, text: str | None) -> Column:

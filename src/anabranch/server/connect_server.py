@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -11,6 +12,8 @@ from anabranch.errors.environment import ExtensionNotLoadedError, ServerNotStart
 from anabranch.server.addresses import address_of, root_cause
 from anabranch.server.java_classes import PACKAGE, server_classes
 from anabranch.spark.served.message_kinds import ANSWERED
+
+logger = logging.getLogger("anabranch.server")
 
 NAME = "Spark Connect"
 PORT = 15002
@@ -82,7 +85,8 @@ def _answer_tables(spark: SparkSession, *, answers: bool) -> None:
     _tell(spark, answers=False)
     try:
         server_classes(spark)
-    except ExtensionNotLoadedError:
+    except ExtensionNotLoadedError as error:
+        logger.warning("Clients' DeltaTable is not answered: %s", error)
         return
     jvm: Any = spark._jvm
     settings: Any = spark.sparkContext._jsc.sc().conf()

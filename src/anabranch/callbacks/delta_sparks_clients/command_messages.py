@@ -8,17 +8,11 @@ from pyspark.sql.types import DataType, StructField
 
 from anabranch.callbacks.delta_sparks_clients.asked import Asked
 from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
+from anabranch.commands.definition.create_table import CreationMode
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.served.message_kinds import COLUMN_METADATA
+from anabranch.spark.served.message_kinds import COLUMN_METADATA, CREATION_MODES
 from anabranch.tables.builder import DeltaTableBuilder, IdentityGenerator
 from anabranch.tables.delta_table import DeltaTable
-
-_BUILDERS = dict(
-    enumerate(
-        (DeltaTable.create, DeltaTable.createIfNotExists, DeltaTable.replace, DeltaTable.createOrReplace), start=1
-    )
-)
-"""By the mode of the message."""
 
 
 def clone(asked: Asked) -> None:
@@ -64,9 +58,9 @@ def create(asked: Asked) -> None:
     """As `execute` of the builder that `DeltaTable.create` and its kin give."""
     message = asked.message
     mode = message.integer(1) or 0
-    if mode not in _BUILDERS:
+    if not 1 <= mode <= len(CREATION_MODES):
         raise ClientMessageError(kind=message.kind, problem=f"nothing is known of mode {mode}")
-    builder = _BUILDERS[mode](asked.spark)
+    builder = DeltaTableBuilder(asked.spark, CreationMode(CREATION_MODES[mode - 1]), DeltaTable)
     name, location, comment = message.text(2), message.text(3), message.text(4)
     if name is not None:
         builder.tableName(name)
