@@ -9,7 +9,7 @@ SPARK_VERSIONS = 4.0 4.1 4.2 4.3
 SPARK_ENVIRONMENTS = $(patsubst %/.ready,%,$(wildcard $(SPARK_VERSIONS:%=.venv-spark-%/.ready)))
 NATIVE_TESTS = tests/extension tests/session tests/tables tests/streaming
 PLACES_TESTS = tests/extension/test_places.py tests/extension/test_own_statements.py
-SERVE_TESTS ?= tests/session tests/spark tests/tables
+SERVE_TESTS ?= tests/session tests/tables
 DEMO_PATH ?= demo-data/flights
 PYTEST_ARGS ?=
 TEST_WORKERS ?= 2

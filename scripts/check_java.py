@@ -26,7 +26,7 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from anabranch.errors.environment import ExtensionNotLoadedError
-from anabranch.server.java_classes import PACKAGE as SERVERS_PACKAGE
+from anabranch.server.java_classes import UNITS as SERVERS_UNITS
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
@@ -36,8 +36,8 @@ ROOT = Path(__file__).parents[1]
 ONE_UNIT = ROOT / "src/anabranch/spark/extension"
 """All files of this folder are one package and are compiled together."""
 
-SERVERS_UNIT = ROOT / "src/anabranch/server/java"
-"""The same, of a package below that."""
+SERVERS_FOLDER = ROOT / "src/anabranch/server"
+"""Units that are built on that one are in its folders."""
 
 UNITS_OF_THEIR_OWN = ROOT / "src/anabranch/spark/native"
 """Each file of this folder is compiled by itself."""
@@ -98,8 +98,9 @@ def check(jars: Path) -> list[str]:
         found = [problem for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
         # Those of servers are built on those of the extension.
         with loader_with(gateway, java_unit(java_sources(ONE_UNIT), classes)) as loader:
-            servers = java_unit(java_sources(SERVERS_UNIT), classes, package=SERVERS_PACKAGE)
-            found += [] if loader is None else problems_of(gateway, servers, warnings, loader)
+            for package, (folder, _) in SERVERS_UNITS.items():
+                servers = java_unit(java_sources(SERVERS_FOLDER / folder), classes, package=package)
+                found += [] if loader is None else problems_of(gateway, servers, warnings, loader)
         return [f"  {problem}" for problem in found]
 
 

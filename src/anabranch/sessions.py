@@ -33,10 +33,10 @@ def enable(spark: SparkSession) -> SparkSession:
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
-    nothing is added to Spark's classpath. Calling it again changes nothing, nor does it change a client's session whose
-    server knows Delta (`anabranch serve`). Where the server of a client is in this process (`remote("local[*]")`), it
-    knows Delta from now on, in all of its sessions. Tasks of a local session that run Python run this one, unless the
-    environment or the session names another.
+    nothing is added to Spark's classpath. Calling it again changes nothing. For a client whose server knows Delta
+    (`anabranch serve`) it only lets errors be raised as the classes of `anabranch.errors`. Where the server of a client
+    is in this process (`remote("local[*]")`), it knows Delta from now on, in all of its sessions. Tasks of a local
+    session that run Python run this one, unless the environment or the session names another.
     """
     knows_format = False
     behind = session_behind(spark) if is_connect(spark) else spark
@@ -49,6 +49,10 @@ def enable(spark: SparkSession) -> SparkSession:
         knows_format = leave_out(behind)
     elif spark.conf.get(_CATALOG, "") == _OUR_CATALOG:
         # Its server is a driver that knows Delta, in every session: whatever the client says means there what it shall.
+        from anabranch.spark.served.client_errors import raise_what_is_found  # noqa: PLC0415
+        from anabranch.spark.served.told_errors import error_in  # noqa: PLC0415
+
+        raise_what_is_found(__name__, error_in)
         return spark
     from anabranch.connect.enable_connect import enable_from_outside  # noqa: PLC0415
 
@@ -75,6 +79,9 @@ def disable(spark: SparkSession) -> None:
     Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
     where nothing was enabled.
     """
+    from anabranch.spark.served.client_errors import raise_as_before  # noqa: PLC0415
+
+    raise_as_before(__name__)
     behind = session_behind(spark) if is_connect(spark) else spark
     if behind is not None:
         disable_extension(behind)

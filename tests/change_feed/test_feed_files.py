@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from anabranch.change_feed.feed_files import FeedFiles, feed_files
+from anabranch.change_feed.feed_files import FeedFiles, VectorDifference, feed_files
+from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.dml import ChangesIncompleteError
+from anabranch.errors.log import DeletionVectorRowIndexError, DeletionVectorSizeError
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, CommitInfo, RemoveFile
+from anabranch.storage.memory_store import MemoryStore
 from change_feed.commits import add, cdc, commit, remove, rows_of
 
 FILE_ROWS = 8
@@ -52,6 +57,27 @@ def test_the_same_file_again_is_no_change() -> None:
     assert files_of(commit(1, add("a"), remove("a"))) == FeedFiles()
     hidden = BitMap64([1])
     assert files_of(commit(1, add("a", hidden=hidden), remove("a", hidden=hidden))) == FeedFiles()
+
+
+def test_vectors_that_differ_are_bounded_by_the_rows_of_their_file() -> None:
+    """Covers attack A9: what claims too much is not read, and what hides a row beyond the file is another file's."""
+
+    def went(before: RemoveFile, after: AddFile) -> VectorDifference:
+        found = files_of(commit(2, before, after)).differences.values()
+        return next(each for each in found if each.hidden == after.deletion_vector)
+
+    told = '{"numRecords": 8}'
+    before = remove("a", hidden=BitMap64([1]))
+    after = msgspec.structs.replace(add("a", hidden=BitMap64([1, 9])), stats=told)
+    difference = went(before, after)
+    loading = functools.partial(load_vector, MemoryStore())
+    with pytest.raises(DeletionVectorRowIndexError, match="row 9 of a file with 8 rows"):
+        difference.rows(loading)
+    assert after.deletion_vector is not None
+    claimed = msgspec.structs.replace(after.deletion_vector, size_in_bytes=512 << 20)
+    difference = went(before, msgspec.structs.replace(after, deletion_vector=claimed))
+    with pytest.raises(DeletionVectorSizeError, match="too many for a file with 8 rows"):
+        difference.rows(loading)
 
 
 def test_a_merge_that_rewrote_files_and_changed_no_row() -> None:

@@ -6,12 +6,12 @@ import pytest
 from pyroaring import BitMap64
 from table_on_memory import add, created, features, remove
 
-from anabranch.errors.commits import ConcurrentDeleteDeleteException, InvalidCommitError
-from concurrency.conditions import EVERY, Row, Where
+from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, InvalidCommitError
+from concurrency.conditions import EVERY, Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene
-from concurrency.statements import Delete, Foreign, Insert, Optimize, ReplaceWhere, Restore
+from concurrency.statements import Delete, Foreign, Insert, InsertSelect, Optimize, ReplaceWhere, Restore, Statement
 
 UNCOUNTED = Manner(statistics="nothing", whole_files=True)
 V_IS_2, V_IS_3 = Where("v", "=", 2), Where("v", "=", 3)
@@ -47,6 +47,35 @@ def test_a_file_of_unknown_length_goes_whole_behind_a_restore_of_another(level: 
     scene.lands(Delete(V_IS_2))
     assert scene.meets(Delete(V_IS_3), Restore()) is None
     assert scene.rows == [Row(2, 2)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("ours", "error"),
+    [
+        (Delete(V_IS_2), ConcurrentDeleteDeleteException),
+        (ReplaceWhere(EVERY, (Row(9, 9),)), ConcurrentDeleteDeleteException),
+        (InsertSelect(V_IS_2, Change("k", 10, True)), ConcurrentAppendException),
+    ],
+    ids=["DELETE", "overwrite", "INSERT SELECT"],
+)
+def test_a_row_that_went_and_came_back_is_another_row(level: str, ours: Statement, error: type[Exception]) -> None:
+    """Covers race 62: it looks the same in the same place; still one counts as gone and one as new."""
+    scene = Scene(level, [Row(1, 2), Row(1, 3)])
+    running = scene.begins(ours)
+    scene.lands(Delete(V_IS_2))
+    assert scene.hidden() == 1
+    scene.lands(Restore())
+    assert scene.hidden() == 0
+    assert type(scene.ends(running)) is error
+    assert scene.rows == [Row(1, 2), Row(1, 3)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_row_that_went_and_came_back_hinders_nobody_who_did_not_find_it(level: str) -> None:
+    scene = Scene(level, [Row(1, 2), Row(1, 3)])
+    assert scene.meets(Delete(V_IS_3), Delete(V_IS_2), Restore()) is None
+    assert scene.rows == [Row(1, 2)]
 
 
 @pytest.mark.parametrize("level", LEVELS)

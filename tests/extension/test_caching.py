@@ -57,7 +57,9 @@ def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str)
     place = str(DeltaTable.forName(delta, table).detail().collect()[0].location)
     spark: Any = delta
     cache = spark._jsparkSession.sharedState().cacheManager()
-    entries, rows = cache.numCachedEntries(), persistent(delta)
+    delta.catalog.clearCache()
+    assert cache.isEmpty()
+    rows = persistent(delta)
     done = threading.Event()
 
     def look_through() -> None:
@@ -79,7 +81,7 @@ def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str)
         done.set()
         for thread in looking:
             thread.join()
-    assert cache.numCachedEntries() == entries
+    assert cache.isEmpty()
     assert persistent(delta) <= rows
 
 

@@ -274,8 +274,11 @@ def test_evolution_by_option(delta: SparkSession, parts: str) -> None:
     assert delta.table(parts).columns == ["id", "word", "part", "score"]
 
 
-def test_an_execution_after_a_conflict_makes_the_rows_anew(delta: SparkSession, path: str) -> None:
-    """Bug B11: somebody appends while the rows of an overwrite are computed; done again, they come from the new version."""
+@pytest.mark.parametrize(("verb", "expected"), [("OVERWRITE", [2, 2]), ("INTO", [1, 1, 2, 2])])
+def test_an_execution_after_a_conflict_makes_the_rows_anew(
+    delta: SparkSession, path: str, verb: str, expected: list[int]
+) -> None:
+    """Bug B11: somebody appends while the rows of an INSERT are computed; done again, they come from the new version."""
     delta.sql(f"CREATE TABLE delta.`{path}` (v INT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
 
@@ -291,13 +294,13 @@ def test_an_execution_after_a_conflict_makes_the_rows_anew(delta: SparkSession, 
         return value
 
     delta.udf.register("appended_to", appended_to, "int")
-    overwrite = f"INSERT OVERWRITE delta.`{path}` SELECT appended_to(v) + 1 FROM delta.`{path}`"
+    insert = f"INSERT {verb} delta.`{path}` SELECT appended_to(v) + 1 FROM delta.`{path}`"
     delta.conf.set("spark.anabranch.conflictRetries", "1")
     try:
-        delta.sql(overwrite)
+        delta.sql(insert)
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
-    assert sorted(row.v for row in delta.read.format("delta").load(path).collect()) == [2, 2]
+    assert sorted(row.v for row in delta.read.format("delta").load(path).collect()) == expected
 
 
 def test_replace_on_and_using(delta: SparkSession, parts: str) -> None:

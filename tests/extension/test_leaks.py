@@ -83,6 +83,18 @@ def test_statements(delta: SparkSession, table: str) -> None:
     check_nothing_is_left(delta, lambda: statements(delta, table, range(2, 2 + ROUNDS)), slack=SLACK)
 
 
+def test_one_kind_of_statement(delta: SparkSession, table: str) -> None:
+    """Often enough that it would show if each left one thing."""
+
+    def update(count: int) -> None:
+        for number in range(count):
+            delta.sql(f"UPDATE {table} SET v = 'b' WHERE id = {number}").collect()
+
+    delta.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(40)")
+    update(2)
+    check_nothing_is_left(delta, lambda: update(SLACK + 12), slack=SLACK)
+
+
 def test_micro_batches(delta: SparkSession, table: str, tmp_path: Path) -> None:
     """Into the sink, and of a function of the user's that changes the table."""
 

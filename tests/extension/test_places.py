@@ -48,6 +48,13 @@ def test_a_session_keeps_the_catalogs_that_it_has_loaded(delta: SparkSession) ->
     assert loaded.getClass().getName() == "delta.DeltaCatalog"
 
 
+def test_the_parser_is_asked_again_with_versions_in_quotes(delta: SparkSession, name: str) -> None:
+    """Whatever method of it Spark calls, with parameters or without."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    assert delta.sql(f"SELECT id FROM {name}@v0").collect() == [(1,)]
+    assert delta.sql(f"SELECT id, :x FROM {name}@v0", {"x": 2}).collect() == [(1, 2)]
+
+
 def test_the_analyzer_has_our_resolution_rule(delta: SparkSession, jsession: Any) -> None:
     for session in (jsession, delta.newSession()._jsparkSession):
         rules = class_names(field(session.sessionState().analyzer(), "extendedResolutionRules"))
@@ -115,6 +122,23 @@ def test_the_format_is_found_by_its_name(delta: SparkSession, jsession: Any) -> 
     assert source.lookupDataSource("delta", jsession.sessionState().conf()).getName() == "delta.DefaultSource"
 
 
+def test_writers_tell_that_they_overwrite_by_name(delta: SparkSession) -> None:
+    loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    source = loader.loadClass("delta.DefaultSource")
+    interfaces = [each.getSimpleName() for each in source.getInterfaces()]
+    since = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
+    assert ("SupportsV1OverwriteWithSaveAsTable" in interfaces) == since
+
+
+def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
+    """Parquet asks the configuration for it, and Spark's own lets itself be extended."""
+    output = delta._jvm.org.apache.parquet.hadoop.ParquetOutputFormat
+    assert output.WRITE_SUPPORT_CLASS == "parquet.write.support.class"
+    configuration = delta._jvm.org.apache.hadoop.conf.Configuration()
+    configuration.set(output.WRITE_SUPPORT_CLASS, "delta.NumberedSupport")
+    assert output.getWriteSupportClass(configuration).getSuperclass().getSimpleName() == "ParquetWriteSupport"
+
+
 def test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched(delta: SparkSession) -> None:
     """`send_command` of the gateway's client, which all objects of the JVM share."""
     client: Any = delta.sparkContext._gateway._gateway_client
@@ -153,6 +177,8 @@ TEST_OF_ROW = {
     "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
     "table functions": test_table_functions_stand_in_sparks_registry,
     '`format("delta")`': test_the_format_is_found_by_its_name,
+    "`saveAsTable` over a table": test_writers_tell_that_they_overwrite_by_name,
+    "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
     "cause of a failed stream": test_the_failure_of_a_stream_shows_its_cause,

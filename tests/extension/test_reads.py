@@ -80,6 +80,7 @@ def test_text_with_a_version_and_a_mistake_gets_an_error_of_sparks(delta: SparkS
     with pytest.raises(ParseException):
         delta.sql(f"SELECT * FROM {name}@v1 WHERE )")
     assert delta.sql(f"SELECT '{name}@v1' AS k FROM {name}@v1").first()[0] == f"{name}@v1"
+    assert delta.sql(f"SELECT ? FROM {name}@v1 LIMIT ?", ["x", 1]).collect() == [("x",)]
 
 
 def test_partition_folders_are_read_as_their_rows(delta: SparkSession, name: str, place: str) -> None:

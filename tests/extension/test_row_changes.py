@@ -108,6 +108,11 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
                 delta.sql(text)
         with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
             DeltaTable.forName(delta, table).update(set={"N": "1"})
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            DeltaTable.forName(delta, table).delete("N = 1")
+        merging = DeltaTable.forName(delta, table).alias("t").merge(delta.range(1).alias("s"), "t.ID = s.id")
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            merging.whenMatchedDelete().execute()
     finally:
         delta.conf.unset("spark.sql.caseSensitive")
     assert delta.sql(f"UPDATE {table} SET N = 1 WHERE ID = 0").first() == (1,)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
+from serve.served import has_begun, let_go, until, waiting
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -388,6 +390,44 @@ def create_by_each_mode(spark: Any, delta: Any, folder: str) -> None:
     spark.sql(append_ids)
     assert ids(delta.createOrReplace(spark).tableName(f"delta.`{path}`").addColumn("id", "INT").execute()) == []
     assert made.history(1).first().operation == "CREATE OR REPLACE TABLE"
+
+
+@program
+def conflicts(spark: Any, delta: Any, folder: str) -> None:
+    """A MERGE whose source takes its time, while another client changes the same row: delta-spark's own exception."""
+    from delta.exceptions import ConcurrentAppendException  # type: ignore[import-not-found]
+
+    path = f"{folder}/t"
+    table = table_of(spark, delta, path).alias("t")
+    mark = "delta_client_conflict"
+    source = spark.sql(f"SELECT length(v) - length(v) + 1 AS id FROM {waiting(mark)}").alias("s")
+    failures: list[BaseException] = []
+
+    def merge() -> None:
+        try:
+            table.merge(source, "t.id = s.id").whenMatchedUpdate(set={"v": "'mine'"}).execute()
+        except Exception as error:
+            failures.append(error)
+
+    merging = threading.Thread(target=merge)
+    merging.start()
+    until(lambda: has_begun(Rows(spark), mark))  # type: ignore[arg-type]
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'theirs' WHERE id = 1").collect()
+    let_go(Rows(spark), mark)  # type: ignore[arg-type]
+    merging.join()
+    (failure,) = failures
+    assert isinstance(failure, ConcurrentAppendException), repr(failure)
+    assert failure.getCondition().startswith("DELTA_CONCURRENT_APPEND"), repr(failure)
+
+
+class Rows:
+    """What the marks of waiting queries ask a client for."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return rows_of(self._spark.sql(statement))
 
 
 @program

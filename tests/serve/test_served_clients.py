@@ -10,13 +10,18 @@ import shutil
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
+from anabranch.errors.base import DeltaError
+from anabranch.errors.constraints import CheckConstraintViolationError
+from anabranch.errors.log import VersionNotFoundError
+from anabranch.errors.tables import PathExistsError
 from serve.served import (
     Client,
     ConnectClient,
@@ -163,6 +168,26 @@ def test_readers_and_writers_of_a_client(server: Served, tmp_path: Any) -> None:
         assert spark.read.format("delta").load(target).count() == 5
 
 
+def test_save_as_table_of_a_client_overwrites_rows_and_no_definition(server: Served) -> None:
+    """As in a session of the driver; `writeTo(…).createOrReplace()` makes the table anew."""
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        rows = by.session.range(4).selectExpr("id", "id % 2 AS part")
+        rows.write.format("delta").partitionBy("part").saveAsTable("kept")
+        by.rows("ALTER TABLE kept SET TBLPROPERTIES ('team' = 'mine')")
+        fewer = rows.where("part = 1").selectExpr("id + 10 AS id", "part")
+        fewer.write.format("delta").mode("overwrite").option("replaceWhere", "part = 1").saveAsTable("kept")
+        assert sorted(by.rows("SELECT id FROM kept")) == [(0,), (2,), (11,), (13,)]
+        fewer.write.format("delta").mode("overwrite").saveAsTable("kept")
+        assert sorted(by.rows("SELECT id FROM kept")) == [(11,), (13,)]
+        (detail,) = by.session.sql("DESCRIBE DETAIL kept").collect()
+        assert (detail.partitionColumns, detail.properties["team"]) == (["part"], "mine")
+        fewer.writeTo("kept").using("delta").createOrReplace()
+        (detail,) = by.session.sql("DESCRIBE DETAIL kept").collect()
+        assert (detail.partitionColumns, "team" in detail.properties) == ([], False)
+        by.rows("DROP TABLE kept")
+
+
 def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
     """The server knows Delta already: nothing is wrapped, no text is rewritten."""
     import anabranch
@@ -175,6 +200,35 @@ def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
         by.rows("CREATE TABLE of_client USING delta AS SELECT 1L AS id")
         assert by.session.read.format("delta").table("of_client").count() == 1
         by.rows("DROP TABLE of_client")
+
+
+def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: Any) -> None:
+    """For whatever it asks, with their facts; until it is disabled."""
+    import anabranch
+
+    path = str(tmp_path / "t")
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        spark.range(3).write.format("delta").save(path)
+        asked: list[tuple[type[DeltaError], Callable[[], Any]]] = [
+            (PathExistsError, lambda: spark.range(1).write.format("delta").save(path)),
+            (VersionNotFoundError, lambda: spark.read.format("delta").option("versionAsOf", 9).load(path).count()),
+            (CheckConstraintViolationError, lambda: spark.sql(f"INSERT INTO delta.`{path}` VALUES (-1)")),
+        ]
+        by.rows(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (id >= 0)")
+        for is_enabled in (False, True, False):
+            (anabranch.enable if is_enabled else anabranch.disable)(spark)
+            for error, ask in asked:
+                with pytest.raises(PySparkException, match=error.condition) as raised:
+                    ask()
+                assert isinstance(raised.value, error) is is_enabled
+                assert raised.value.getSqlState() == error.sqlstate
+        anabranch.enable(spark)
+        with pytest.raises(VersionNotFoundError) as told:
+            spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 9").collect()
+        assert told.value.version == 9
+        anabranch.disable(spark)
 
 
 def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:
@@ -203,8 +257,15 @@ def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:
             assert sqlstate_of(raised.value) == "0A000"
 
 
-def test_a_conflict_is_told_at_each_door(by: Client, table: str, server: Served) -> None:
+def test_a_conflict_is_told_at_each_door(
+    by: Client, table: str, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A MERGE whose source takes its time, while another client changes the same row."""
+    from pyspark.errors.exceptions import connect
+
+    deltas = [type(kind, (connect.SparkConnectGrpcException,), {}) for kind in ("Append", "Any")]
+    for kind, name in zip(deltas, ("ConcurrentAppendException", "DeltaConcurrentModificationException"), strict=True):
+        monkeypatch.setitem(connect.EXCEPTION_CLASS_MAPPING, f"io.delta.exceptions.{name}", kind)
     mark = f"conflict_{table}"
     failures: list[BaseException] = []
 
@@ -229,6 +290,8 @@ def test_a_conflict_is_told_at_each_door(by: Client, table: str, server: Served)
     assert "DELTA_CONCURRENT" in str(failures[0])
     assert sqlstate_of(failures[0]) == "2D521"
     assert table in str(failures[0])
+    if by.door == "connect":
+        assert isinstance(failures[0], deltas[0]), "the class that delta-spark's client has for it"
 
 
 def test_a_statement_is_cancelled_and_nothing_is_half_done(by: Client, table: str, server: Served) -> None:

@@ -139,12 +139,14 @@ def test_names_that_anabranch_gives_to_columns_of_its_own(delta: SparkSession, p
 def test_names_that_spark_takes_for_variables(delta: SparkSession, path: str) -> None:
     """SQL text cannot have them, as Spark puts the variable in before it reads the text; everything else can."""
     name = "${spark.app.name}"
-    delta.createDataFrame([(1, "a"), (2, "b")], f"id long, `{name}` string").write.format("delta").option(
+    # As a type: a server would put the variable into text.
+    columns = StructType([StructField("id", LongType()), StructField(name, StringType())])
+    delta.createDataFrame([(1, "a"), (2, "b")], columns).write.format("delta").option(
         "delta.columnMapping.mode", "name"
     ).save(path)
     table = DeltaTable.forPath(delta, path)
     table.update(F.col("id") == 1, {quote(name): F.lit("changed")})
-    source = delta.createDataFrame([(2, "merged"), (3, "new")], f"id long, `{name}` string")
+    source = delta.createDataFrame([(2, "merged"), (3, "new")], columns)
     merge = table.alias("t").merge(source.alias("s"), F.col("t.id") == F.col("s.id"))
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     table.delete(F.col(quote(name)) == "new")

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
+from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -36,9 +36,9 @@ def test_version_as_of(delta: SparkSession, three_versions: str) -> None:
     assert reader.load(three_versions).count() == 20
     assert delta.read.format("delta").load(f"{three_versions}@v0").count() == 10
     with pytest.raises(VersionNotFoundError, match="9"):
-        delta.read.format("delta").option("versionAsOf", "9").load(three_versions)
+        delta.read.format("delta").option("versionAsOf", "9").load(three_versions).collect()
     with pytest.raises(InvalidOptionError, match="whole number"):
-        delta.read.format("delta").option("versionAsOf", "x").load(three_versions)
+        delta.read.format("delta").option("versionAsOf", "x").load(three_versions).collect()
 
 
 @pytest.mark.parametrize("suffix", ["@v0", "@20240131093000000"])
@@ -85,16 +85,16 @@ def test_timestamp_as_of(delta: SparkSession, three_versions: str) -> None:
         found = delta.read.format("delta").option("timestampAsOf", text).load(three_versions)
         assert found.count() == 10 * (version + 1)
     with pytest.raises(InvalidOptionError, match="timestamp"):
-        delta.read.format("delta").option("timestampAsOf", "yesterday-ish").load(three_versions)
+        delta.read.format("delta").option("timestampAsOf", "yesterday-ish").load(three_versions).collect()
     with pytest.raises(InvalidOptionError, match="either"):
-        delta.read.format("delta").options(versionAsOf=1, timestampAsOf="2024-01-01").load(three_versions)
+        delta.read.format("delta").options(versionAsOf=1, timestampAsOf="2024-01-01").load(three_versions).collect()
 
 
 def test_which_version_a_frame_shows(delta: SparkSession, three_versions: str) -> None:
     """The newest each time it runs; over public API alone, that of the time when it was made."""
     before = delta.read.format("delta").load(three_versions)
     delta.range(100).write.format("delta").mode("overwrite").save(three_versions)
-    assert before.count() == (100 if is_installed(delta) else 30)
+    assert before.count() == (100 if knows_delta(delta) else 30)
     assert delta.read.format("delta").load(three_versions).count() == 100
 
 
@@ -134,7 +134,7 @@ def test_other_formats_are_left_alone(delta: SparkSession, path: str) -> None:
 
 def test_what_is_no_delta_table(delta: SparkSession, path: str) -> None:
     with pytest.raises(NotADeltaTableError, match="not a Delta table"):
-        delta.read.format("delta").load(path)
+        delta.read.format("delta").load(path).collect()
     with pytest.raises(NotADeltaTableError):
         DeltaTable.forPath(delta, path)
     assert not DeltaTable.isDeltaTable(delta, path)
@@ -147,7 +147,7 @@ def test_partition_folders_in_the_path(delta: SparkSession, path: str) -> None:
     delta.range(10).selectExpr("id", "id % 2 AS part").write.format("delta").partitionBy("part").save(path)
     assert ids(delta.read.format("delta").load(f"{path}/part=1")) == [1, 3, 5, 7, 9]
     with pytest.raises(InvalidOptionError, match="not a partition column"):
-        delta.read.format("delta").load(f"{path}/id=1")
+        delta.read.format("delta").load(f"{path}/id=1").collect()
 
 
 @pytest.mark.skipif("ANABRANCH_TEST_CONNECT" in os.environ, reason="the plan is the server's")

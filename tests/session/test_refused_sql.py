@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import SqlSyntaxError, UnsupportedOperationError
-from anabranch.spark.extension.install import is_installed
+from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -34,11 +34,11 @@ WORK_WITH_SPARK = {"CREATE FUNCTION", "BEGIN … END", "CHANGES"}
 def test_statements_on_a_delta_table(delta: SparkSession, path: str) -> None:
     delta.range(3).write.format("delta").save(path)
     for statement, name in REFUSED:
-        if is_installed(delta) and name in WORK_WITH_SPARK:
+        if knows_delta(delta) and name in WORK_WITH_SPARK:
             continue
         # Where Spark's own analyzer refuses it first, Spark says why.
-        refused = PySparkException if is_installed(delta) else UnsupportedOperationError
-        with pytest.raises(refused, match="" if is_installed(delta) else name):
+        refused = PySparkException if knows_delta(delta) else UnsupportedOperationError
+        with pytest.raises(refused, match="" if knows_delta(delta) else name):
             delta.sql(statement.replace("{t}", f"delta.`{path}`"))
     assert not os.path.exists(f"{path}/_delta_log/{1:020}.json")
 

@@ -176,7 +176,7 @@ def test_column_mapping_off(delta: SparkSession, table: str) -> None:
 @statement("COMMENT ON TABLE t IS 'text' | NULL")
 def test_comment(delta: SparkSession, table: str) -> None:
     """Sets the table's comment."""
-    delta.sql(f"COMMENT ON TABLE {table} IS 'it''s \\\\ mine'")
+    delta.sql(f'COMMENT ON TABLE {table} IS "it\'s \\\\ mine"')
     assert detail(delta, table).description == "it's \\ mine"
     delta.sql(f"COMMENT ON TABLE {table} IS NULL")
     assert detail(delta, table).description is None

@@ -19,8 +19,8 @@ from anabranch.errors.dml import (
     TableFunctionArgumentsError,
 )
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.extension.install import is_installed
 from session.documented import statement
+from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +81,7 @@ def test_table_changes_by_path(delta: SparkSession, changed: str) -> None:
 
 def needs_changes_from(delta: SparkSession) -> None:
     """The clause came with Spark 4.2. A server that does not know Delta cannot be taught it."""
-    if not is_installed(delta) or tuple(map(int, pyspark.__version__.split(".")[:2])) < SINCE:
+    if not knows_delta(delta) or tuple(map(int, pyspark.__version__.split(".")[:2])) < SINCE:
         pytest.skip("needs PySpark 4.2 or later, and a classic session")
 
 

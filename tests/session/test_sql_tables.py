@@ -35,7 +35,7 @@ def test_create_table(delta: SparkSession, name: str) -> None:
     """Makes an empty table, and the catalog knows its name. With `IF NOT EXISTS` an existing table stays as it is."""
     created = delta.sql(
         f"""CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'the key', `a b` STRING, s STRUCT<x: INT, y: ARRAY<DATE>>)
-            USING delta COMMENT 'it''s mine' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
+            USING delta COMMENT "it's mine" TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'k' = 'v')"""
     )
     assert (created.columns, created.collect()) == ([], [])
     assert delta.table(name).dtypes == [

@@ -24,7 +24,7 @@ def table(delta: SparkSession, path: str) -> str:
     """Ten rows of 2024 and ten of 2025, the former deleted; an old file that no commit names beside them."""
     name = f"delta.`{path}`"
     delta.sql(
-        f"CREATE TABLE {name} USING delta PARTITIONED BY (year) AS SELECT id, 2024 + id DIV 10 AS year FROM range(20)"
+        f"CREATE TABLE {name} USING delta PARTITIONED BY (year) AS SELECT id, 2024 + id DIV 10 AS year FROM range(0, 20, 1, 1)"
     )
     delta.sql(f"DELETE FROM {name} WHERE year = 2024")
     Path(path, "orphan").write_text("x")

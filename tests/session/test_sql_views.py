@@ -5,16 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.errors.arguments import NotCachedError
-from anabranch.spark.extension.install import is_installed
 from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from session.documented import statement
+from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,12 @@ def ids(delta: SparkSession, name: str) -> list[int]:
 @statement("CREATE [OR REPLACE] [GLOBAL] TEMP VIEW v [(columns)] AS query")
 def test_temporary_view(delta: SparkSession, table: str, view: str) -> None:
     """Names a query for this session, or for all of the application. It runs again each time the view is read."""
-    delta.sql(f"CREATE TEMP VIEW {view} (id COMMENT 'the key', text) AS SELECT * FROM {table} WHERE id > :n", {"n": 0})
+    query = f"CREATE TEMP VIEW {view} (id COMMENT 'the key', text) AS SELECT * FROM {table} WHERE id > "
+    if pyspark.__version__ < "4.1":
+        # Spark takes no markers in views.
+        delta.sql(f"{query} 0")
+    else:
+        delta.sql(f"{query} :n", {"n": 0})
     assert ids(delta, view) == [1, 2]
     delta.sql(f"INSERT INTO {table} VALUES (7, 'seven')")
     assert ids(delta, view) == [1, 2, 7]
@@ -95,7 +101,7 @@ def test_a_view_keeps_its_columns(delta: SparkSession, table: str, view: str) ->
     assert delta.table(view).columns == ["id", "word"]
     delta.sql(f"ALTER TABLE {table} DROP COLUMN word")
     with pytest.raises(AnalysisException, match="word"):
-        delta.table(view)
+        delta.table(view).collect()
 
 
 def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str) -> None:
@@ -106,10 +112,10 @@ def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str)
         delta.sql(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT id FROM {view}")
     delta.read.table(table).where("id = 1").createOrReplaceTempView(view)
     delta.sql(f"DELETE FROM {table}")
-    assert ids(delta, view) == ([] if is_installed(delta) else [1])
+    assert ids(delta, view) == ([] if knows_delta(delta) else [1])
     with pytest.raises(PySparkException, match=r"temporary|TEMP"):
         delta.sql(f"CREATE VIEW {view}_2 AS SELECT {view}.id FROM {view} JOIN {table} USING (id)")
-    with pytest.raises(PySparkException, match=r"(?i)schema|qualif"):
+    with pytest.raises(PySparkException, match=r"(?i)schema|qualif|single-part"):
         delta.sql(f"CREATE TEMP VIEW default.{view} AS SELECT id FROM {table}")
 
 
@@ -137,7 +143,7 @@ def test_cache(delta: SparkSession, table: str, view: str) -> None:
     assert ids(delta, view) == [1, 2, 5]
     delta.sql(f"UNCACHE TABLE {view}")
     delta.sql(f"REFRESH TABLE {table}")
-    if not is_installed(delta):
+    if not knows_delta(delta):
         # Spark keeps newer rows in the place of those of before, and takes no offence.
         with pytest.raises(NotCachedError, match=table):
             delta.sql(f"UNCACHE TABLE {table}")

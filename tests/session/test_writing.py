@@ -15,7 +15,7 @@ from anabranch.errors.alterations import ColumnInUseError
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.errors.constraints import CheckConstraintViolationError, NotNullViolationError, ReplaceWhereMismatchError
 from anabranch.errors.schema import InvalidPartitioningError, PartitionColumnMismatchError, SchemaMismatchError
-from anabranch.errors.tables import TableAlreadyExistsError
+from anabranch.errors.tables import TableAlreadyExistsError, TableLocationMismatchError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -42,6 +42,22 @@ def test_default_mode_refuses_an_existing_table(delta: SparkSession, path: str) 
     with pytest.raises(TableAlreadyExistsError, match="mode append"):
         people(delta, (2, "b")).write.format("delta").save(path)
     assert rows(load(delta, path)) == [(1, "a")]
+
+
+def test_a_table_that_is_replaced_stays_where_it_is(delta: SparkSession, name: str, path: str) -> None:
+    """Bug B5: another path was ignored, and the old place overwritten."""
+    people(delta, (1, "a")).write.format("delta").saveAsTable(name)
+    with pytest.raises(TableLocationMismatchError, match="a table"):
+        people(delta, (2, "b")).write.format("delta").mode("overwrite").option("path", path).saveAsTable(name)
+    with pytest.raises(TableLocationMismatchError):
+        people(delta, (2, "b")).writeTo(name).using("delta").option("path", path).createOrReplace()
+    with pytest.raises(TableLocationMismatchError):
+        delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta LOCATION '{path}' AS SELECT 2 AS id")
+    with pytest.raises(TableLocationMismatchError):
+        DeltaTable.createOrReplace(delta).tableName(name).location(path).addColumn("id", "INT").execute()
+    DeltaTable.createIfNotExists(delta).tableName(name).location(path).addColumn("id", "INT").execute()
+    assert rows(delta.table(name)) == [(1, "a")]
+    assert not DeltaTable.isDeltaTable(delta, path)
 
 
 def test_append_and_overwrite(delta: SparkSession, path: str) -> None:

@@ -100,6 +100,14 @@ def test_statistics_are_typed() -> None:
     assert first["stats"] == json.dumps(STATISTICS)
 
 
+@pytest.mark.parametrize("configuration", [{}, {"delta__checkpoint__writeStatsAsStruct": "false"}])
+def test_by_default_statistics_are_json_only(configuration: dict[str, str]) -> None:
+    """Delta writes the columns by default; here tables have to ask for them."""
+    file = adds_of(log_with([json.dumps(STATISTICS)], **configuration))[0]
+    assert file["stats"] == json.dumps(STATISTICS)
+    assert not {"stats_parsed", "partitionValues_parsed"} & file.keys()
+
+
 def test_without_json_the_struct_is_enough() -> None:
     """The JSON that readers of ours see is made from the columns."""
     log = log_with(

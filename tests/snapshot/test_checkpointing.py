@@ -316,6 +316,32 @@ def test_a_multi_part_checkpoint_is_the_sum_of_its_parts() -> None:
     assert facts(log.snapshots().latest()) == expected
 
 
+@pytest.mark.parametrize("size", [-1, None])
+def test_a_file_without_a_size_is_refused(size: int | None) -> None:
+    """Covers attack A10: Spark would read nothing of it, and its rows would be missing from every answer."""
+
+    def changed(column: pa.Array) -> pa.Array:
+        return pa.array([None if value is None else size for value in column.to_pylist()], pa.int64())
+
+    with pytest.raises(CorruptCheckpointError, match="no size, or one below zero"):
+        rewritten(sample_log(), lambda table: with_child(table, "add", "size", changed))
+
+
+def test_a_file_that_stands_there_twice_is_one_file() -> None:
+    """Covers fault F39: as where two writers of one checkpoint split it in different ways. Another vector makes another file."""
+
+    def files(snapshot: Snapshot) -> list[AddFile]:
+        return sorted(snapshot.files.to_actions(), key=lambda action: action.key[0])
+
+    log = sample_log()
+    expected = files(log.snapshots().latest())
+    snapshot = rewritten(log, lambda table: pa.concat_tables([table, table, table.slice(1)]))
+    assert files(snapshot) == expected
+    assert snapshot.files.size_bytes == sum(file.size for file in snapshot.files.to_actions())
+    log.commit(remove("day=monday/b", vector="x"))
+    assert [file.path for file in log.snapshots().latest().files.to_actions()] == ["day=monday/c"]
+
+
 @pytest.mark.parametrize(("path", "rows"), [("f", 3_000_000), (None, 3_000_000), ("f" * 5000, 10_000)])
 def test_a_small_checkpoint_of_very_many_rows_is_given_up(
     monkeypatch: pytest.MonkeyPatch, path: str | None, rows: int

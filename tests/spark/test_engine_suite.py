@@ -488,7 +488,7 @@ def test_a_missing_file_is_an_error(table_of: MakeTable, session: SparkSession) 
     os.unlink(Path(table.root) / table.adds[0].path)
     session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
-        with pytest.raises(Exception, match=r"(?i)does not exist|not found|no such file"):
+        with pytest.raises(Exception, match=r"(?i)does not exist|not found|no such file|is not there"):
             table.scan().collect()
     finally:
         session.conf.unset("spark.sql.files.ignoreMissingFiles")

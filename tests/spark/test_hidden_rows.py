@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
-from anabranch.errors.log import DeletionVectorRowIndexError
+from anabranch.errors.log import DeletionVectorRowIndexError, DeletionVectorSizeError
 from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.spark.rows.hidden_rows import CHUNK_ROWS, chunk_table, encode, load_hidden
@@ -101,3 +102,25 @@ def test_a_vector_that_hides_a_row_beyond_its_file_is_an_error() -> None:
     assert raised.value.table == "/t"
     with pytest.raises(DeletionVectorRowIndexError):
         load_hidden(files_hiding(10, rows=10), BOTH, load, lambda many: [load(one) for one in many], table="/t")
+
+
+def test_a_vector_that_claims_more_than_its_file_needs_is_not_read() -> None:
+    """Covers attack A9: a scan that loads one by one, and one that loads all at once."""
+
+    def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
+        raise AssertionError("read before its size was looked at")
+
+    claimed = msgspec.structs.replace(inline_descriptor(BitMap64([1])), size_in_bytes=512 << 20)
+    file = AddFile(
+        path="f",
+        partition_values={},
+        size=1,
+        modification_time=0,
+        data_change=True,
+        stats='{"numRecords": 1000}',
+        deletion_vector=claimed,
+    )
+    for load_vectors in (None, lambda many: [load(one) for one in many]):
+        with pytest.raises(DeletionVectorSizeError, match="too many for a file with 1000 rows") as raised:
+            load_hidden(table_of_adds([file]), np.array([0]), load, load_vectors, table="/t")
+        assert raised.value.table == "/t"

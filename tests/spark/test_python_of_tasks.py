@@ -42,3 +42,5 @@ def test_tasks_of_a_local_session_run_the_python_that_enabled_it(tmp_path: Path)
         check=False,
     )
     assert f"ran by {sys.executable}" in done.stdout, done.stderr[-3000:]
+    assert "pandas" not in done.stderr
+    assert "Warning:" not in done.stderr, "of Python, which PySpark gives for versions that it does not know"

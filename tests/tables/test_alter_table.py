@@ -110,8 +110,9 @@ def test_set_and_unset_properties(delta: SparkSession, path: str) -> None:
         alter_set_properties(handle, {"delta.isolationLevl": "Serializable"})
     with pytest.raises(InvalidPropertyError, match="Serializable"):
         alter_set_properties(handle, {"delta.isolationLevel": "SnapshotIsolation"})
-    with pytest.raises(ConstraintAsPropertyError, match="ADD CONSTRAINT"):
+    with pytest.raises(ConstraintAsPropertyError, match="ADD CONSTRAINT") as refused:
         alter_set_properties(handle, {"delta.constraints.c": "a > 0"})
+    assert refused.value.getCondition() == "DELTA_ADD_CONSTRAINTS"
     with pytest.raises(PropertyNotSetError):
         alter_unset_properties(handle, ["theirs"])
     alter_unset_properties(handle, ["mine", "theirs", "delta.isolationlevel"], if_exists=True)
@@ -473,6 +474,11 @@ def test_protocol_calls(delta: SparkSession, path: str) -> None:
     made.upgradeTableProtocol(1, 3)
     made.upgradeTableProtocol(1, 1)
     assert handle.latest().version == version, "the table has all of it"
+    newest = table(delta, f"{path} of defaults", "SELECT 1 AS a")
+    for _ in range(2):
+        DeltaTable.forPath(delta, f"{path} of defaults").upgradeTableProtocol(1, 3)
+    assert (newest.latest().version, newest.latest().protocol.min_writer_version) == (1, 7)
+    assert "checkConstraints" in (newest.latest().protocol.writer_features or ()), "as writers of version 3 know it"
     with pytest.raises(InvalidPropertyError):
         made.upgradeTableProtocol(9, 9)
     with pytest.raises(InvalidArgumentError, match="readerVersion"):

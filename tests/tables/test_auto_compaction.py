@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.tables import DeltaTable
+from session_kinds import in_this_process
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -217,6 +218,7 @@ def test_a_clustered_table_is_clustered(delta: SparkSession, path: str) -> None:
         assert len(operations(path)) == versions + 1
 
 
+@in_this_process
 def test_a_compaction_that_fails_fails_no_statement(
     delta: SparkSession, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_compaction_that_fails_fails_no_statement(
     assert ids(delta, path) == list(range(20))
 
 
+@in_this_process
 def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: str) -> None:
     create(delta, path)
     from anabranch.commands.table_access import table_at

@@ -93,7 +93,7 @@ def test_what_was_asked_wrongly(delta: SparkSession, changed: str) -> None:
         (InvalidOptionError, {"startingVersion": 0, "readChangeFeed": "maybe"}),
     ):
         with pytest.raises(error):
-            feed(delta, changed, **options)
+            feed(delta, changed, **options).collect()
     delta.conf.set(OUT_OF_RANGE, "true")
     try:
         assert feed(delta, changed, startingVersion=9).collect() == []
@@ -114,7 +114,7 @@ def test_versions_without_a_feed(delta: SparkSession, path: str) -> None:
                 delta.sql(f"ALTER TABLE {table} ADD COLUMN _change_type STRING")
     for start in (0, 1, 2):
         with pytest.raises(ChangesNotRecordedError) as refused:
-            feed(delta, path, startingVersion=start)
+            feed(delta, path, startingVersion=start).collect()
         assert refused.value.version == (2 if start else 0)
     assert feed(delta, path, startingVersion=1, endingVersion=1).collect() == []
 
@@ -140,7 +140,7 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
         (2, 2, 0, 7, "update_preimage", 3),
     ]
     with pytest.raises(ChangesSchemaError, match="column m was called n") as refused:
-        feed(delta, path, startingVersion=1)
+        feed(delta, path, startingVersion=1).collect()
     assert (refused.value.version, refused.value.read_version) == (1, 5)
 
 

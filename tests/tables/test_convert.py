@@ -36,6 +36,7 @@ from anabranch.errors.convert import (
 from anabranch.exceptions import ProtocolChangedException
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import SERVED
 from tables.races import commit_with_retries, lose
 
 pytestmark = pytest.mark.spark
@@ -297,7 +298,7 @@ def test_two_names_for_one_folder(delta: SparkSession, name: str, path: str) -> 
         delta.sql(f"DROP TABLE {other}")
 
 
-@pytest.mark.skipif(not OVER_CONNECT, reason="classic sessions can do it")
+@pytest.mark.skipif(not OVER_CONNECT or SERVED, reason="Spark itself can do it where it knows Delta")
 def test_a_table_of_the_catalog_is_refused_on_connect(delta: SparkSession, name: str, path: str) -> None:
     """Before anything is written."""
     delta.sql(f"CREATE TABLE {name} (id BIGINT) USING parquet LOCATION '{path}'")

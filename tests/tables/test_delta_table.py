@@ -20,8 +20,8 @@ from anabranch.errors.tables import (
     ReadWithoutColumnsError,
     TableAlreadyExistsError,
 )
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable, IdentityGenerator
+from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -159,7 +159,7 @@ def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
         lambda: table.merge(source, frame["id"] == F.col("k") + 1).whenMatchedDelete().execute(),
     ]
     for statement in statements:
-        if is_installed(delta):
+        if knows_delta(delta):
             statement()
         else:
             with pytest.raises(InvalidArgumentError, match=r"F\.col\('id'\)"):

@@ -22,7 +22,7 @@ from anabranch.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
 )
-from anabranch.spark.extension.install import is_installed
+from session_kinds import in_this_process, knows_delta
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
@@ -210,6 +210,7 @@ def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path:
     assert len(rows) == 21 + int(metrics["numTargetRowsInserted"])
 
 
+@in_this_process
 @BOTH_LEVELS
 def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 43 on Spark: whatever lands may have changed what the source saw."""
@@ -222,7 +223,7 @@ def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) 
     update(handle, {"n": "5"}, "id = 19")
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
-    if is_installed(delta):
+    if knows_delta(delta):
         commit_with_retries(prepare_merge(handle, merging))
         return
     # The frame still reads the version before the UPDATE, so the UPDATE is a winner of this one, too.

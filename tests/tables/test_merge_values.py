@@ -73,8 +73,9 @@ def test_fields_of_structs(delta: SparkSession, path: str) -> None:
     assert rows(table) == [(1, (9, (11, "x"))), (2, (8, (None, None)))]
     with pytest.raises(AnalysisException, match="nope"):
         merging.whenMatchedUpdate(set={"s.nope": "1"}).execute()
-    with pytest.raises(ConflictingAssignmentsError, match="set as well"):
+    with pytest.raises(ConflictingAssignmentsError, match="set as well") as conflicting:
         merging.whenMatchedUpdate(set={"s.b.c": "1", "s.b": "NULL"}).execute()
+    assert conflicting.value.getCondition() == "DELTA_CONFLICT_SET_COLUMN"
     with pytest.raises(AssignmentError, match="whole columns"):
         merging.whenNotMatchedInsert(values={"k": "src.k", "s.a": "1"}).execute()
 
@@ -133,7 +134,8 @@ def test_rules_of_the_table(delta: SparkSession, path: str) -> None:
 def test_defaults_generated_and_numbered_columns(delta: SparkSession, path: str) -> None:
     builder = DeltaTable.create(delta).location(path).addColumn("k", "INT").addColumn("d", "DATE")
     builder = builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator(start=10, step=10))
-    table = builder.addColumn("y", "INT", generatedAlwaysAs="YEAR(d)").execute()
+    # The column by which rows are parted into files is none that the INSERT gives.
+    table = builder.addColumn("y", "INT", generatedAlwaysAs="YEAR(d)").partitionedBy("y").execute()
     days = "(1, DATE'2020-01-01'), (2, DATE'2021-01-01'), (3, DATE'2022-01-01'), (4, DATE'2023-05-05')"
     source = delta.sql(f"SELECT * FROM VALUES {days} AS v(k, d)").alias("s")
     table.alias("t").merge(source.where("k < 3"), "t.k = s.k").whenNotMatchedInsertAll().execute()

@@ -34,10 +34,21 @@ def test_an_overwrite_stands_behind_an_optimize(native: SparkSession, path: str)
 
 
 def test_an_overwrite_of_partitions_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
-    """Bug B16: by `replaceWhere` as well as by the partitions of the new rows."""
+    """Bug B16."""
     table(native, path, "true")
     rows = f"INSERT OVERWRITE delta.`{path}` PARTITION (part = 0) VALUES (50, 0)"
     beaten(native, rows, f"OPTIMIZE delta.`{path}`")
+    assert ids(native, path) == [*range(1, 22, 2), 50]
+
+
+def test_a_dynamic_overwrite_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
+    """Bug B16: by the partitions of the new rows."""
+    table(native, path, "true")
+    native.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        beaten(native, f"INSERT OVERWRITE delta.`{path}` VALUES (50, 0, 0)", f"OPTIMIZE delta.`{path}`")
+    finally:
+        native.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert ids(native, path) == [*range(1, 22, 2), 50]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -93,7 +94,15 @@ def test_constraints_ask_of_the_row_alone(native: SparkSession, name: str) -> No
     """The clock is allowed here, as in Delta: a row is asked once, when it is written."""
     native.sql(f"CREATE TABLE {name} (a BIGINT, t TIMESTAMP) USING delta")
     found = {each: refusal(native, f"ALTER TABLE {name} ADD CONSTRAINT c CHECK ({each})") for each in CONSTRAINTS}
-    assert found == CONSTRAINTS
+    expected = dict(CONSTRAINTS)
+    if pyspark.__version__ < "4.1":
+        # Its parser does not know the statement, and Spark looks for these later than we do.
+        for each in ("row_number() OVER (ORDER BY a) > 0", "explode(array(a)) > 0"):
+            expected[each] = "DELTA_UNSUPPORTED_EXPRESSION_CHECK_CONSTRAINT"
+    elif pyspark.__version__ < "4.2":
+        # This condition had no name of its own yet.
+        expected["row_number() OVER (ORDER BY a) > 0"] = "_LEGACY_ERROR_TEMP_1034"
+    assert found == expected
     native.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (t <= current_timestamp())")
 
 

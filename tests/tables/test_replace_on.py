@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
 
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.dml import (
@@ -21,8 +22,8 @@ from anabranch.errors.dml import (
 from anabranch.errors.schema import SchemaMismatchError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.exceptions import DeltaConcurrentModificationException
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
+from session_kinds import knows_delta
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
 
@@ -118,7 +119,7 @@ def test_what_the_options_do_not_go_with(delta: SparkSession, path: str) -> None
                 write(source, path, **how, **{key: value for key, value in other.items() if key not in how})
         writer = source.writeTo(f"delta.`{path}`").options(**how)
         with pytest.raises(FilterOverwriteError):
-            writer.overwrite(source.id > 0)
+            writer.overwrite(F.col("id") > 0)
         with pytest.raises(PartitionOverwriteError):
             writer.overwritePartitions()
         with pytest.raises(TableReplacementError):
@@ -165,7 +166,7 @@ def test_rows_made_from_the_table_itself(delta: SparkSession, path: str) -> None
     assert rows(delta, path) == [OLD[0], OLD[3], (2, "own", 13)]
     stale = delta.read.format("delta").load(path).where("id = 2").alias("s")
     DeltaTable.forPath(delta, path).update("id = 2", {"n": "14"})
-    if is_installed(delta):
+    if knows_delta(delta):
         write(stale, path, replaceOn="t.id = s.id", targetAlias="t")
     else:
         with pytest.raises(DeltaConcurrentModificationException):

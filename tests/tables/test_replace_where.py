@@ -18,9 +18,9 @@ from anabranch.exceptions import (
     DeltaConcurrentModificationException,
 )
 from anabranch.schema.write_rules import WriteApi
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from session_kinds import knows_delta
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
@@ -113,7 +113,7 @@ def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSes
     before.createOrReplaceTempView("rows_before")
     update(handle, {"n": "n + 100"}, "id = 3")
     by_rows = reader == "the rows written"
-    if is_installed(delta) and not by_rows:
+    if knows_delta(delta) and not by_rows:
         pytest.skip("the view shows what is newest")
     replaced = ReplacedRows(
         condition="id = 4" if by_rows else "id + 1 IN (SELECT n + 2 FROM rows_before)",

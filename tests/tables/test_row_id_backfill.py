@@ -19,6 +19,7 @@ from anabranch.tables import DeltaTable
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
+from session_kinds import in_this_process
 from tables.tracked_rows import append, handle, last_commit, tracked
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
@@ -48,6 +49,7 @@ def check_ids(table: TableRef, rows: int) -> None:
     assert max(row_id for row_id, _ in ids.values()) <= mark
 
 
+@in_this_process
 def test_rows_that_are_there_get_ids_in_batches(
     delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,8 @@ from readers import read_by_delta_rs, read_by_duckdb
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
-from anabranch.spark.extension.install import is_installed
 from anabranch.tables import DeltaTable, IdentityGenerator
+from session_kinds import knows_delta
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
 
 pytestmark = [pytest.mark.spark]
@@ -204,7 +204,7 @@ def test_statements_that_read_no_file(delta: SparkSession, path: str, vectors: s
     for condition in ("", "WHERE id > 100"):
         delta.sql(f"UPDATE delta.`{path}` SET name = 'x' {condition}")
         delta.sql(f"DELETE FROM delta.`{path}` {condition}")
-    if is_installed(delta):
+    if knows_delta(delta):
         assert delta.sql(f"SELECT id, _metadata.row_id FROM delta.`{path}`").collect() == []
     merge = f"MERGE INTO delta.`{path}` t USING (SELECT id FROM range(3)) s ON t.id = s.id AND t.k > 100 WHEN MATCHED THEN DELETE"
     delta.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id, k) VALUES (s.id, 0)")

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 from log_linter import lint
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 from table_on_memory import SCHEMA, Writer, add, created, domain, features, metadata, remove, rival_of, with_properties
 
 from anabranch.errors.commits import (
@@ -17,6 +17,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
 )
 from anabranch.protocol.actions import DomainMetadata, Metadata
+from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
 
 BASE = ("appendOnly", "invariants")
 CLUSTERED = features(*BASE, "domainMetadata", "clustering", "columnMapping")
@@ -84,6 +85,80 @@ def test_a_description_that_contradicts_itself_is_not_committed(changed: Metadat
         first.commit([changed], name="DROP COLUMNS")
     gone = msgspec.structs.replace(cluster_by("value"), removed=True)
     assert first.commit([changed, gone], name="DROP COLUMNS").snapshot.domain_metadata == {}
+
+
+def mapped(name: str, number: int, kind: DataType) -> StructField:
+    """A column that files keep under another name, `c` and its id."""
+    return StructField(
+        name, kind, metadata={"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"c{number}"}
+    )
+
+
+S_X = mapped("x", 2, LongType())
+S_Y = mapped("y", 3, LongType())
+OTHER_X = mapped("x", 4, LongType())
+
+
+def described_by(*fields: StructField) -> Metadata:
+    return metadata(
+        StructType(list(fields)),
+        properties={"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "4"},
+    )
+
+
+def nested(*inner: StructField) -> Metadata:
+    """A table of a column `s`, which holds these, and beside it a column that is called `x`, too."""
+    return described_by(mapped("s", 1, StructType(list(inner))), OTHER_X)
+
+
+CLUSTER_BY_S_X = domain("delta.clustering", json.dumps({"clusteringColumns": [["c1", "c2"]]}))
+
+
+@pytest.mark.parametrize("changed", [nested(S_Y), described_by(OTHER_X)], ids=["DROP COLUMN s.x", "DROP COLUMN s"])
+def test_a_nested_column_is_not_dropped_behind_a_clustering_by_it(changed: Metadata) -> None:
+    first = created(protocol=CLUSTERED, described=nested(S_X, S_Y))
+    ours = first.begin("DROP COLUMNS")
+    rival_of(first).commit([CLUSTER_BY_S_X], name="CLUSTER BY")
+    with pytest.raises(MetadataChangedException, match=r"delta\.clustering") as raised:
+        ours.commit([changed])
+    assert raised.value.reason is ConflictReason.METADATA_DOMAIN
+    latest = first.table.snapshots.latest()
+    assert latest.domain_metadata == {"delta.clustering": CLUSTER_BY_S_X}
+    assert latest.metadata == nested(S_X, S_Y)
+
+
+def test_a_clustering_by_a_nested_column_does_not_stand_behind_the_drop_of_it() -> None:
+    first = created(protocol=CLUSTERED, described=nested(S_X, S_Y))
+    ours = first.begin("CLUSTER BY")
+    rival_of(first).commit([nested(S_Y)], name="DROP COLUMNS")
+    with pytest.raises(MetadataChangedException):
+        ours.commit([CLUSTER_BY_S_X])
+    assert first.table.snapshots.latest().domain_metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("described", "faults"),
+    [
+        (nested(S_X, S_Y), []),
+        (nested(mapped("renamed", 2, LongType()), S_Y), []),
+        (nested(S_Y), ["the table would be clustered by c1.c2, which is no column of its schema"]),
+        (described_by(OTHER_X), ["the table would be clustered by c1.c2, which is no column of its schema"]),
+        (described_by(S_X, S_Y), ["the table would be clustered by c1.c2, which is no column of its schema"]),
+    ],
+    ids=["it is there", "it is there by another name", "s is without it", "s is gone", "it is not in s"],
+)
+def test_a_clustering_column_in_a_struct_is_found_by_its_whole_path(described: Metadata, faults: list[str]) -> None:
+    """Each part is the name that files know; columns of these names elsewhere are others."""
+    assert list(faults_of_description(described, {"delta.clustering": CLUSTER_BY_S_X}, table="t")) == faults
+
+
+def test_a_nested_column_by_which_a_table_is_clustered_goes_with_its_clustering_only() -> None:
+    first = created(protocol=CLUSTERED, described=nested(S_X, S_Y))
+    first.commit([CLUSTER_BY_S_X], name="CLUSTER BY")
+    with pytest.raises(InvalidCommitError, match=r"clustered by c1\.c2, which is no column of its schema"):
+        first.commit([nested(S_Y)], name="DROP COLUMNS")
+    gone = msgspec.structs.replace(CLUSTER_BY_S_X, removed=True)
+    assert first.commit([nested(S_Y), gone], name="DROP COLUMNS").snapshot.domain_metadata == {}
 
 
 def test_a_contradiction_that_another_writer_left_does_not_stop_everything() -> None:

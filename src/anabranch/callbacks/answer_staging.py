@@ -41,6 +41,8 @@ STAGED_OPTION = "anabranch.staged"
 """Of a `delta.DeltaTable` that is staged: which one."""
 UNLESS_THERE_OPTION = "anabranch.unlessThere"
 """The statement says IF NOT EXISTS, and Spark found no table when it began."""
+SAVES_OPTION = "__v1_save_as_table_overwrite"
+"""From 4.1 on Spark tells with the rows that it is `saveAsTable` that replaces the table. Of a client no stack does."""
 STAGED_MAX = 256
 """Staged tables that nobody commits nor aborts are let go when so many others follow."""
 _MODES = {
@@ -118,8 +120,12 @@ class Staging:
         def rows() -> DataFrame:
             return Versions(self._asker, session).frame(plan)
 
+        told = {name: value for name, value in options.items() if name.lower() != SAVES_OPTION}
         with self._lock:
-            self._staged[key] = dataclasses.replace(self._staged[key], rows=rows, options=options)
+            staged = self._staged[key]
+            saves = len(told) < len(options) and staged.mode is CreationMode.CREATE_OR_REPLACE
+            overwrites = staged.overwrites or saves
+            self._staged[key] = dataclasses.replace(staged, rows=rows, options=told, overwrites=overwrites)
 
     def commit(self, session: Any, key: str) -> None:
         """Write the rows, commit, and make the catalog know the name."""

@@ -36,9 +36,8 @@ from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
-from anabranch.schema.merging import visible_schema
+from anabranch.schema.merging import visible_schema, visible_schema_json
 from anabranch.schema.paths import same_type
-from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
@@ -240,7 +239,7 @@ class Tables:
         snapshot = snapshot_of(handle, travel)
         return self._table(
             handle,
-            visible_json(snapshot.metadata.schema_string),
+            visible_json(snapshot),
             snapshot,
             version=None if travel.is_newest else snapshot.version,
             options={**dict(handle.storage), **(options or {})},
@@ -299,10 +298,10 @@ class Tables:
         )
 
 
-@functools.lru_cache(maxsize=64)
-def visible_json(schema_string: str) -> str:
-    """The schema of a log's metadata as users see it, as JSON."""
-    return visible_schema(parse_schema(schema_string, "the table")).json()
+def visible_json(snapshot: Snapshot) -> str:
+    """The schema as users see it, as JSON. Raises what `Snapshot.schema` raises."""
+    snapshot.schema  # noqa: B018 - raises
+    return visible_schema_json(snapshot.metadata.schema_string, snapshot.table_root)
 
 
 def _at(
@@ -354,7 +353,7 @@ def columns_now(facts: TableFacts, snapshot: Snapshot) -> list[str] | None:
 
     Raises `SchemaChangedSinceAnalysisError` where one is gone, of another type, or may be NULL that could not be.
     """
-    now_json = visible_json(snapshot.metadata.schema_string)
+    now_json = visible_json(snapshot)
     if now_json == facts.schema_json:
         return None
     analyzed, now = (StructType.fromJson(json.loads(each)) for each in (facts.schema_json, now_json))

@@ -14,7 +14,6 @@ from anabranch.callbacks.asker import Asker
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import BucketingError, InvalidArgumentError, UnsupportedOperationError
-from anabranch.errors.tables import TableLocationMismatchError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
 from anabranch.schema.serialization import BINARY_COLLATION
 from anabranch.spark.session.delta_session import DeltaSession
@@ -57,14 +56,11 @@ class DefinedByStatement:
     def handle(self, session: DeltaSession) -> TableRef:
         """The table that the name stands for, or will stand for.
 
-        Raises `NotADeltaTableError` where the name is that of a table of another format, or of a view, and
-        `TableLocationMismatchError` where its table lies elsewhere.
+        Raises what `table_to_create` does of one that replaces.
         """
         if not isinstance(self.identifier, PathIdentifier):
-            handle = table_to_create(session, self.identifier, location=self.location)
-            if self.location is not None and session.qualified_path(self.location) != handle.path:
-                raise TableLocationMismatchError(table=handle.label, location=self.location, existing=handle.path)
-            return handle
+            # Of a statement that only creates, Spark has seen to it that there is no such table.
+            return table_to_create(session, self.identifier, location=self.location, replaces=True)
         path = self.identifier.path
         if self.location is not None and session.qualified_path(self.location) != session.qualified_path(path):
             raise InvalidArgumentError(argument="LOCATION", value=self.location, problem=f"the name says {path}")

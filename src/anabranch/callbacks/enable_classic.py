@@ -35,7 +35,7 @@ def enable_server(behind: SparkSession) -> None:
     """
     with _lock:
         answers = _opened(behind)
-        own_server.begin(answers.door)
+        own_server.begin()
         _enable(behind, answers)
         for session in own_server.sessions_of_server(behind):
             if install.is_free(session):

@@ -9,8 +9,10 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Protocol
 
 import msgspec
+from pyroaring import BitMap64
 from pyspark.sql.types import TimestampType
 
 from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, DELETE, INSERT
@@ -20,10 +22,17 @@ from anabranch.log.commit_files import Commit
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
 from anabranch.protocol.partition_values import serialize
+from anabranch.transaction.rows.row_ids import row_count
 
 DIFFERENCE = "difference"
 """Storage type of a vector that is stored nowhere: it names the rows by which two vectors differ."""
 _NO_MERGE_CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+class LoadVector(Protocol):
+    """The positions that a vector hides; `num_rows` of its data file bounds them."""
+
+    def __call__(self, descriptor: DeletionVectorDescriptor, *, num_rows: int | None = None) -> BitMap64: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,13 @@ class VectorDifference:
 
     hidden: DeletionVectorDescriptor
     shown: DeletionVectorDescriptor | None
+    num_rows: int | None
+    """Of the data file, where the log says it; it bounds both."""
+
+    def rows(self, load_vector: LoadVector) -> BitMap64:
+        """Their positions. Raises what `load_vector` does."""
+        hidden = load_vector(self.hidden, num_rows=self.num_rows)
+        return hidden if self.shown is None else hidden - load_vector(self.shown, num_rows=self.num_rows)
 
     def descriptor(self) -> DeletionVectorDescriptor:
         """By which a scan asks for the rows. Two differences of the same vectors have the same."""
@@ -143,7 +159,7 @@ def _differing(
     ):
         if hidden is None:
             continue
-        difference = VectorDifference(hidden=hidden, shown=shown)
+        difference = VectorDifference(hidden=hidden, shown=shown, num_rows=row_count(add.stats))
         yield (
             AddFile(
                 path=add.path,

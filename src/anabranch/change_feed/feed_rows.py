@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
-from anabranch.change_feed.feed_files import FeedFiles
+from anabranch.change_feed.feed_files import FeedFiles, LoadVector
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns
 from anabranch.log.file_columns import FileMask, table_of_adds
@@ -20,8 +20,6 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.schema.column_mapping import physical_name, to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import Engine, ScanRequest
-
-LoadVector = Callable[[DeletionVectorDescriptor], BitMap64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,12 +92,10 @@ def _pruning(table: pa.Table, columns: SkippingColumns) -> Callable[[Predicate],
     return lambda predicate: can_be_true(predicate, columns)
 
 
-def _differing(load_vector: LoadVector, files: FeedFiles) -> LoadVector:
+def _differing(load_vector: LoadVector, files: FeedFiles) -> Callable[[DeletionVectorDescriptor], BitMap64]:
     """Loads the rows that one vector hides and another does not."""
 
     def load(descriptor: DeletionVectorDescriptor) -> BitMap64:
-        difference = files.differences[descriptor.path_or_inline_dv]
-        hidden = load_vector(difference.hidden)
-        return hidden if difference.shown is None else hidden - load_vector(difference.shown)
+        return files.differences[descriptor.path_or_inline_dv].rows(load_vector)
 
     return load

@@ -30,8 +30,11 @@ def write_data_files(
     """Run the frame, whose columns are those of `schema`, and write its rows. Nothing is committed.
 
     `parquet` are options of Parquet's writer. With `optimize` rows are brought together first; None leaves that to the
-    session and the table. Raises the errors of `refuse_when` columns among the rows, `InvalidOptionError`.
+    session and the table. Raises the errors of `refuse_when` columns among the rows, `InvalidOptionError`, and
+    `InvalidPropertyError` where no commit could be checked for conflicts.
     """
+    # Asked for again by the commit, when files would have been written in vain.
+    properties.isolation_level  # noqa: B018 - raises
     together = optimized(
         handle.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError
+from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -84,10 +84,14 @@ def table_identified(session: DeltaSession, identifier: TableIdentifier) -> Tabl
     return table_of_entry(session, entry)
 
 
-def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, location: str | None) -> TableRef:
+def table_to_create(
+    session: DeltaSession, identifier: NameIdentifier, *, location: str | None, replaces: bool = False
+) -> TableRef:
     """The table a name stands for, or will stand for once it is created at `location`.
 
-    Without a location the catalog says where a managed table goes.
+    Without a location the catalog says where a managed table goes. Raises `NotADeltaTableError` where the name is that
+    of a table of another format, or of a view, and `TableLocationMismatchError` where one that `replaces` a table would
+    move it.
     """
     name = session.catalog.qualified(identifier)
     entry = session.catalog.find(name)
@@ -95,7 +99,10 @@ def table_to_create(session: DeltaSession, identifier: NameIdentifier, *, locati
         if not entry.is_delta:
             found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
             raise NotADeltaTableError(table=str(entry.name), found=found)
-        return table_of_entry(session, entry)
+        handle = table_of_entry(session, entry)
+        if replaces and location is not None and session.qualified_path(location) != handle.path:
+            raise TableLocationMismatchError(table=handle.label, location=location, existing=handle.path)
+        return handle
     new = session.catalog.new_entry(name, location)
     assert new.location is not None
     return table_of_entry(session, dataclasses.replace(new, location=session.qualified_path(new.location)))
@@ -114,10 +121,21 @@ def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> b
     """As `is_delta_name`, for a name that was parsed."""
     if isinstance(identifier, PathIdentifier):
         return True
-    if session.catalog.is_temporary_view(identifier):
-        return False
-    entry = session.catalog.find(identifier)
+    entry = _entry_of(session, identifier)
     return entry is not None and entry.is_delta
+
+
+def is_table_identifier(session: DeltaSession, identifier: TableIdentifier) -> bool:
+    """Whether that is a table, of any format, and no view."""
+    if isinstance(identifier, PathIdentifier):
+        return True
+    entry = _entry_of(session, identifier)
+    return entry is not None and entry.view is None and entry.provider is not None
+
+
+def _entry_of(session: DeltaSession, name: NameIdentifier) -> CatalogEntry | None:
+    """What the catalog has by that name; None where a temporary view hides it."""
+    return None if session.catalog.is_temporary_view(name) else session.catalog.find(name)
 
 
 def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:

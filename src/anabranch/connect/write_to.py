@@ -96,15 +96,15 @@ def _create(original: Original, writer: Any, mode: CreationMode) -> Any:
         clustering_columns=told.cluster_by,
         properties={**options.table_properties, **told.properties},
     )
-    create_table_as(_to_create(session, _name(writer), options), definition, lambda: frame, mode)
+    create_table_as(_to_create(session, _name(writer), options, mode), definition, lambda: frame, mode)
     return None
 
 
-def _to_create(session: DeltaSession, name: str, options: WriteOptions) -> TableRef:
+def _to_create(session: DeltaSession, name: str, options: WriteOptions, mode: CreationMode) -> TableRef:
     identifier = parse_identifier(name)
     if isinstance(identifier, PathIdentifier):
         return table_at(session, identifier.path, options.file_system)
-    return table_to_create(session, identifier, location=options.path)
+    return table_to_create(session, identifier, location=options.path, replaces=mode.replaces)
 
 
 def _name(writer: Any) -> str:

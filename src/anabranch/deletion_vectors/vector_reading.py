@@ -81,10 +81,7 @@ def load_vectors(
         reason = fault(descriptor)
         if reason is not None:
             raise DeletionVectorDescriptorError(table=table, vector=short_id(descriptor), reason=reason)
-        bound = bounds[index]
-        if bound is not None and descriptor.size_in_bytes > _size_max(bound):
-            reason = f"the log says it has {descriptor.size_in_bytes} bytes, too many for a file with {bound} rows"
-            raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
+        check_size(descriptor, num_rows=bounds[index], table=table)
         if descriptor.storage_type == "i":
             stored[index] = _inline_bytes(descriptor, table)
         else:
@@ -97,6 +94,13 @@ def load_vectors(
         _checked_vector(stored[index], descriptor, bound, table)
         for index, (descriptor, bound) in enumerate(zip(descriptors, bounds, strict=True))
     ]
+
+
+def check_size(descriptor: DeletionVectorDescriptor, *, num_rows: int | None, table: str) -> None:
+    """Raises `DeletionVectorSizeError` for one that claims more bytes than any vector of a file of so many rows has."""
+    if num_rows is not None and descriptor.size_in_bytes > _size_max(num_rows):
+        reason = f"the log says it has {descriptor.size_in_bytes} bytes, too many for a file with {num_rows} rows"
+        raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
 
 
 def _size_max(num_rows: int) -> int:

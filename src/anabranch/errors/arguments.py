@@ -259,6 +259,22 @@ class InvalidColumnListError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class StaticPartitionColumnListedError(DeltaAnalysisError, ValueError):
+    """An INSERT gives a column its value by PARTITION and lists it too."""
+
+    condition: ClassVar[str] = "STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST"
+    sqlstate: ClassVar[str] = "42713"
+    table: str
+    column: str
+
+    def explain(self) -> str:
+        return (
+            f"PARTITION gives the column {self.column} of {self.table} its value, so the list of columns cannot have "
+            "it too. Leave it out of the list, or write PARTITION without a value for it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class RecursiveViewError(DeltaAnalysisError, ValueError):
     """The query of a view reads the view itself."""
 

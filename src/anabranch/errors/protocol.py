@@ -165,11 +165,20 @@ class PartitionValueError(DeltaError, ValueError):
     data_type: str
     reason: str = ""
     column: str = ""
+    table: str = ""
+    """Of a table whose log has the value."""
 
     def explain(self) -> str:
         where = f" of column `{self.column}`" if self.column else ""
+        log = f" in the log of {self.table}" if self.table else ""
         why = f": {self.reason}" if self.reason else ""
-        return f"The partition value {self.value!r}{where} is no {self.data_type}{why}."
+        remedy = ""
+        if self.table:
+            remedy = (
+                " The `add` action that holds it was written wrongly, and without it the rows of its file cannot be "
+                "read. RESTORE the table to a version before it."
+            )
+        return f"The partition value {self.value!r}{where}{log} is no {self.data_type}{why}.{remedy}"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

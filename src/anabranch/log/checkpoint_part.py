@@ -119,6 +119,8 @@ class CheckpointPart:
             left = self._decoded_max
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
                 tables.append(_table_of(_valid_rows(batch[name]), schema))
+                if name == "add" and "size" in schema.names:
+                    _check_sizes(tables[-1]["size"])
                 left -= tables[-1].nbytes
                 if left < 0:
                     raise DamagedPartError(f"its {len(self._data)} bytes come to more than {self._decoded_max}")
@@ -195,6 +197,12 @@ def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
     if children["path"].null_count:
         raise ValueError("a file has no path")
     return pa.Table.from_arrays([_column(children, field, len(rows)) for field in schema], schema=schema)
+
+
+def _check_sizes(sizes: pa.ChunkedArray) -> None:
+    """A file without a size, or with one below zero, would be read as if it had no rows."""
+    if sizes.null_count or (len(sizes) and pc.min(sizes).as_py() < 0):
+        raise ValueError("a file has no size, or one below zero")
 
 
 def _column(children: dict[str, pa.Array], field: pa.Field, length: int) -> pa.Array:

@@ -15,6 +15,8 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long; decoding refuses anything beyond, as other readers would."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A size, an offset, a number of things."""
+SmallCount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""The same, where the protocol has an integer of 32 bits."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
@@ -67,8 +69,8 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
     storage_type: str
     """`u`: file named by UUID in the table, `p`: absolute path, `i`: inline."""
     path_or_inline_dv: str = msgspec.field(name="pathOrInlineDv")
-    offset: Count | None = None
-    size_in_bytes: Count
+    offset: SmallCount | None = None
+    size_in_bytes: SmallCount
     cardinality: Count
     max_row_index: Count | None = None
 

@@ -7,6 +7,7 @@ go to the end of their struct.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from pyspark.sql.types import (
 from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, fold, positions, quoted, transform
+from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import TYPE_CHANGES, Widening
 
 # Parquet stores all three as INT32, so files of each can be read as the widest without any table feature.
@@ -150,3 +152,9 @@ def visible_schema(schema: StructType) -> StructType:
         return StructField(field.name, field.dataType, field.nullable, metadata)
 
     return transform(schema, hide)
+
+
+@functools.lru_cache(maxsize=64)
+def visible_schema_json(schema_string: str, table: str) -> str:
+    """The `visible_schema` of a log's metadata as JSON. Raises `MalformedSchemaError`, which names the table."""
+    return visible_schema(parse_schema(schema_string, table)).json()

@@ -12,8 +12,11 @@ from anabranch.spark.extension.compiled import driver_loader, load_classes, load
 from anabranch.spark.extension.kept_jars import cache_folder
 
 PACKAGE = "delta.server"
-_FOLDER = "java"
-_KNOWN_BY = "OnlyWarehouse"
+UNITS = {
+    "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
+    PACKAGE: ("java", "OnlyWarehouse"),
+}
+"""By package: the folder of its sources, and a class of it. Each is compiled by itself."""
 
 
 def server_classes(spark: SparkSession) -> Any:
@@ -24,7 +27,9 @@ def server_classes(spark: SparkSession) -> Any:
     """
     gateway: Any = spark.sparkContext._gateway
     load_extension(gateway)
-    sources = importlib.resources.files(__package__).joinpath(_FOLDER)
+    sources = importlib.resources.files(__package__)
     loader = driver_loader(gateway.jvm)
-    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, known_by=_KNOWN_BY)
+    for package, (folder, known_by) in UNITS.items():
+        java = sources.joinpath(folder)
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
     return gateway.jvm.delta.server

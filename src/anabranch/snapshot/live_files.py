@@ -171,6 +171,17 @@ class FileRows:
         found: np.ndarray = candidates[same]
         return found
 
+    def repeated(self) -> np.ndarray:
+        """Positions of the rows whose logical file stands in a later row again."""
+        ordered = np.sort(self._path_fingerprints)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if not len(twice):
+            return np.empty(0, dtype=np.int64)
+        candidates = np.flatnonzero(np.isin(self._path_fingerprints, twice))
+        keys = logical_keys(_rows_at(self.columns(["path", "deletion_vector"]), candidates)).to_pylist()
+        last = dict(zip(keys, candidates, strict=True))
+        return np.array([place for key, place in zip(keys, candidates, strict=True) if last[key] != place], np.int64)
+
     @functools.cached_property
     def summary(self) -> FileSummary:
         """Of all rows."""

@@ -192,10 +192,12 @@ def _segment_without(
 
 def _state_of(checkpoint: Checkpoint) -> TableState:
     rows = FileRows(checkpoint.adds, checkpoint.load_stats)
+    # Parts of two writers that wrote the same checkpoint may name a file twice. Reconciliation leaves it there once.
+    files = FileBlock(rows).without(rows.repeated())
     return TableState(
         protocol=checkpoint.protocol,
         metadata=checkpoint.metadata,
-        files=LiveFiles([FileBlock(rows)]),
+        files=LiveFiles([files]),
         tombstones=Tombstones(checkpoint.load_tombstones),
         set_transactions=MappingProxyType({action.app_id: action for action in checkpoint.set_transactions}),
         domain_metadata=MappingProxyType(

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.data_skipping.generated_bounds import generated_partitions
 from anabranch.data_skipping.skipping_columns import SkippingColumns
+from anabranch.errors.schema import MalformedSchemaError
 from anabranch.log.segment import LogSegment
 from anabranch.protocol.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from anabranch.protocol.properties import TableProperties
@@ -53,6 +54,10 @@ class Snapshot:
         """With logical names. Raises an error of `errors.schema` where nothing can be made of it."""
         schema = parse_schema(self.metadata.schema_string, self.table_root)
         check_type_changes(schema, self.table_root)
+        for name in self.metadata.partition_columns:
+            if name not in schema.fieldNames():
+                reason = "the table is partitioned by it, and there is no such column"
+                raise MalformedSchemaError(table=self.table_root, field=name, reason=reason)
         return schema
 
     @functools.cached_property

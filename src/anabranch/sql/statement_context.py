@@ -10,7 +10,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
+from anabranch.commands.table_access import TableRef, is_delta_identifier, is_table_identifier, table_identified
 from anabranch.errors.arguments import InvalidTimestampError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.session.delta_session import DeltaSession
@@ -58,6 +58,13 @@ class StatementContext:
         """Whether the statement means a Delta table by that name."""
         try:
             return is_delta_identifier(self.session, self.identifier(name))
+        except InvalidIdentifierError:
+            return False
+
+    def is_table(self, name: TableName) -> bool:
+        """Whether the statement means a table by that name, of any format, and no view."""
+        try:
+            return is_table_identifier(self.session, self.identifier(name))
         except InvalidIdentifierError:
             return False
 

@@ -137,7 +137,7 @@ class DeltaTableBuilder:
                 problem = f"the name says {identifier.path}"
                 raise InvalidArgumentError(argument="location", value=str(self._location), problem=problem)
             return table_at(session, identifier.path)
-        return table_to_create(session, identifier, location=self._location)
+        return table_to_create(session, identifier, location=self._location, replaces=self._mode.replaces)
 
 
 def _generated(

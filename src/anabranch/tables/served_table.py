@@ -5,6 +5,7 @@ The client needs no access to the tables' storage. Imported for such sessions al
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,6 +19,7 @@ from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, Mer
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED
 from anabranch.commands.read.read_table import TimeTravel
 from anabranch.commands.restore.restore_table import RESULT as RESTORED
+from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.spark.served.message_kinds import COLUMN_METADATA, CONFLICT_RETRIES, CREATION_MODES
 from anabranch.spark.served.sent_messages import Sender, SentRelation, Written, raised_as_ours
 from anabranch.spark.served.wire_fields import data, double, integer, text, texts, texts_by_name
@@ -82,7 +84,7 @@ class ServedTable(DeltaTable):
 
     def found(self) -> ServedTable:
         """Itself. Raises `NotADeltaTableError` where there is no such table."""
-        with raised_as_ours():
+        with contextlib.suppress(ReadWithoutColumnsError), raised_as_ours():
             _ = self.toDF().schema
         return self
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from pyroaring import BitMap64
 
+from anabranch.errors.protocol import InvalidPropertyError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import TRUE, Predicate
 from anabranch.protocol.actions import Action, Metadata, Protocol
@@ -186,7 +187,16 @@ class Transaction:
         return self._commit_with_retries(self.propose(actions, bins=bins, metrics=metrics, tags=tags))
 
     def _isolation_level(self, actions: Sequence[Action]) -> IsolationLevel:
-        """As the table asks for; a new table's first commit by what it sets itself."""
+        """As the table asks for; a new table's first commit by what it sets itself.
+
+        Raises `InvalidPropertyError` where nobody knows such a level, and the commit does not give the table another.
+        """
         given = next((action for action in actions if isinstance(action, Metadata)), None)
         metadata = self.metadata or given
-        return TableProperties({} if metadata is None else metadata.configuration).isolation_level
+        try:
+            return TableProperties({} if metadata is None else metadata.configuration).isolation_level
+        except InvalidPropertyError:
+            if given is None:
+                raise
+            TableProperties(given.configuration).isolation_level  # noqa: B018 - raises
+            return IsolationLevel.SERIALIZABLE

@@ -1,4 +1,4 @@
-"""Executors in processes of their own, which have stock Spark and none of our classes."""
+"""Executors in processes of their own, which have stock Spark and none of our classes but those that write nested ids."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -156,12 +158,43 @@ def streams_write() -> None:
     assert sink.toDF().count() == 200
 
 
+def nested_values_have_ids() -> None:
+    """In any session: executors fetch what writes them."""
+    compatible = "'delta.enableIcebergCompatV2' = 'true'"
+    spark.sql(
+        f"CREATE TABLE nested (id BIGINT, l ARRAY<STRUCT<m: MAP<STRING, INT>>>) USING delta TBLPROPERTIES ({compatible})"
+    )
+    rows = "SELECT id, array(named_struct('m', map('k', CAST(id AS INT)))) FROM range(0, 40, 1, 4)"
+    other = spark.newSession()
+    Path(FOLDER, "artifact.txt").write_text("of this session alone")
+    other.addArtifact(f"{FOLDER}/artifact.txt", file=True)
+    for session in (spark, spark.newSession(), other):
+        session.sql(f"INSERT INTO nested {rows}")
+    assert one("SELECT count(*), sum(l[0].m['k']) FROM nested") == (120, 2340)
+    written = [Path(each) for each in spark.table("nested").inputFiles()]
+    assert len(written) == 12
+    for file in written:
+        assert ids_in(pq.read_schema(str(file).removeprefix("file:")).field(1)) == [2, 4, 3, 5, 6]
+
+
+def ids_in(field: pa.Field) -> list[int]:
+    """Of the field and those below it."""
+    kind = field.type
+    below = [kind.key_field, kind.item_field] if pa.types.is_map(kind) else []
+    if pa.types.is_list(kind):
+        below = [kind.value_field]
+    elif pa.types.is_struct(kind):
+        below = list(kind)
+    return [int(field.metadata[b"PARQUET:field_id"]), *(number for each in below for number in ids_in(each))]
+
+
 both_executors_work()
 rows_are_hidden_by_vectors()
 rows_are_changed()
 a_violated_rule_keeps_its_type()
 files_are_rearranged()
 columns_are_mapped()
+nested_values_have_ids()
 streams_write()
 spark.stop()
 print("done")

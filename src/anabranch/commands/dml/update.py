@@ -172,8 +172,11 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
     given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
     named = {field.name: setting.value(field, F.col(quote(field.name))) for field in given}
     if not isinstance(target.alias, BoundAttributes):
+        # Without columns of ours, which Spark would suggest for one that is not there.
         check_of_one_row(
-            frame, {name: value for name, value in named.items() if setting.sets(name)}, table=handle.label
+            frame.drop(*_POSITION),
+            {name: value for name, value in named.items() if setting.sets(name)},
+            table=handle.label,
         )
     values = [value.alias(name) for name, value in named.items()]
     tells = records_changes(snapshot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -151,7 +152,7 @@ def feed_source(handle: TableRef, snapshot: Snapshot) -> FeedSource:
         snapshot=snapshot,
         table_root=handle.path,
         table=handle.label,
-        load_vector=lambda descriptor: load_vector(store, descriptor),
+        load_vector=functools.partial(load_vector, store),
         allowed_prefixes=allowed_places(store),
         options=handle.storage,
     )

@@ -115,11 +115,12 @@ def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -
 
 
 def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
-    """Write to the table of that name, which the catalog knows afterwards."""
+    """Write to the table of that name, which the catalog knows afterwards. Raises what `table_to_create` does."""
     identifier = parse_identifier(name)
     if isinstance(identifier, PathIdentifier):
         return save(session, frame, identifier.path, options)
-    handle = table_to_create(session, identifier, location=options.path)
+    overwrites = options.mode is SaveMode.OVERWRITE
+    handle = table_to_create(session, identifier, location=options.path, replaces=overwrites)
     assert handle.entry is not None
     known = session.catalog.find(handle.entry.full_name) is not None
     if known and options.mode is SaveMode.ERROR_IF_EXISTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -58,9 +59,7 @@ class StreamTask(InputPartition):
         if self._differences is None:
             return live.hidden(store)
         assert live.vector is not None
-        difference = self._differences[live.vector.path_or_inline_dv]
-        hidden = load_vector(store, difference.hidden)
-        return hidden if difference.shown is None else hidden - load_vector(store, difference.shown)
+        return self._differences[live.vector.path_or_inline_dv].rows(functools.partial(load_vector, store))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

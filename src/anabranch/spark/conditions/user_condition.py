@@ -23,7 +23,7 @@ from anabranch.spark.conditions.column_names import RowNames, alias_of_text, nam
 from anabranch.spark.conditions.connect_conditions import TextCondition, column_condition, text_condition
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
-from anabranch.spark.session.session_settings import is_connect
+from anabranch.spark.session.session_settings import check_sense, is_connect
 
 _TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
 _QUERY = re.compile(r"subquery|\b(select|from|values|table)\b", re.IGNORECASE)
@@ -75,6 +75,8 @@ def understood(
         if isinstance(condition, str):
             called = alias_of_text(alias)
             words = text_condition(spark, condition, schema=schema, alias=called, time_zone=zone, now_ms=now_ms)
+            # The rows to be asked have columns of ours beside the table's, which Spark would suggest for unknown ones.
+            check_sense(stand_in(spark, schema, alias).where(words.frozen))
         else:
             words = _column_words(spark, condition, schema, alias, zone)
         return ReadCondition(

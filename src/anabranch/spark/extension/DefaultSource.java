@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** `format("delta")`, found by its name, for batches and streams, from Python and from the JVM. */
-public class DefaultSource implements TableProvider, CreatableRelationProvider, StreamSourceProvider, StreamSinkProvider,
+public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRelationProvider, StreamSourceProvider, StreamSinkProvider,
     DataSourceRegister {
   /** What was found when Spark asked for the columns; with them, it asks for the table. */
   private DeltaTable found;

@@ -269,7 +269,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     } catch (NoSuchNamespaceException missing) {
       org.apache.spark.unsafe.Platform.throwException(missing);
     }
-    Boolean saves = Boolean.valueOf(StagedWrites.isSaveAsTable(properties));
+    Boolean saves = Boolean.valueOf(StagedWrites.isSaveAsTable());
     return (StagedTable) Python.ask("stage", new Object[] {session(), how, full(ident), columns, partitions, properties, checks, saves});
   }
 

@@ -24,6 +24,20 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     this.told = told == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(TOLD, told);
   }
 
+  /** The same, as delta-spark's exception of that name, where a server has such for its clients. */
+  public static DeltaError of(String name, String condition, String sqlState, String message, int number, String told) {
+    try {
+      Class found = Class.forName("io.delta.exceptions." + name);
+      if (DeltaError.class.isAssignableFrom(found)) {
+        Object[] facts = {condition, sqlState, message, Integer.valueOf(number), told};
+        return (DeltaError) found.getConstructors()[0].newInstance(facts);
+      }
+    } catch (ReflectiveOperationException absent) {
+      // No server, or no name of delta-spark's.
+    }
+    return new DeltaError(condition, sqlState, message, number, told);
+  }
+
   /** What a session says that has our classes and nobody to ask. */
   public static DeltaError disabled() {
     return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",

@@ -130,7 +130,7 @@ public final class ListedFiles implements FileIndex {
    * Names the one who decides, before the first use.
    *
    * @param reader answers ("prune", filters) with one byte a file or null for all, and ("hidden", ids) with the hidden
-   *     rows of those files; a String is an error to raise
+   *     rows of those files; a Throwable is thrown
    */
   public ListedFiles readBy(BiFunction reader) {
     this.reader = reader;
@@ -261,7 +261,7 @@ public final class ListedFiles implements FileIndex {
 
   private byte[] ask(String question, Object detail) {
     Object answer = Python.call(reader, question, detail);
-    if (answer instanceof String) throw new IllegalArgumentException((String) answer);
+    if (answer instanceof Throwable) org.apache.spark.unsafe.Platform.throwException((Throwable) answer);
     return (byte[]) answer;
   }
 

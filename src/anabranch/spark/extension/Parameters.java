@@ -14,7 +14,11 @@ public final class Parameters {
    * it can read it; what it cannot read is left to its older way.
    */
   public static LogicalPlan bound(LogicalPlan plan, Object context) {
-    if (sparkBinds()) return plan;
+    return sparkBinds() ? plan : left(plan, context);
+  }
+
+  /** The plan with these values for its parameters, whoever else binds them. */
+  public static LogicalPlan left(LogicalPlan plan, Object context) {
     Object named = TableChanges.told(context, "params");
     if (named instanceof Seq) return ((Seq) named).isEmpty() ? plan : new PosParameterizedQuery(plan, (Seq) named);
     if (named != null) {

@@ -5,6 +5,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -31,15 +32,20 @@ public class Parse implements InvocationHandler {
     try {
       return Listings.asAsked(method.invoke(spark, arguments));
     } catch (InvocationTargetException error) {
+      // What Spark says of values, such as one too few, no proxy may throw. The analyzer says the same of parameters that are left.
+      if (error.getCause() instanceof AnalysisException && !(error.getCause() instanceof ParseException) && arguments.length > 1)
+        return Parameters.left(((ParserInterface) proxy).parsePlan((String) arguments[0]), arguments[1]);
       String quoted = error.getCause() instanceof ParseException ? quoted(arguments) : null;
       if (quoted == null) throw error.getCause();
-      return invoke(proxy, method, new Object[] {quoted});
+      Object[] again = java.util.Arrays.copyOf(arguments, arguments.length);
+      again[0] = quoted;
+      return invoke(proxy, method, again);
     }
   }
 
   /** The text with `t@v3` in quotes, where it has such, and something else was not wrong with it. */
   private static String quoted(Object[] arguments) {
-    if (!Python.isOpen() || arguments.length != 1 || !(arguments[0] instanceof String)) return null;
+    if (!Python.isOpen() || arguments == null || !(arguments[0] instanceof String)) return null;
     String text = (String) arguments[0];
     return text.indexOf('@') < 0 ? null : (String) Python.ask("versions quoted", new Object[] {text});
   }

@@ -30,9 +30,8 @@ public final class StagedWrites implements StagedTable, SupportsWrite {
     this.table = table;
   }
 
-  /** Whether it is `df.write.saveAsTable` that replaces a table. From Spark 4.1 on it says so; before, only the stack tells. */
-  public static boolean isSaveAsTable(Map properties) {
-    if (properties.containsKey("option.__v1_save_as_table_overwrite")) return true;
+  /** Whether it is `df.write.saveAsTable` that replaces a table, as the stack tells. From Spark 4.1 on options of the rows do, too. */
+  public static boolean isSaveAsTable() {
     StackTraceElement[] calls = Thread.currentThread().getStackTrace();
     for (int i = 0; i < calls.length; i++) {
       if (calls[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) return true;

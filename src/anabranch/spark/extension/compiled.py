@@ -1,6 +1,7 @@
 """Our Java classes in the driver's JVM: compiled by the compiler that Spark ships, or taken from an earlier start.
 
-They run on the driver only. Executors get nothing but Spark's own classes.
+They run on the driver only, but for `NumberedSupport`, which executors fetch where a table needs it. Else these get
+nothing but Spark's own classes.
 """
 
 from __future__ import annotations

@@ -16,37 +16,17 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.spark.extension.answer_threads import answering
 from anabranch.spark.extension.interrupts import Interrupts
 from anabranch.spark.served.told_errors import told
 
-# Errors of ours on their way through the JVM: Spark's planner calls us, and what we raise comes back as its own.
-
-
 _Error = TypeVar("_Error", bound=BaseException)
 
-_KEPT_MAX = 64
-_recent: OrderedDict[str, DeltaError] = OrderedDict()
-_lock = threading.Lock()
+logger = logging.getLogger("anabranch.spark")
 
-
-def remember(error: DeltaError) -> str:
-    """The text under which the JVM raises `error`."""
-    text = str(error)
-    with _lock:
-        _recent[text] = unraised(error)
-        _recent.move_to_end(text)
-        while len(_recent) > _KEPT_MAX:
-            _recent.popitem(last=False)
-    return text
-
-
-def original_error(raised: BaseException) -> DeltaError | None:
-    """The error of ours that `raised`, an exception of PySpark's, carries; None if it carries none."""
-    text = str(raised)
-    with _lock:
-        found = next((error for message, error in reversed(_recent.items()) if message in text), None)
-    return None if found is None else unraised(found)
+ERRORS_KEPT_MAX = 256
+Answer = Callable[..., Any]
 
 
 def unraised(error: _Error) -> _Error:
@@ -67,10 +47,62 @@ def unraised(error: _Error) -> _Error:
     return made
 
 
-logger = logging.getLogger("anabranch.spark")
+class _Raised:
+    """Exceptions of Python on their way through the JVM: Spark calls us, and what we raise comes back as its own."""
 
-ERRORS_KEPT_MAX = 256
-Answer = Callable[..., Any]
+    def __init__(self) -> None:
+        self._errors: OrderedDict[int, BaseException] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def keep(self, error: BaseException) -> int:
+        """The number under which the error is found again."""
+        with self._lock:
+            number = next(self._numbers)
+            self._errors[number] = error
+            while len(self._errors) > ERRORS_KEPT_MAX:
+                self._errors.popitem(last=False)
+        return number
+
+    def numbered(self, number: int) -> BaseException | None:
+        with self._lock:
+            known = self._errors.get(number)
+        return None if known is None else unraised(known)
+
+    def told_in(self, text: str, kind: type[_Error]) -> _Error | None:
+        """The newest of that kind whose message is in the text."""
+        with self._lock:
+            kept = [error for error in reversed(self._errors.values()) if isinstance(error, kind)]
+        found = next((error for error in kept if _message(error) in text), None)
+        return None if found is None else unraised(found)
+
+
+_raised = _Raised()
+
+
+def original_error(failure: BaseException) -> DeltaError | None:
+    """The error of ours that `failure`, an exception of PySpark's, carries; None if it carries none."""
+    return _raised.told_in(str(failure), DeltaError)
+
+
+def raised_as(text: str) -> BaseException | None:
+    """The newest exception of Python whose message is in `text`, that of an error of ours in the JVM."""
+    return _raised.told_in(text, BaseException)
+
+
+def throwable(classes: Any, error: BaseException) -> Any:
+    """What the JVM throws for an exception of Python; `classes` is our package there."""
+    logger.debug("Python raised while Spark asked", exc_info=error)
+    kept = unraised(error)
+    if isinstance(error, Exception) and not isinstance(error, PySparkException):
+        # A mistake, of which somebody will want to know where it is.
+        kept.add_note("Raised while Spark asked:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
+    condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
+    text = told(error) if isinstance(error, DeltaError) else None
+    facts = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text
+    if isinstance(error, DeltaConcurrentModificationException):
+        return classes.DeltaError.of(type(error).__name__, *facts)
+    return classes.DeltaError(*facts)
 
 
 class Door:
@@ -85,9 +117,6 @@ class Door:
         self._jvm = jvm
         self._answer = answer
         self._of_file = of_file
-        self._raised: OrderedDict[int, BaseException] = OrderedDict()
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
         self._given = threading.local()
         self.interrupts = Interrupts(jvm._gateway_client, _cancel_jobs)
 
@@ -116,15 +145,7 @@ class Door:
         if "\0" in told:
             condition, path, reason = told.split("\0")
             return self._of_file(condition, path, reason)
-        with self._lock:
-            known = self._raised.get(int(told))
-        return None if known is None else unraised(known)
-
-    def raised_as(self, text: str) -> BaseException | None:
-        """The newest exception of Python whose message is in `text`, that of an error of ours in the JVM."""
-        with self._lock:
-            found = next((each for each in reversed(self._raised.values()) if _message(each) in text), None)
-        return None if found is None else unraised(found)
+        return _raised.numbered(int(told))
 
     def _throwable(self, error: BaseException) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
@@ -136,19 +157,7 @@ class Door:
         java = getattr(error, "_origin", None)
         if java is not None and not isinstance(error, DeltaError):
             return java
-        logger.debug("Python raised while Spark asked", exc_info=error)
-        kept = unraised(error)
-        if isinstance(error, Exception) and not isinstance(error, PySparkException):
-            # A mistake, of which somebody will want to know where it is.
-            kept.add_note("Raised while Spark asked:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
-        with self._lock:
-            number = next(self._numbers)
-            self._raised[number] = kept
-            while len(self._raised) > ERRORS_KEPT_MAX:
-                self._raised.popitem(last=False)
-        condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
-        text = told(error) if isinstance(error, DeltaError) else None
-        return self._jvm.delta.DeltaError(str(condition), str(sqlstate), _message(error), number, text)
+        return throwable(self._jvm.delta, error)
 
     class Java:
         implements = ("scala.Function10",)

@@ -12,25 +12,11 @@ from pyspark.sql import SparkSession
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
+from anabranch.spark.served.stream_causes import hide_causes, show_causes
 from anabranch.spark.session.session_settings import is_connect
 
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 """What Java makes of an error that the interface of Spark's parser does not name."""
-
-
-_STORED_CAUSE: Any = vars(BaseException)["__cause__"]
-
-
-def _cause(failure: Any) -> BaseException | None:
-    """What made a stream fail: PySpark knows it, and raises its exception so that no cause shows."""
-    return _STORED_CAUSE.__get__(failure) or getattr(failure, "_cause", None)
-
-
-def _set_cause(failure: Any, cause: BaseException | None) -> None:
-    _STORED_CAUSE.__set__(failure, cause)
-
-
-_CAUSE = property(_cause, _set_cause)
 
 
 def open_door(spark: SparkSession, door: Door) -> None:
@@ -53,7 +39,7 @@ def open_door(spark: SparkSession, door: Door) -> None:
 
     convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
     captured.convert_exception = convert_exception  # type: ignore[assignment]
-    captured.StreamingQueryException.__cause__ = _CAUSE  # type: ignore[assignment]
+    show_causes(captured)
 
 
 def is_installed(spark: SparkSession) -> bool:
@@ -68,8 +54,7 @@ def close_door(spark: SparkSession, door: Door) -> None:
     door.interrupts.end()
     spark._jvm.delta.Python.close()  # type: ignore[union-attr]
     captured.convert_exception = _convert_of_pyspark()
-    if "__cause__" in vars(captured.StreamingQueryException):
-        del captured.StreamingQueryException.__cause__
+    hide_causes(captured)
 
 
 def check(spark: SparkSession) -> None:

@@ -22,6 +22,11 @@ CLASSES_BY_RELEASE: Mapping[str, tuple[str, ...]] = {
     ),
     # What tells catalogs of tables to be, since Spark 4.1.
     "TABLE_INFO": ("org.apache.spark.sql.connector.catalog.TableInfo", "java.lang.Void"),
+    # By which writers of frames tell that they overwrite a table by its name, since Spark 4.1.
+    "SAVES_AS_TABLE": (
+        "org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable",
+        "java.io.Serializable",
+    ),
     # What CHANGES FROM asks catalogs for, and how, since Spark 4.2.
     "CHANGES_ASKED": ("org.apache.spark.sql.connector.catalog.ChangelogContext", "java.lang.Void"),
     "CHANGES_FOUND": ("org.apache.spark.sql.connector.catalog.Changelog", "java.lang.Object"),

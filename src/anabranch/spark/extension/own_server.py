@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
 from anabranch.spark.extension.answer_threads import tell_threads_alike, tell_threads_apart
-from anabranch.spark.extension.door import Door
+from anabranch.spark.extension.door import raised_as
+from anabranch.spark.served.client_errors import raise_as_before, raise_what_is_found
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _STARTED_BY_PYSPARK = "SPARK_LOCAL_REMOTE"
-_CLIENT = "pyspark.sql.connect.client.core"
-"""Where clients make exceptions of what the server tells. It needs grpc."""
-_OUR_ERROR = "delta.DeltaError"
 
 
 def session_behind(client: SparkSession) -> SparkSession | None:
@@ -40,28 +36,16 @@ def sessions_of_server(behind: SparkSession) -> list[SparkSession]:
     return [ClassicSession(context, each) for each in served if not each.equals(behind._jsparkSession)]
 
 
-def begin(door: Door) -> None:
+def begin() -> None:
     """Answers find themselves in a classic process; the client's errors are ours again."""
     tell_threads_apart()
-    core: Any = importlib.import_module(_CLIENT)
-    convert: Any = core.convert_exception
-    if hasattr(convert, "__wrapped__"):
-        convert = convert.__wrapped__
-
-    def convert_exception(info: Any, message: str, details: Any, *more: Any, **named: Any) -> Any:
-        found = _original(door, info, message, details)
-        return found or convert(info, message, details, *more, **named)
-
-    convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
-    core.convert_exception = convert_exception
+    raise_what_is_found(__name__, lambda _, message: raised_as(message))
 
 
 def end() -> None:
     """As if `begin` had not been called."""
     tell_threads_alike()
-    core: Any = sys.modules.get(_CLIENT)
-    if core is not None:
-        core.convert_exception = getattr(core.convert_exception, "__wrapped__", core.convert_exception)
+    raise_as_before(__name__)
 
 
 def _driver() -> ClassicSession | None:
@@ -86,19 +70,3 @@ def _served(driver: ClassicSession) -> Iterator[tuple[str, Any]]:
             # It was closed meanwhile.
             continue
         yield str(told.sessionId()), held.session()
-
-
-def _original(door: Door, info: Any, message: str, details: Any) -> BaseException | None:
-    """The exception of Python for an error that the server told; None where none of ours is at its root."""
-    if details is None or not details.HasField("root_error_idx"):
-        return door.raised_as(message) if _OUR_ERROR in info.metadata.get("classes", "") else None
-    place: int | None = details.root_error_idx
-    while place is not None:
-        error = details.errors[place]
-        if _OUR_ERROR in error.error_type_hierarchy:
-            return door.raised_as(error.message)
-        if any(each.endswith(".StreamingQueryException") for each in error.error_type_hierarchy):
-            # Programs look for Spark's own.
-            return None
-        place = error.cause_idx if error.HasField("cause_idx") else None
-    return None

@@ -27,7 +27,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.native.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
-from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of
+from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of, naming_bad_values
 from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
@@ -213,6 +213,7 @@ class NativeScan:
         return ScanReader(
             files=request.files.select(["deletion_vector", "stats"]),
             table=request.table_root,
+            classes=self._values.delta,
             names=PhysicalNames(request.schema, request.column_mapping),
             prune=request.prune,
             load_vector=request.load_vector,
@@ -225,14 +226,18 @@ class NativeScan:
         known = self._handed_over.known(request.files, variant)
         if known is not None:
             return known
-        return self._handed_over.hand_over(
-            request.files,
-            variant,
-            self._listing(request),
-            root=file_root(request.table_root),
-            group_schema=layout.partition_fields,
-            time_zone=time_zone,
-        )
+        listing = self._listing(request)
+        with naming_bad_values(
+            listing, layout.partition_fields.fields, zone=lambda: time_zone, table=request.table_root
+        ):
+            return self._handed_over.hand_over(
+                request.files,
+                variant,
+                listing,
+                root=file_root(request.table_root),
+                group_schema=layout.partition_fields,
+                time_zone=time_zone,
+            )
 
     def _listing(self, request: ScanRequest) -> FileListing:
         return listing_of(

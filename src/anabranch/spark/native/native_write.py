@@ -8,6 +8,7 @@ import shutil
 import string
 import tempfile
 import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,16 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.protocol.data_paths import partition_path
-from anabranch.schema.column_mapping import nested_ids, physical_name
+from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physical_name
 from anabranch.schema.logical_types import check_writable, without_void
-from anabranch.schema.paths import walk
+from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
 from anabranch.spark.native.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
-from anabranch.spark.portable.portable_write import write_files
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.rows.row_tracking import stable
 from anabranch.spark.write.file_schema import (
@@ -55,6 +55,8 @@ _WRITER_SETTINGS = {
 _READ_BY_EXECUTORS = ("spark.sql.parquet.datetimeRebaseModeInWrite",)
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 _BATCH = 0
+_STEP, _NEXT = "\1", "\2"
+"""Part the names of a path in a file, and what is told of several."""
 _DIRECTORY = "__anabranch_directory_"
 
 
@@ -66,9 +68,6 @@ class NativeWrite:
 
     def files(self, request: WriteRequest) -> WrittenFiles:
         """Run the frame and write its rows; see `Engine.write`."""
-        if _numbers_nested_fields(request):
-            # Spark's Parquet writer gives no ids to elements, keys and values.
-            return write_files(self._values.spark, request)
         check_writable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
         scratch = Path(tempfile.mkdtemp(prefix="anabranch-write-"))
@@ -110,13 +109,16 @@ class NativeWrite:
         committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
         committer.setupManifestOptions(sink_log, _BATCH)
         options = values.string_map(_writer_options(request))
+        numbers = _nested_numbers(request.schema, request.column_mapping) if request.column_mapping.maps else ""
+        if numbers:
+            values.delta.NumberedParquet.ship(values.context)
         body = values.delta.Writes.body(
             values.context,
             joined_map({key: _WRITER_SETTINGS[key] for key in _READ_BY_EXECUTORS}),
             classes.java_class("FileFormatWriter"),
             writer_session,
             plan,
-            classes.ParquetFileFormat(),
+            values.delta.NumberedParquet(numbers) if numbers else classes.ParquetFileFormat(),
             committer,
             classes.OutputSpec(root, values.string_map({}), values.delta.Writes.eachOnce(columns, partitions)),
             writer_session.sessionState().newHadoopConfWithOptions(options),
@@ -196,8 +198,34 @@ def _stores_partitions(request: WriteRequest) -> bool:
     return bool(stored_partitions(request.partition_columns, request.properties))
 
 
-def _numbers_nested_fields(request: WriteRequest) -> bool:
-    return request.column_mapping.maps and any(nested_ids(field) for _, field in walk(request.schema))
+def _nested_numbers(schema: StructType, mode: ColumnMappingMode) -> str:
+    """Ids of elements, keys and values in the files, as `NumberedSupport` takes them; empty where there are none."""
+    found = _numbers_in(schema, mode, below="")
+    return _NEXT.join(text for path, number in found for text in (path, str(number)))
+
+
+def _numbers_in(schema: StructType, mode: ColumnMappingMode, *, below: str) -> Iterator[tuple[str, int]]:
+    for field in schema.fields:
+        name = physical_name(field, mode)
+        yield from _numbers_of(field.dataType, nested_ids(field), mode, called=name, path=f"{below}{name}")
+
+
+def _numbers_of(
+    kind: DataType, ids: Mapping[str, int], mode: ColumnMappingMode, *, called: str, path: str
+) -> Iterator[tuple[str, int]]:
+    """Of what is in a field; `called` is its name in the log's ids, `path` its place in a file."""
+    if isinstance(kind, StructType):
+        yield from _numbers_in(kind, mode, below=f"{path}{_STEP}")
+    parts: list[tuple[str, str, DataType]] = []
+    if isinstance(kind, ArrayType):
+        parts = [("list", ELEMENT, kind.elementType)]
+    elif isinstance(kind, MapType):
+        parts = [("key_value", KEY, kind.keyType), ("key_value", VALUE, kind.valueType)]
+    for group, part, inner in parts:
+        name, place = f"{called}.{part}", _STEP.join((path, group, part))
+        if name in ids:
+            yield place, ids[name]
+        yield from _numbers_of(inner, ids, mode, called=name, path=place)
 
 
 def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
-from anabranch.spark.extension.door import remember
+from anabranch.spark.extension.door import throwable
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
     CHUNK_ROWS,
@@ -43,6 +44,7 @@ class ScanReader:
         *,
         files: pa.Table,
         table: str,
+        classes: Any,
         names: PhysicalNames,
         prune: Callable[[Predicate], FileMask],
         load_vector: LoadVector,
@@ -50,20 +52,22 @@ class ScanReader:
     ) -> None:
         self._files = files
         self._table = table
+        self._classes = classes
         self._names = names
         self._prune = prune
         self._load_vector = load_vector
         self._load_vectors = load_vectors
 
-    def apply(self, question: str, detail: str | bytes | bytearray) -> bytes | str | None:
-        """The method of `java.util.function.BiFunction`. A string is an error, which the JVM raises."""
+    def apply(self, question: str, detail: str | bytes | bytearray) -> Any:
+        """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
         try:
             if question == "prune":
                 return self.files_wanted(str(detail))
             assert isinstance(detail, bytes | bytearray), question
             return self.hidden_rows(np.frombuffer(detail, dtype="<i4"))
-        except DeltaError as error:
-            return remember(error)
+        except BaseException as error:
+            # Whatever it is, the thread of the JVM must get an answer.
+            return throwable(self._classes, error)
 
     def files_wanted(self, filters: str) -> bytes | None:
         """One byte a file, 1 for those to read; None for all.

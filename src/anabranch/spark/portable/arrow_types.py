@@ -183,6 +183,9 @@ def fit(array: pa.Array, target: pa.DataType, find: FindField) -> pa.Array:
     A field that `find` does not find is null throughout. Values only widen, but for fractions of a
     microsecond, which are cut. Raises `pa.ArrowInvalid` or `pa.ArrowNotImplementedError` where they do not fit.
     """
+    if not len(array):
+        # Spark 4.0 leaves out the offsets of no lists, strings or maps, where pyarrow looks for one all the same.
+        return pa.array([], target)
     source = array.type
     if pa.types.is_dictionary(source):
         array, source = array.dictionary_decode(), source.value_type

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, NullType, StructField, StructType
 
+from anabranch.errors.environment import DataFileMissingError
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.portable.data_file_reading import DataFiles, storage_options
@@ -36,7 +39,7 @@ from anabranch.spark.portable.file_table import (
 )
 from anabranch.spark.portable.python_scan import python_frame
 from anabranch.spark.portable.spark_paths import few_listing_tasks, spark_path
-from anabranch.spark.rows.file_listing import file_root, filter_options, listing_of
+from anabranch.spark.rows.file_listing import file_root, filter_options, listing_of, naming_bad_values
 from anabranch.spark.rows.hidden_rows import load_hidden
 
 # Finding our own scans in a DataFrame.
@@ -115,8 +118,10 @@ class PortableScan:
     def frame(self) -> DataFrame:
         """Live rows of all files."""
         schemas, layout_of = self._schemas_of_files()
-        groups = groups_of(self._listing, self._partitioning(), layout_of=layout_of)
-        frames = [self._group_frame(group, schemas[group.layout]) for group in groups]
+        table = self._request.table_root
+        with naming_bad_values(self._listing, self._partition_fields, zone=self._time_zone, table=table):
+            groups = groups_of(self._listing, self._partitioning(), layout_of=layout_of)
+            frames = [self._group_frame(group, schemas[group.layout]) for group in groups]
         return functools.reduce(lambda left, right: left.union(right), frames) if frames else self._empty_frame()
 
     def _schemas_of_files(self) -> tuple[list[StructType], npt.NDArray[np.int32]]:
@@ -166,9 +171,27 @@ class PortableScan:
         names = dict.fromkeys(self._listing.names.take(pa.array(group.file_ids)).to_pylist())
         paths = [spark_path(name) for name in names]
         with few_listing_tasks(self._spark, len(paths)):
-            frame = self._spark.read.options(**options).schema(schema).parquet(*paths)
-            frame.schema  # noqa: B018 - a Connect session lists the files when it is first asked for something
+            try:
+                frame = self._spark.read.options(**options).schema(schema).parquet(*paths)
+                frame.schema  # noqa: B018 - a Connect session lists the files when it is first asked for something
+            except AnalysisException as error:
+                missing = self._missing_file(names, error)
+                if missing is None:
+                    raise
+                raise missing from None
         return frame
+
+    def _missing_file(self, names: Iterable[str], error: AnalysisException) -> DataFileMissingError | None:
+        """The error for a file that Spark found not to be there; None where it says something else."""
+        if error.getCondition() != "PATH_NOT_FOUND":
+            return None
+        message = unquote(str(error))
+        name = next((name for name in names if name in message), None)
+        if name is None:
+            return None
+        root = self._request.table_root
+        file = name.removeprefix(root).lstrip("/")
+        return DataFileMissingError(table=f"delta.`{root}`", file=file, version=self._request.version)
 
     def _directory_fields(self) -> Iterator[StructField]:
         for name, field in zip(self._partition_names, self._partition_fields, strict=True):

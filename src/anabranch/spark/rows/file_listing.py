@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
 from anabranch.data_skipping.partition_columns import partition_texts
+from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol.column_rules import contains_type
 from anabranch.protocol.data_paths import decode_path_column
+from anabranch.protocol.partition_values import parse_column
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,22 @@ def listing_of(
         group_count=int(group_of.max()) + 1 if len(group_of) else 0,
         has_vector=files["deletion_vector"].is_valid().to_numpy().astype(np.bool_),
     )
+
+
+@contextlib.contextmanager
+def naming_bad_values(
+    listing: FileListing, fields: Sequence[StructField], *, zone: Callable[[], str], table: str
+) -> Iterator[None]:
+    """Where the block fails and a partition value of the listing does not parse, raise `PartitionValueError`."""
+    try:
+        yield
+    except Exception:
+        for field, texts in zip(fields, listing.groups, strict=True):
+            try:
+                parse_column(texts, field.dataType, zone=zone())
+            except PartitionValueError as error:
+                raise dataclasses.replace(error, column=field.name, table=table) from None
+        raise
 
 
 def absolute_names(paths: pa.ChunkedArray, *, table_root: str, allowed_prefixes: Sequence[str] = ()) -> pa.Array:

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.deletion_vectors.vector_reading import check_rows, to_words
+from anabranch.deletion_vectors.vector_reading import check_rows, check_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.transaction.rows.row_ids import row_count
@@ -80,14 +80,18 @@ def load_hidden(
 ) -> list[BitMap64]:
     """The vectors of the files in those rows of `files`, each of which has one.
 
-    All at once where the caller offers that, else on threads. Raises `DeletionVectorRowIndexError` for one that names
-    a row which its file has not, as far as the log says how many it has.
+    All at once where the caller offers that, else on threads. As far as the log says how many rows a file has, raises
+    `DeletionVectorSizeError` for a vector that claims too many bytes, before any is read, and
+    `DeletionVectorRowIndexError` for one that names a row which its file has not.
     """
     chosen = files.select(["deletion_vector", "stats"]).take(pa.array(rows))
     descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
+    bounds = [row_count(stats) for stats in chosen["stats"].to_pylist()]
+    for descriptor, bound in zip(descriptors, bounds, strict=True):
+        check_size(descriptor, num_rows=bound, table=table)
     loaded = _loaded(descriptors, load_vector, load_vectors)
-    for vector, descriptor, stats in zip(loaded, descriptors, chosen["stats"].to_pylist(), strict=True):
-        check_rows(vector, descriptor, num_rows=row_count(stats), table=table)
+    for vector, descriptor, bound in zip(loaded, descriptors, bounds, strict=True):
+        check_rows(vector, descriptor, num_rows=bound, table=table)
     return loaded
 
 

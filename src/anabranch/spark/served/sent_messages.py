@@ -19,11 +19,8 @@ from pyspark.sql.connect.types import pyspark_types_to_proto_types
 from pyspark.sql.types import DataType, Row
 
 from anabranch.spark.served.message_kinds import COMMAND, KINDS, RELATION, TYPE_PREFIX
-from anabranch.spark.served.told_errors import error_told
+from anabranch.spark.served.told_errors import error_in
 from anabranch.spark.served.wire_fields import data
-
-_TOLD = "anabranch"
-"""Under this name a server that knows Delta tells its error among the parameters of the message."""
 
 Written = Callable[["Sender"], bytes]
 """Writes the fields of a message; those of plans and columns are asked of the sender."""
@@ -101,8 +98,7 @@ def raised_as_ours() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        text = (error.getMessageParameters() or {}).get(_TOLD)
-        found = None if text is None else error_told(text, str(error))
+        found = error_in(error.getMessageParameters() or {}, str(error))
         if found is None:
             raise
         raise found from error

@@ -6,10 +6,13 @@ import enum
 import importlib
 import json
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from anabranch.errors.base import DeltaError
 
+TOLD = "anabranch"
+"""The message parameter by which the JVM tells it: see `DeltaError`."""
 _MODULES = "anabranch.errors."
 
 
@@ -18,6 +21,12 @@ def told(error: DeltaError) -> str:
     kind = type(error)
     # What is no value of JSON's is told as text, and found to differ by whoever reads it.
     return json.dumps({"module": kind.__module__, "class": kind.__qualname__, "facts": error.facts()}, default=str)
+
+
+def error_in(parameters: Mapping[str, str], message: str) -> DeltaError | None:
+    """The error that a server told with its facts among the parameters of its message."""
+    text = parameters.get(TOLD)
+    return None if text is None else error_told(text, message)
 
 
 def error_told(text: str, message: str) -> DeltaError | None:

@@ -15,14 +15,18 @@ from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
 from anabranch.commands.write.write_options import OwnRows, WriteOptions
 from anabranch.commands.write.write_rows import register_if_changed, write_frame
-from anabranch.errors.arguments import InvalidColumnListError, UnsupportedOperationError
+from anabranch.errors.arguments import (
+    InvalidColumnListError,
+    StaticPartitionColumnListedError,
+    UnsupportedOperationError,
+)
 from anabranch.errors.schema import InvalidPartitioningError
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
-from anabranch.sql.grammar.row_query import parse_row_query
+from anabranch.sql.grammar.row_query import Source, parse_row_query
 from anabranch.sql.parameters import Parameters
 from anabranch.sql.statement_context import StatementContext
 
@@ -51,9 +55,13 @@ def prepared(context: StatementContext, statement: Insert, *before: Fragment) ->
 def _own_rows(context: StatementContext, handle: TableRef, query: Fragment) -> OwnRows | None:
     """Which rows of the table that it writes to the query takes one by one; None where its text does not tell."""
     found = parse_row_query(query)
-    if found is None or not context.is_delta(found.table) or context.table(found.table).path != handle.path:
+    own = None if found is None else _own_source(context, handle, found.sources)
+    if found is None or own is None or own.table is None:
         return None
-    alias = context.alias(found.table, found.alias)
+    alias = context.alias(own.table, own.alias)
+    parts = found.conditions_on(alias)
+    if not parts:
+        return None
     column = quote(handle.latest().schema.fieldNames()[0])
     beside = f", {column}" if alias is None else f", {quote(alias)}.{column}"
 
@@ -64,7 +72,23 @@ def _own_rows(context: StatementContext, handle: TableRef, query: Fragment) -> O
         except AnalysisException:
             return False
 
-    return OwnRows(condition=context.expression(found.condition), alias=alias, one_by_one=one_by_one)
+    condition = " AND ".join(f"({context.expression(part)})" for part in parts)
+    return OwnRows(condition=condition, alias=alias, one_by_one=one_by_one)
+
+
+def _own_source(context: StatementContext, handle: TableRef, sources: Sequence[Source]) -> Source | None:
+    """The source that is the table; None where it is none of them, or where another may read it too.
+
+    A view may read any table. Two sources of one name would leave open which of them a column is of.
+    """
+    tables = [source.table for source in sources if source.table is not None]
+    own = [name for name in tables if context.is_delta(name) and context.table(name).path == handle.path]
+    if len(own) != 1 or not all(context.is_table(name) for name in tables):
+        return None
+    called = [source.alias if source.table is None else context.alias(source.table, source.alias) for source in sources]
+    if len({fold(name or "") for name in called}) < len(called):
+        return None
+    return next((source for source in sources if source.table is own[0] and source.is_filtered), None)
 
 
 def _prepared_replacing(
@@ -119,8 +143,8 @@ def _options(context: StatementContext, handle: TableRef, statement: Insert) -> 
     if statement.replace_where is not None:
         condition = context.expression(statement.replace_where)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
-    is_dynamic = len(static) < len(statement.partition) and options.dynamic_partition_overwrite
-    if statement.overwrite and static and not is_dynamic:
+    # In dynamic mode the rows alone say which partitions go, whatever PARTITION gives.
+    if statement.overwrite and static and not options.dynamic_partition_overwrite:
         known = {fold(name): name for name in handle.latest().partition_columns}
         equals = [_equals(known.get(fold(name), name), context.expression(value)) for name, value in static]
         condition = " AND ".join(equals)
@@ -137,6 +161,7 @@ def _rows(
     context: StatementContext, handle: TableRef, statement: Insert, before: Sequence[Fragment]
 ) -> tuple[DataFrame, bool]:
     """The rows, and whether their columns are meant by name."""
+    _check_no_column_has_two_values(handle, statement)
     names = statement.columns
     if names is None and statement.partition and not statement.by_name:
         names = _columns_besides(handle, statement)
@@ -151,6 +176,14 @@ def _rows(
     frame = frame.drop(*(frame.columns[place] for place in statement.defaults))
     frame = _with_partition(context, handle, frame, statement)
     return frame, statement.by_name or names is not None
+
+
+def _check_no_column_has_two_values(handle: TableRef, statement: Insert) -> None:
+    """Raises `StaticPartitionColumnListedError`."""
+    static = {fold(each.column) for each in statement.partition if each.value is not None}
+    for name in statement.columns or ():
+        if fold(name) in static:
+            raise StaticPartitionColumnListedError(table=handle.label, column=name)
 
 
 def _filled(frame: DataFrame, defaults: Sequence[int], handle: TableRef) -> DataFrame:

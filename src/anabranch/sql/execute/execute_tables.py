@@ -49,7 +49,7 @@ def create(context: StatementContext, statement: CreateTable) -> DataFrame:
         if unsupported is not None:
             raise UnsupportedOperationError(operation=f"{unsupported} of a Delta table in CREATE TABLE")
     location, properties = _location_and_properties(statement.clauses)
-    handle = _handle(context, statement.table, location)
+    handle = _handle(context, statement.table, location, replaces=statement.replaces)
     definition = _definition(statement, properties)
     mode = _mode(statement)
     query = statement.query
@@ -90,7 +90,7 @@ def clone(context: StatementContext, statement: CloneTable) -> DataFrame:
     source = clone_source(
         context.session, context.identifier(statement.source), _travel(context, statement.time_travel)
     )
-    handle = _handle(context, statement.table, clauses.location)
+    handle = _handle(context, statement.table, clauses.location, replaces=statement.replaces)
     return clone_frame(context.session, shallow_clone(handle, source, _mode(statement), dict(clauses.properties)))
 
 
@@ -112,10 +112,10 @@ def _mode(statement: CreateTable | CloneTable) -> CreationMode:
     return CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
 
 
-def _handle(context: StatementContext, table: TableName, location: str | None) -> TableRef:
+def _handle(context: StatementContext, table: TableName, location: str | None, *, replaces: bool = False) -> TableRef:
     identifier = context.identifier(table)
     if not isinstance(identifier, PathIdentifier):
-        return table_to_create(context.session, identifier, location=location)
+        return table_to_create(context.session, identifier, location=location, replaces=replaces)
     if location is not None and context.session.qualified_path(location) != context.session.qualified_path(
         identifier.path
     ):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from anabranch.clock import Clock, random_uuid
 from anabranch.data_skipping.partition_columns import partition_texts
+from anabranch.errors.base import DeltaError
 from anabranch.errors.other_formats import ManifestLineError, ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
 from anabranch.log.checksum import write_checksum
 from anabranch.log.cleanup import clean_up_log
@@ -55,6 +56,8 @@ class AfterCommit:
         for step in self.steps:
             try:
                 step.run(landed)
+            except DeltaError as error:
+                LOGGER.warning("version %d landed, but its %s failed: %s", landed.version, step.name, error)
             except Exception:
                 LOGGER.warning("version %d landed, but its %s failed", landed.version, step.name, exc_info=True)
 

@@ -1,0 +1,53 @@
+package io.delta.exceptions;
+
+/**
+ * Under delta-spark's names, as its clients of Spark Connect find `delta.exceptions` by the names of the classes that a server
+ * tells. They are ours, and built by `DeltaError.of`.
+ */
+public class DeltaConcurrentModificationException extends delta.DeltaError {
+  public DeltaConcurrentModificationException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ConcurrentWriteException extends DeltaConcurrentModificationException {
+  public ConcurrentWriteException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ConcurrentAppendException extends DeltaConcurrentModificationException {
+  public ConcurrentAppendException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ConcurrentDeleteReadException extends DeltaConcurrentModificationException {
+  public ConcurrentDeleteReadException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ConcurrentDeleteDeleteException extends DeltaConcurrentModificationException {
+  public ConcurrentDeleteDeleteException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ConcurrentTransactionException extends DeltaConcurrentModificationException {
+  public ConcurrentTransactionException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class MetadataChangedException extends DeltaConcurrentModificationException {
+  public MetadataChangedException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}
+
+public class ProtocolChangedException extends DeltaConcurrentModificationException {
+  public ProtocolChangedException(String condition, String sqlState, String message, int number, String told) {
+    super(condition, sqlState, message, number, told);
+  }
+}

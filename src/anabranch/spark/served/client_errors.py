@@ -1,0 +1,83 @@
+"""What a client of Spark Connect raises where its server tells of an error of ours: that error."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from anabranch.spark.served.stream_causes import hide_causes, show_causes
+
+_OUR_ERROR = "delta.DeltaError"
+_STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
+_CLIENT = "pyspark.sql.connect.client.core"
+"""Where clients make exceptions of what the server tells. It needs grpc."""
+_EXCEPTIONS = "pyspark.errors.exceptions.connect"
+
+
+Finder = Callable[[Mapping[str, str], str], BaseException | None]
+"""Finds the error in what the server tells of one of ours: parameters of its message, and the message."""
+_finders: dict[str, Finder] = {}
+
+
+def raise_what_is_found(by: str, find: Finder) -> None:
+    """From now on clients of this process raise what `find` finds; `by` names who wants that.
+
+    Programs look for Spark's own exception of a stream, which has ours as its cause.
+    """
+    core: Any = importlib.import_module(_CLIENT)
+    _finders[by] = find
+    convert: Any = core.convert_exception
+    if hasattr(convert, "__wrapped__"):
+        return
+
+    def convert_exception(info: Any, message: str, details: Any, *more: Any, **named: Any) -> Any:
+        ours, is_of_stream = _found(info, message, details)
+        if ours is not None and not is_of_stream:
+            return ours
+        sparks = convert(info, message, details, *more, **named)
+        if ours is not None:
+            sparks._cause = ours
+        return sparks
+
+    convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
+    core.convert_exception = convert_exception
+    show_causes(importlib.import_module(_EXCEPTIONS))
+
+
+def raise_as_before(by: str) -> None:
+    """As if `raise_what_is_found` had not been called for it."""
+    _finders.pop(by, None)
+    core: Any = sys.modules.get(_CLIENT)
+    if core is not None and not _finders:
+        core.convert_exception = getattr(core.convert_exception, "__wrapped__", core.convert_exception)
+        hide_causes(importlib.import_module(_EXCEPTIONS))
+
+
+def _found(info: Any, message: str, details: Any) -> tuple[BaseException | None, bool]:
+    """The error of ours, and whether it made a stream fail. `details` may be None: then the server has no more."""
+    if details is None or not details.HasField("root_error_idx"):
+        parameters = json.loads(info.metadata.get("messageParameters") or "{}")
+        is_ours = _OUR_ERROR in info.metadata.get("classes", "")
+        return (_first(parameters, message) if is_ours else None), False
+    is_of_stream = False
+    for error in _chain(details):
+        is_of_stream = is_of_stream or _STREAM_ERROR in error.error_type_hierarchy
+        if _OUR_ERROR in error.error_type_hierarchy:
+            return _first(error.spark_throwable.message_parameters, error.message), is_of_stream
+    return None, is_of_stream
+
+
+def _chain(details: Any) -> Iterator[Any]:
+    place: int | None = details.root_error_idx
+    while place is not None:
+        error = details.errors[place]
+        yield error
+        place = error.cause_idx if error.HasField("cause_idx") else None
+
+
+def _first(parameters: Mapping[str, str], message: str) -> BaseException | None:
+    found = (find(parameters, message) for find in _finders.values())
+    return next((error for error in found if error is not None), None)
