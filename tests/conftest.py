@@ -32,6 +32,26 @@ hypothesis.settings.load_profile("untimed")
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
+class FailuresAtOnce:
+    """Tells each failure when it happens: a run that is cut off has then said what it found."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.reporter.line("")
+            self.reporter.section(f"failed: {report.nodeid} ({report.when})", "-")
+            self.reporter.line(report.longreprtext)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        config.pluginmanager.register(FailuresAtOnce(reporter))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with slow tests start first, then those with many: else one process ends long after the other."""
     if "EVERY_ENGINE" not in os.environ:
