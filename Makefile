@@ -32,7 +32,7 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/.ready java ## All tests, in TEST_WORKERS processes
+test: $(VENV)/spark.jsa java ## All tests, in TEST_WORKERS processes
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
@@ -69,13 +69,13 @@ soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a tab
 soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve`, by both doors: what they leave
 	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s tests/serve/test_served_clients.py -k leave_nothing
 
-test-serve: $(VENV)/.ready java ## The suite of Spark Connect as a client of `anabranch serve`; SERVE_TESTS names its parts
+test-serve: $(VENV)/spark.jsa java ## The suite of Spark Connect as a client of `anabranch serve`; SERVE_TESTS names its parts
 	ANABRANCH_TEST_CONNECT=native $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)
 
-test-spark: $(SPARK_VENV)/.ready java ## Spark tests on another PySpark: make test-spark SPARK=4.0
+test-spark: $(SPARK_VENV)/spark.jsa java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)
 
-test-native: $(SPARK_VENV)/.ready java ## Classic sessions that know Delta themselves, on one PySpark: make test-native SPARK=4.1
+test-native: $(SPARK_VENV)/spark.jsa java ## Classic sessions that know Delta themselves, on one PySpark: make test-native SPARK=4.1
 	$(SPARK_VENV)/bin/python -m pytest -m spark -k "not portable" $(NATIVE_TESTS) $(PYTEST_ARGS)
 
 test-places: java ## What later Sparks may change, on each PySpark that has an environment here: a part of .ci/run
@@ -121,6 +121,10 @@ $(VENV)/.ready: pyproject.toml
 	@echo "Setting up $(@D) (once) ..."
 	@$(call install,$(@D)/bin,'pyspark==$*.*')
 	@touch $@
+
+%/spark.jsa: %/.ready | java
+	@echo "Writing the classes that Spark loads into $@ (once; half a minute) ..."
+	@$(@D)/bin/python scripts/class_data.py
 
 clean: ## Remove environments and what the demo made
 	rm -rf .venv .venv-bi .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

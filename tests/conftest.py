@@ -29,6 +29,15 @@ Delta, and sessions that work from outside."""
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
+# Programs that end within seconds are over before the JVM's second compiler has paid: it took 40 % of what the tests' JVMs
+# used. The classes of Spark come from an archive where `make test` has written one (scripts/class_data.py).
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+ARCHIVE = Path(sys.prefix, "spark.jsa")
+if ARCHIVE.exists():
+    JVM_OPTIONS += f" -XX:SharedArchiveFile={ARCHIVE}"
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{JVM_OPTIONS} '-Dspark.executor.extraJavaOptions={JVM_OPTIONS}'")
+
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
