@@ -10,12 +10,14 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
 import anabranch
+from new_processes import OF_SPARK
 
 OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
 """Set for the run that has a Spark Connect session in the place of the classic one."""
@@ -29,14 +31,8 @@ Delta, and sessions that work from outside."""
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
-# Programs that end within seconds are over before the JVM's second compiler has paid: it took 40 % of what the tests' JVMs
-# used. The classes of Spark come from an archive where `make test` has written one (scripts/class_data.py).
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-ARCHIVE = Path(sys.prefix, "spark.jsa")
-if ARCHIVE.exists():
-    JVM_OPTIONS += f" -XX:SharedArchiveFile={ARCHIVE}"
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{JVM_OPTIONS} '-Dspark.executor.extraJavaOptions={JVM_OPTIONS}'")
+for name, options in OF_SPARK.items():
+    os.environ.setdefault(name, options)
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
@@ -70,6 +66,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests = Counter(item.path for item in items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
+
+
+OF_ONE_PORT = (
+    "tests/auto/test_programs.py",
+    "tests/serve/test_server_in_process.py",
+    "tests/spark/test_portable_connect.py",
+)
+"""Files with tests that hold `connect_port`: in one process, for in two they would wait for one another."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, with the files of one port as one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", maxsplit=1)[0]
+            return "connect_port" if file in OF_ONE_PORT else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -125,8 +144,9 @@ def active(delta: SparkSession) -> None:
 
 
 @pytest.fixture
-def connect_port() -> Iterator[None]:
+def connect_port(request: pytest.FixtureRequest) -> Iterator[None]:
     """The port of a local Spark Connect server, which is one for the whole machine, while a test starts programs with one."""
+    assert request.node.nodeid.split("::")[0] in OF_ONE_PORT, "a file whose tests start such servers is named there"
     with Path(tempfile.gettempdir(), "anabranch-tests-connect.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield

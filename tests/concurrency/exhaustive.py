@@ -136,11 +136,19 @@ class _Node:
     words: tuple[str, ...] = ()
 
 
-def explore(level: str, kinds: Sequence[Statement], *, statements: int, manner: Manner = AS_USUAL) -> Explored:
-    """All sequences of up to so many statements."""
+def explore(
+    level: str,
+    kinds: Sequence[Statement],
+    *,
+    statements: int,
+    manner: Manner = AS_USUAL,
+    begun_by: Sequence[Statement] | None = None,
+) -> Explored:
+    """All sequences of up to so many statements, or those whose first is one of `begun_by`."""
     played = PlayedTable.created(FILES, level=level, manner=manner)
     exploration = _Exploration(played=played, level=level, kinds=tuple(kinds))
-    exploration.visit(_Node(versions=(played.table.snapshots.latest(),)), statements)
+    created = _Node(versions=(played.table.snapshots.latest(),))
+    exploration.visit(created, statements, tuple(kinds if begun_by is None else begun_by))
     return exploration.explored
 
 
@@ -153,12 +161,12 @@ class _Exploration:
     kinds: tuple[Statement, ...]
     explored: Explored = dataclasses.field(default_factory=Explored)
 
-    def visit(self, node: _Node, left: int) -> None:
-        for statement in self.kinds:
+    def visit(self, node: _Node, left: int, statements: tuple[Statement, ...]) -> None:
+        for statement in statements:
             for read in node.versions:
                 reached = self._step(node, statement, read, is_last=left == 1)
                 if reached is not None and left > 1:
-                    self.visit(reached, left - 1)
+                    self.visit(reached, left - 1, self.kinds)
                 self.played.rewind(node.versions[-1].version)
 
     def _step(self, node: _Node, statement: Statement, read: Snapshot, *, is_last: bool) -> _Node | None:

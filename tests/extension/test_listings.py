@@ -64,3 +64,10 @@ def test_what_asks_otherwise_is_answered_as_by_spark(session: SparkSession) -> N
     extended = session.sql(f"SHOW TABLE EXTENDED IN {SCHEMA} LIKE 'o*'")
     assert extended.columns == ["namespace", "tableName", "isTemporary", "information"]
     assert extended.count() == 1
+
+
+@pytest.mark.parametrize("statement", ["SHOW TABLES", "SHOW VIEWS", f"SHOW PARTITIONS {SCHEMA}.orders"])
+def test_a_word_that_means_nothing_is_told(session: SparkSession, statement: str) -> None:
+    session.conf.set(SETTING, "yes")
+    with pytest.raises(Exception, match=rf"Option {SETTING} = 'yes': it is true or false"):
+        session.sql(statement)

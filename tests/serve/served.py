@@ -53,14 +53,21 @@ class Served:
 
 def start_server(warehouse: Path, *arguments: str, log: Path | None = None) -> Served:
     """On free ports, both doors."""
+    # Programs of clients have this file without the folder that the module is in.
+    from new_processes import outside_this_session
+
     command = [sys.executable, "-m", "anabranch", "serve", "--connect", "0", "--jdbc", "0", "--json"]
     command += ["--warehouse", str(warehouse), "--master", "local[4]"]
     command += ["-c", "spark.sql.shuffle.partitions=2", "-c", "spark.sql.session.timeZone=UTC", *arguments]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_GATEWAY"))}
     log = log or warehouse.parent / "serve.log"
     with log.open("a") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=outside_this_session(),
+            start_new_session=True,
         )
     assert process.stdout is not None
     line = process.stdout.readline()

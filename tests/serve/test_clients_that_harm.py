@@ -39,7 +39,7 @@ SOON = (
         "-c",
         "spark.connect.execute.manager.maintenanceInterval=1s",
     ),
-    *("-c", "spark.connect.session.manager.defaultSessionTimeout=30s"),
+    *("-c", "spark.connect.session.manager.defaultSessionTimeout=15s"),
     *("-c", "spark.connect.session.manager.maintenanceInterval=1s"),
 )
 """Spark Connect keeps what a client has left for minutes, in case it comes again."""

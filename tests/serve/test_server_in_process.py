@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from new_processes import outside_this_session
 
 pytest.importorskip("grpc")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -19,10 +20,9 @@ PROGRAM = Path(__file__).parent / "own_server_program.py"
 @pytest.mark.parametrize("program", ["statements", "frames", "streams", "errors", "disabled"])
 def test_a_client_with_its_server(program: str, tmp_path: Path) -> None:
     """In a process of its own: PySpark has either classic or Connect sessions in one process."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_GATEWAY"))}
     done = subprocess.run(
         [sys.executable, str(PROGRAM), program, str(tmp_path)],
-        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**outside_this_session(), "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,

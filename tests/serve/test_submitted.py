@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyspark
 import pytest
 
 import anabranch
+from new_processes import outside_this_session
 from serve.served import Served, client
 
 pytest.importorskip("grpc")
@@ -34,7 +34,7 @@ def test_a_driver_of_spark_submit(tmp_path: Path) -> None:
     command = [str(SUBMIT), "--master", "local-cluster[1,2,512]"]
     command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     source = str(Path(anabranch.__file__).parents[1])
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    environment = outside_this_session("PYSPARK_")
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": source, "SPARK_HOME": str(SUBMIT.parents[1])}
     log = tmp_path / "log"
     with log.open("w") as errors:

@@ -17,10 +17,16 @@ public final class Listings {
   public static Object asAsked(Object plan) {
     if (!(plan instanceof LogicalPlan)) return plan;
     String column = nameColumn(((LogicalPlan) plan).nodeName());
-    if (column == null || !Boolean.parseBoolean(SQLConf.get().getConfString(SETTING, "false").trim())) return plan;
+    if (column == null || !asked(SQLConf.get().getConfString(SETTING, "false"))) return plan;
     Object name = UnresolvedAttribute$.MODULE$.quoted(column);
     Seq columns = scala.jdk.javaapi.CollectionConverters.asScala(Collections.singletonList(name)).toList();
     return new Project(columns, (LogicalPlan) plan);
+  }
+
+  private static boolean asked(String value) {
+    String word = value.trim();
+    if (word.equalsIgnoreCase("true") || word.equalsIgnoreCase("false")) return Boolean.parseBoolean(word);
+    throw new IllegalArgumentException("Option " + SETTING + " = '" + value + "': it is true or false.");
   }
 
   private static String nameColumn(String statement) {
