@@ -124,7 +124,7 @@ $(VENV)/.ready: pyproject.toml
 
 %/spark.jsa: %/.ready | java
 	@echo "Writing the classes that Spark loads into $@ (once; half a minute) ..."
-	@$(@D)/bin/python scripts/class_data.py
+	@$(@D)/bin/python tests/class_data.py
 
 clean: ## Remove environments and what the demo made
 	rm -rf .venv .venv-bi .venv-superset .venv-jar .venv-spark-* demo-data .pytest_cache .mypy_cache .ruff_cache build dist

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix, "spark.jsa")
-"""Spark's classes, as `scripts/class_data.py` writes them for `make test`."""
+"""Spark's classes, as `tests/class_data.py` writes them for `make test`."""
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Programs that end within seconds are over before the second compiler has paid: it took 40 % of what their JVMs used."""
 OPTIONS = f"{FIRST_COMPILER} -Xlog:disable" + (f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else "")

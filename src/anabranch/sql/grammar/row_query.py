@@ -112,7 +112,8 @@ def _take_sources(cursor: Cursor) -> tuple[list[Source], list[Fragment]]:
         sources.append(_take_source(cursor, is_filtered=is_inner))
         if cursor.takes("ON"):
             condition = cursor.until(lambda: _ends_condition(cursor))
-            conditions += [condition] * is_inner
+            if is_inner:
+                conditions.append(condition)
     return sources, conditions
 
 

@@ -1,7 +1,7 @@
 """Write the classes that Spark loads into an archive of the JVM, which halves the start of each Spark of the tests.
 
 The archive (class-data sharing) lies in the environment and fits the jars there and the Java that wrote it alone; a JVM
-that finds it unfit goes on without it. `tests/conftest.py` names it to Spark.
+that finds it unfit goes on without it. `new_processes` names it to Spark.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import anabranch
+from new_processes import ARCHIVE, FIRST_COMPILER
 
-ARCHIVE = Path(sys.prefix, "spark.jsa")
-OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE}"
+OPTIONS = f"{FIRST_COMPILER} -Xlog:disable -XX:ArchiveClassesAtExit={ARCHIVE}"
 STATEMENTS = (
     "CREATE TABLE t (id BIGINT, name STRING, part INT) USING delta PARTITIONED BY (part)",
     "INSERT INTO t SELECT id, 'n' || id, CAST(id % 3 AS INT) FROM range(100)",
@@ -45,7 +45,7 @@ def write() -> None:
     ARCHIVE.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         # The JVM writes the archive when the program has ended, and holds the pipe until then.
-        done = subprocess.run(  # noqa: S603 - this very program
+        done = subprocess.run(
             [sys.executable, str(Path(__file__).resolve()), folder],
             env={**os.environ, "SPARK_SUBMIT_OPTS": OPTIONS, "PYSPARK_PYTHON": sys.executable},
             cwd=folder,
