@@ -69,14 +69,14 @@ soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a tab
 soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve`, by both doors: what they leave
 	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s tests/serve/test_served_clients.py -k leave_nothing
 
-test-serve: $(VENV)/spark.jsa java ## The suite of Spark Connect as a client of `anabranch serve`; SERVE_TESTS names its parts
-	ANABRANCH_TEST_CONNECT=native $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)
+test-serve: $(VENV)/spark.jsa java ## The tests of sessions and tables as a client of `anabranch serve`; SERVE_TESTS names others
+	ANABRANCH_TEST_CONNECT=serve $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)
 
 test-spark: $(SPARK_VENV)/spark.jsa java ## Spark tests on another PySpark: make test-spark SPARK=4.0
 	$(SPARK_VENV)/bin/python -m pytest -m spark $(PYTEST_ARGS)
 
-test-native: $(SPARK_VENV)/spark.jsa java ## Classic sessions that know Delta themselves, on one PySpark: make test-native SPARK=4.1
-	$(SPARK_VENV)/bin/python -m pytest -m spark -k "not portable" $(NATIVE_TESTS) $(PYTEST_ARGS)
+test-native: $(SPARK_VENV)/spark.jsa java ## Statements, readers, writers and streams on another PySpark: make test-native SPARK=4.1
+	$(SPARK_VENV)/bin/python -m pytest -m spark $(NATIVE_TESTS) $(PYTEST_ARGS)
 
 test-places: java ## What later Sparks may change, on each PySpark that has an environment here: a part of .ci/run
 	@for environment in $(SPARK_ENVIRONMENTS); do \

@@ -26,18 +26,22 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from anabranch.errors.environment import ExtensionNotLoadedError
-from anabranch.server.java_classes import UNITS as SERVERS_UNITS
+from anabranch.server import java_classes
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
 from anabranch.spark.native.jvm_classes import JvmClasses, class_loader
+from anabranch.spark.served import connect_plugin
 
 ROOT = Path(__file__).parents[1]
 ONE_UNIT = ROOT / "src/anabranch/spark/extension"
 """All files of this folder are one package and are compiled together."""
 
-SERVERS_FOLDER = ROOT / "src/anabranch/server"
-"""Units that are built on that one are in its folders."""
+BUILT_ON_IT = {
+    **{package: ROOT / "src/anabranch/spark/served" / folder for package, (folder, _) in connect_plugin.UNITS.items()},
+    java_classes.PACKAGE: ROOT / "src/anabranch/server" / java_classes.FOLDER,
+}
+"""Units that are built on that one: by package, the folder of the sources."""
 
 UNITS_OF_THEIR_OWN = ROOT / "src/anabranch/spark/native"
 """Each file of this folder is compiled by itself."""
@@ -96,11 +100,10 @@ def check(jars: Path) -> list[str]:
         classes = classes_of_release(gateway.jvm)
         warnings = warning_handler(gateway.jvm)
         found = [problem for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
-        # Those of servers are built on those of the extension.
         with loader_with(gateway, java_unit(java_sources(ONE_UNIT), classes)) as loader:
-            for package, (folder, _) in SERVERS_UNITS.items():
-                servers = java_unit(java_sources(SERVERS_FOLDER / folder), classes, package=package)
-                found += [] if loader is None else problems_of(gateway, servers, warnings, loader)
+            for package, folder in BUILT_ON_IT.items():
+                unit = java_unit(java_sources(folder), classes, package=package)
+                found += [] if loader is None else problems_of(gateway, unit, warnings, loader)
         return [f"  {problem}" for problem in found]
 
 

@@ -18,14 +18,7 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from new_processes import OF_SPARK
-
-OVER_CONNECT = bool(os.environ.get("ANABRANCH_TEST_CONNECT"))
-"""Set for the run that has a Spark Connect session in the place of the classic one."""
-OF_OUR_SERVER = os.environ.get("ANABRANCH_TEST_CONNECT") == "native"
-"""Whether its server is one that knows Delta, as `anabranch serve` starts it."""
-IN_THIS_PROCESS = os.environ.get("ANABRANCH_TEST_CONNECT") == "own"
-"""Whether its server is in this process, and learns Delta there. Any other value stands for a server that does not know
-Delta, and sessions that work from outside."""
+from session_kinds import CONNECT
 
 # How long an example takes says how busy the machine is, and nothing of what it shows.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -59,10 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with slow tests start first, then those with many: else one process ends long after the other."""
-    if "EVERY_ENGINE" not in os.environ:
-        again = [item for item in items if item.get_closest_marker("one_engine") and "portable" in item.name]
-        config.hook.pytest_deselected(items=again)
-        items[:] = [item for item in items if item not in set(again)]
     tests = Counter(item.path for item in items)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
@@ -71,7 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 OF_ONE_PORT = (
     "tests/auto/test_programs.py",
     "tests/serve/test_server_in_process.py",
-    "tests/spark/test_portable_connect.py",
 )
 """Files with tests that hold `connect_port`: in one process, for in two they would wait for one another."""
 
@@ -94,7 +82,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session for the whole run."""
-    if OVER_CONNECT:
+    if CONNECT is not None:
         pytest.skip("needs a classic session, which cannot share a process with a client")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
@@ -121,25 +109,20 @@ def native(spark: SparkSession) -> SparkSession:
     return anabranch.enable(spark)
 
 
-@pytest.fixture(scope="session", params=["connect"] if OVER_CONNECT else ["native", "portable"])
-def delta(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A session that knows Delta: by Spark's own classes, by public API alone, over Spark Connect."""
-    if request.param == "connect":
-        session = request.getfixturevalue("connect_session")
-        yield anabranch.enable(session)
-        return
-    spark: SparkSession = request.getfixturevalue("spark")
-    if request.param == "portable":
-        spark = spark.newSession()
-        spark.conf.set("spark.anabranch.engine", "portable")
-    yield anabranch.enable(spark)
+@pytest.fixture(scope="session")
+def delta(request: pytest.FixtureRequest) -> SparkSession:
+    """A session that knows Delta: the shared one, or in a run over Spark Connect a client's."""
+    if CONNECT is not None:
+        return anabranch.enable(request.getfixturevalue("connect_session"))
+    session: SparkSession = request.getfixturevalue("native")
+    return session
 
 
 @pytest.fixture
 def active(delta: SparkSession) -> None:
     """The session is the active one of its thread, whichever test ran before: Spark asks the active session for settings,
     also where another one's catalogs are looked for (`toTable`)."""
-    if not OVER_CONNECT:
+    if CONNECT is None:
         delta._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(delta._jsparkSession)
 
 
@@ -154,9 +137,9 @@ def connect_port(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark Connect session with a server of its own. It cannot share a process with a classic one."""
+    """A Spark Connect session. It cannot share a process with a classic one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if OF_OUR_SERVER:
+    if CONNECT == "serve":
         from serve.served import served
 
         with served(tmp_path_factory.mktemp("served") / "warehouse") as server:
@@ -164,19 +147,10 @@ def connect_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkS
             yield session
             session.stop()
         return
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
-    if not IN_THIS_PROCESS:
-        # A server of this process could learn Delta: it shall stand for one elsewhere.
-        settings["spark.anabranch.engine"] = "portable"
     builder = SparkSession.builder.remote("local[2]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session
     session.stop()
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from pyspark.sql import SparkSession
 
-from anabranch.spark.extension.install import is_installed
+CONNECT = os.environ.get("ANABRANCH_TEST_CONNECT") or None
+"""Set for a run over Spark Connect: `serve` for a client of `anabranch serve`, `own` for a server in this process."""
+if CONNECT not in {None, "serve", "own"}:
+    raise pytest.UsageError(f"ANABRANCH_TEST_CONNECT is serve or own, not {CONNECT}")
 
-SERVED = os.environ.get("ANABRANCH_TEST_CONNECT") == "native"
-"""Sessions are those of a client of `anabranch serve`."""
-
-in_this_process = pytest.mark.skipif(SERVED, reason="takes a statement apart, which runs in the server")
-
-
-def knows_delta(spark: SparkSession) -> bool:
-    """Whether Spark itself knows Delta there: in this process, or in that of `anabranch serve`."""
-    return SERVED or is_installed(spark)
+in_this_process = pytest.mark.skipif(CONNECT == "serve", reason="takes a statement apart, which runs in the server")
+classic = pytest.mark.skipif(CONNECT is not None, reason="looks into a classic session")

@@ -1,15 +1,16 @@
-"""What keeps the code easy to find one's way in: sizes, names, words, and pages that tell of files that are there."""
+"""What keeps the code easy to find one's way in: sizes, names, words, and pages whose files exist."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from test_layers import LAYERS
+from test_layers import LAYERS, tree_of
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "anabranch"
@@ -23,9 +24,24 @@ FILES_OF_A_DELETE = 15
 FILES_OF_A_MERGE = 18
 
 
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Each function of the package, with its module."""
+    return [
+        (path, node)
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
 def section(title: str) -> str:
-    """Of the page on architecture."""
-    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    """A section of the page on architecture."""
+    page = text_of(PROJECT / "docs" / "architecture.md")
     return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
@@ -34,8 +50,8 @@ def paths_in(text: str) -> set[str]:
     return set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
 
 
-def banned_words() -> list[str]:
-    page = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
+def banned_phrases() -> list[str]:
+    page = text_of(PROJECT / "docs" / "glossary.md")
     rows = page.partition("| not | but |")[2].splitlines()[2:]
     return [row.split("|")[1].strip() for row in rows if row.startswith("|")]
 
@@ -51,18 +67,12 @@ def test_a_name_is_enough_to_find_a_module() -> None:
 
 
 def test_no_module_is_long() -> None:
-    lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    lengths = {str(path): len(text_of(path).splitlines()) for path in MODULES}
     assert {path: length for path, length in lengths.items() if length > LINES_OF_A_MODULE} == {}
 
 
 def test_no_function_is_long() -> None:
-    functions = (
-        (path, node)
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    lengths = {f"{path} {node.name}": (node.end_lineno or 0) - node.lineno + 1 for path, node in functions}
+    lengths = {f"{path} {node.name}": (node.end_lineno or 0) - node.lineno + 1 for path, node in functions()}
     assert {name: length for name, length in lengths.items() if length > LINES_OF_A_FUNCTION} == {}
 
 
@@ -72,11 +82,15 @@ def test_the_diagram_shows_the_layers() -> None:
     assert shown[::-1] == [layer for layer in LAYERS if layer != {"__main__"}]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = paths_in(page.read_text(encoding="utf-8"))
+def test_files_that_a_page_names_are_there() -> None:
     roots = (SOURCE, PROJECT, PROJECT / "tests", PROJECT / "src")
-    assert {path for path in named if not any((root / path).is_file() for root in roots)} == set()
+    missing = [
+        f"{page.relative_to(PROJECT)}: {path}"
+        for page in PAGES
+        for path in sorted(paths_in(text_of(page)))
+        if not any((root / path).is_file() for root in roots)
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize(("title", "count"), [("One DELETE", FILES_OF_A_DELETE), ("One MERGE", FILES_OF_A_MERGE)])
@@ -85,9 +99,11 @@ def test_a_change_of_rows_is_followed_in_few_files(title: str, count: int) -> No
     assert 10 <= len(paths_in(before_asides)) <= count
 
 
-@pytest.mark.parametrize("banned", banned_words())
-def test_phrases_that_the_glossary_replaces_are_gone(banned: str) -> None:
-    words = re.compile(r"\s+(?:#\s+)?".join(map(re.escape, banned.split())), re.IGNORECASE)
+def test_phrases_that_the_glossary_replaces_are_gone() -> None:
     pages = [page for page in PAGES if page.name != "glossary.md"]
-    texts = {path: path.read_text(encoding="utf-8") for path in [*MODULES, *SOURCE.rglob("*.java"), *pages]}
-    assert [str(path) for path, text in texts.items() if words.search(text)] == []
+    texts = {path: text_of(path) for path in [*MODULES, *SOURCE.rglob("*.java"), *pages]}
+    uses = []
+    for phrase in banned_phrases():
+        words = re.compile(r"\s+(?:#\s+)?".join(map(re.escape, phrase.split())), re.IGNORECASE)
+        uses += [f"{path.relative_to(PROJECT)}: {phrase}" for path, text in texts.items() if words.search(text)]
+    assert uses == []

@@ -15,8 +15,6 @@ OF_OTHERS = {
     *("obstore", "pandas", "pyiceberg", "rich", "typer", "grpc"),
     *("anabranch.commands.write.write_rows", "anabranch.commands.merge.merge_command", "anabranch.commands.dml.delete"),
     *(
-        "anabranch.spark.portable",
-        "anabranch.connect",
         "anabranch.sql.execute.execute_maintenance",
         "anabranch.uniform.conversion",
     ),

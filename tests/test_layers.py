@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"commands"},
     {"streaming"},
     {"tables", "sql"},
-    {"callbacks", "connect"},
+    {"callbacks"},
     {"sessions"},
     {"auto", "server"},
     {"cli"},
@@ -35,8 +37,8 @@ LAYERS: list[set[str]] = [
 """Lowest first. Packages of one layer do not import each other."""
 
 RE_EXPORTS = {"__init__", "exceptions"}
-"""Modules that only gather names for users; anything may stand in them. Of ours, `auto` alone may import them: it
-answers for modules of delta-spark's of the same names."""
+"""Modules that only gather names for users, from any layer. Of ours, `auto` alone may import them: it stands in for
+delta-spark's modules of the same names."""
 
 WITHOUT_SPARK = {name for layer in LAYERS[:8] for name in layer}
 PYSPARK_BELOW_SPARK = ("pyspark.sql.types", "pyspark.errors")
@@ -51,53 +53,75 @@ def package_of(module: Path) -> str:
     return module.relative_to(SOURCE).with_suffix("").parts[0]
 
 
-def imports_of(module: Path) -> set[str]:
+@functools.cache
+def tree_of(module: Path) -> ast.Module:
+    """The syntax of a module, parsed once for all tests."""
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports_of(module: Path) -> frozenset[str]:
     """Dotted names a module imports, also inside functions and under TYPE_CHECKING."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    names: set[str] = set()
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: imports of ours are absolute"
-            found.add(str(node.module))
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+            names.add(str(node.module))
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down(module: Path) -> None:
+def imports() -> Iterator[tuple[Path, str]]:
+    """Each module with each name that it imports."""
+    return ((module, name) for module in MODULES for name in sorted(imports_of(module)))
+
+
+def points_down(package: str, name: str) -> bool:
+    """Whether a module of `package` may import `name`: its own package, or one of a lower layer."""
+    project, _, below = name.partition(".")
+    target = below.split(".")[0]
+    if project != "anabranch" or target in {"", "__version__"} or package in RE_EXPORTS:
+        return True
+    if package == "auto" and target in RE_EXPORTS:
+        return True
+    return target == package or RANK[target] < RANK[package]
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {package_of(module) for module in MODULES} - RE_EXPORTS - RANK.keys() == set()
+
+
+def test_imports_point_down() -> None:
     """A module imports its own package and packages of lower layers."""
-    package = package_of(module)
-    if package in RE_EXPORTS:
-        return
-    assert package in RANK, f"{package} has no layer yet"
-    for name in imports_of(module):
-        parts = name.split(".")
-        if parts[0] != "anabranch" or len(parts) == 1:
-            continue
-        target = parts[1]
-        if target == "__version__" or (package == "auto" and target in RE_EXPORTS):
-            continue
-        assert target == package or RANK[target] < RANK[package], f"{package} imports {name}"
+    upward = [
+        f"{module.relative_to(SOURCE)} imports {name}"
+        for module, name in imports()
+        if not points_down(package_of(module), name)
+    ]
+    assert upward == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_layers_below_spark_hold_no_session(module: Path) -> None:
+def test_layers_below_spark_hold_no_session() -> None:
     """From `transaction` down nothing needs Spark running."""
-    if package_of(module) not in WITHOUT_SPARK:
-        return
-    for name in imports_of(module):
-        if name.split(".")[0] == "pyspark":
-            allowed = name in {"pyspark", "pyspark.sql"} or name.startswith(PYSPARK_BELOW_SPARK)
-            assert allowed, f"{module} imports {name}"
+    with_session = [
+        f"{module.relative_to(SOURCE)} imports {name}"
+        for module, name in imports()
+        if package_of(module) in WITHOUT_SPARK
+        and name.split(".")[0] == "pyspark"
+        and name not in {"pyspark", "pyspark.sql"}
+        and not name.startswith(PYSPARK_BELOW_SPARK)
+    ]
+    assert with_session == []
 
 
 def test_other_projects_that_are_imported_are_dependencies() -> None:
-    """What others pin too, or need another release of, is not to be asked for without need."""
+    """The other way round, no import needs a project that pyproject.toml does not name."""
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [each for group in ("connect", "demo", "iceberg") for each in project["optional-dependencies"][group]]
-    declared = {re.split(r"\W", each.replace("-", "_"))[0] for each in [*project["dependencies"], *extras]}
-    imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
+    extras = [line for group in ("connect", "demo", "iceberg") for line in project["optional-dependencies"][group]]
+    declared = {re.split(r"\W", line.replace("-", "_"))[0] for line in [*project["dependencies"], *extras]}
+    imported = {name.split(".")[0] for _, name in imports()}
     others = imported - set(sys.stdlib_module_names) - {"anabranch", "delta", "__future__"}
     assert others - declared == {"py4j"}, "PySpark brings Py4J"
 
@@ -112,9 +136,9 @@ def test_time_and_chance_are_handed_in(package: str) -> None:
 
 
 def test_packages_hold_nothing_in_their_init() -> None:
-    """`__init__.py` holds only imports; those of the package and of its errors load what is asked for by name."""
+    """`__init__.py` holds only imports; those of the package and of its errors load names on first use."""
     for module in set(SOURCE.rglob("__init__.py")) - {SOURCE / "__init__.py", SOURCE / "errors" / "__init__.py"}:
-        for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        for node in tree_of(module).body:
             is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             names = [target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)]
             assert is_docstring or names == ["__all__"] or isinstance(node, (ast.Import, ast.ImportFrom)), module

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from test_layers import tree_of
+
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 FORBIDDEN_MODULES = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "yaml", "runpy", "pty"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
@@ -25,7 +27,7 @@ def test_no_unpickling_and_no_evaluation() -> None:
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        nodes = ast.walk(tree_of(path))
         if name not in PROGRAMS_OF_USERS:
             found += [(name, node.lineno) for node in nodes if _runs_what_it_is_given(node)]
     assert found == []
@@ -34,7 +36,7 @@ def test_no_unpickling_and_no_evaluation() -> None:
 def test_what_runs_programs_opens_no_table() -> None:
     """So nothing that comes from a table can be in what it runs."""
     for name in sorted(PROGRAMS_OF_USERS):
-        tree = ast.parse((SOURCE / name).read_text("utf-8"))
+        tree = tree_of(SOURCE / name)
         imported = [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not [module for module in imported if module.startswith(BELOW_A_TABLE)], name
 

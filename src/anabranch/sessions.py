@@ -1,76 +1,45 @@
-"""Sessions that know Delta.
-
-What sessions by public API alone need is imported by these: it is much, and classic sessions use none of it.
-"""
+"""Sessions that know Delta."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.enable_classic import disable_extension, enable_extension, enable_server, leave_out
-from anabranch.errors.environment import (
-    DeltaJarPresentError,
-    ExtensionClashError,
-    ExtensionNotLoadedError,
-    SessionCatalogTakenError,
-)
+from anabranch.callbacks.enable_classic import disable_extension, enable_extension, enable_server
 from anabranch.spark.extension.own_server import session_behind
-from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
-
-logger = logging.getLogger("anabranch.spark")
-
-_CATALOG = "spark.sql.catalog.spark_catalog"
-_OUR_CATALOG = "delta.DeltaCatalog"
-"""What sessions have for a catalog where Spark itself knows Delta."""
+from anabranch.spark.served.client_errors import raise_as_before, raise_what_is_found
+from anabranch.spark.served.served_sessions import check_knows_delta
+from anabranch.spark.served.told_errors import error_in
+from anabranch.spark.session.session_settings import is_connect
 
 
 def enable(spark: SparkSession) -> SparkSession:
     """Let a running session read and write Delta tables, and give it back.
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
-    Delta tables, by path and by names of the session's catalog. Works on classic sessions and on Spark Connect;
-    nothing is added to Spark's classpath. Calling it again changes nothing. For a client whose server knows Delta
-    (`anabranch serve`) it only lets errors be raised as the classes of `anabranch.errors`. Where the server of a client
-    is in this process (`remote("local[*]")`), it knows Delta from now on, in all of its sessions. Tasks of a local
-    session that run Python run this one, unless the environment or the session names another.
+    Delta tables, by path and by names of the session's catalog. Nothing is added to Spark's classpath, and nothing of
+    PySpark is wrapped for it. Calling it again changes nothing. Tasks of a local session that run Python run this
+    one, unless the environment or the session names another.
+
+    For a client of Spark Connect whose server is in this process (`remote("local[*]")`), the server knows Delta from
+    now on, in all of its sessions. For a client whose server knows Delta already (`anabranch serve`, or delta-spark's
+    plugin) it only lets errors be raised as the classes of `anabranch.errors`. Raises `ServerWithoutDeltaError` for
+    any other client, and `DeltaJarPresentError`, `SessionCatalogTakenError`, `ExtensionClashError` and
+    `ExtensionNotLoadedError` where Spark cannot learn Delta.
     """
-    knows_format = False
-    behind = session_behind(spark) if is_connect(spark) else spark
-    if behind is not None:
-        if behind is spark:
-            _use_this_python(spark)
-        if spark.conf.get(ENGINE_SETTING, "") != "portable" and _enable_in_jvm(spark, behind):
-            return spark
-        # Where other sessions have our classes, Spark knows a format of the name.
-        knows_format = leave_out(behind)
-    elif spark.conf.get(_CATALOG, "") == _OUR_CATALOG:
-        # Its server is a driver that knows Delta, in every session: whatever the client says means there what it shall.
-        from anabranch.spark.served.client_errors import raise_what_is_found  # noqa: PLC0415
-        from anabranch.spark.served.told_errors import error_in  # noqa: PLC0415
-
-        raise_what_is_found(__name__, error_in)
-        return spark
-    from anabranch.connect.enable_connect import enable_from_outside  # noqa: PLC0415
-
-    enable_from_outside(spark, knows_format=knows_format)
-    return spark
-
-
-def _enable_in_jvm(spark: SparkSession, behind: SparkSession) -> bool:
-    """Whether Spark itself knows Delta now. A client can do without, where a classic session cannot."""
-    if behind is spark:
+    if not is_connect(spark):
+        _use_this_python(spark)
         enable_extension(spark)
-        return True
-    try:
+        return spark
+    behind = session_behind(spark)
+    if behind is not None:
         enable_server(behind)
-    except (DeltaJarPresentError, SessionCatalogTakenError, ExtensionClashError, ExtensionNotLoadedError) as error:
-        logger.warning("Delta tables are read and written through Spark's public API: %s", error)
-        return False
-    return True
+    else:
+        check_knows_delta(spark)
+        raise_what_is_found(__name__, error_in)
+    return spark
 
 
 def disable(spark: SparkSession) -> None:
@@ -79,15 +48,10 @@ def disable(spark: SparkSession) -> None:
     Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
     where nothing was enabled.
     """
-    from anabranch.spark.served.client_errors import raise_as_before  # noqa: PLC0415
-
     raise_as_before(__name__)
     behind = session_behind(spark) if is_connect(spark) else spark
     if behind is not None:
         disable_extension(behind)
-    from anabranch.connect.enable_connect import disable_from_outside  # noqa: PLC0415
-
-    disable_from_outside(spark)
 
 
 def session(app_name: str = "anabranch", *, cores: int | None = None, **settings: str) -> SparkSession:

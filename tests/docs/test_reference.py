@@ -97,7 +97,7 @@ def test_every_session_setting_is_listed() -> None:
         for source in sources
         for rest in re.findall(r'f"\{_SETTINGS\}([\w.]+)"', source)
     }
-    assert "spark.anabranch.engine" in found
+    assert "spark.anabranch.user" in found
     missing = [name for name in sorted(found - NOT_FOR_USERS) if name not in PYTHON_PAGE]
     assert missing == []
 

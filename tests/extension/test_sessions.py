@@ -71,15 +71,6 @@ def test_a_subclass_and_the_session_beside_it(delta: SparkSession, table: str) -
     assert knows_delta(delta, table)
 
 
-def test_a_subclass_beside_a_portable_session(delta: SparkSession, table: str) -> None:
-    """Its engine wraps PySpark's classes, through which sessions of every class come."""
-    portable = delta.newSession()
-    portable.conf.set("spark.anabranch.engine", "portable")
-    anabranch.enable(portable)
-    session: Any = delta._jsparkSession
-    assert knows_delta(anabranch.enable(OwnSession(delta.sparkContext, session.newSession())), table)
-
-
 def test_threads(delta: SparkSession, table: str) -> None:
     found: list[bool] = []
     for _ in range(2):
@@ -120,17 +111,6 @@ def test_enabling_again_changes_nothing(delta: SparkSession, table: str) -> None
     anabranch.enable(delta)
     assert fields() == before
     assert knows_delta(delta, table)
-
-
-def test_a_portable_session_beside_the_others(delta: SparkSession, table: str) -> None:
-    portable = delta.newSession()
-    portable.conf.set("spark.anabranch.engine", "portable")
-    anabranch.enable(portable)
-    assert portable.conf.get("spark.sql.catalog.spark_catalog") == "builtin"
-    assert knows_delta(portable, table)
-    assert "ListedFiles" not in portable.table(table)._jdf.queryExecution().toString()
-    assert knows_delta(delta, table)
-    assert knows_delta(delta.newSession(), table)
 
 
 def test_another_library_in_the_place_of_the_catalog_is_named(delta: SparkSession) -> None:

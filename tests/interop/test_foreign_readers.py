@@ -14,7 +14,7 @@ from interop.arrow_rows import explain, rows_of
 from interop.readers import READERS
 from interop.written_tables import KINDS, WrittenTable, write_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 REFUSALS: dict[tuple[str, str], str] = {
     # Reader version 2 with writer version 7, as delta-spark itself writes it; with vectors DuckDB reads mapped tables.

@@ -15,7 +15,6 @@ from anabranch.commands.alter.alter_columns import (
     alter_add_columns,
     alter_change_columns,
     alter_drop_columns,
-    alter_rename_column,
     alter_sync_identity,
 )
 from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
@@ -120,7 +119,7 @@ def test_columns_changed_by_us_and_read_there(jar: Jar, native: SparkSession, ro
     alter_set_properties(handle, {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"})
     alter_add_columns(handle, [NewColumn(path=("b",), data_type=StringType(), position=FIRST, comment="first")])
     alter_add_columns(handle, [NewColumn(path=("s", "z"), data_type=IntegerType())])
-    alter_rename_column(handle, ("a",), "odd name")
+    alter_change_columns(handle, [ColumnChange(path=("a",), new_name="odd name")])
     alter_drop_columns(handle, [("s", "x")])
     alter_change_columns(handle, [ColumnChange(path=("odd name",), data_type=LongType())])
     alter_change_columns(handle, [ColumnChange(path=("l", "element"), data_type=LongType())])

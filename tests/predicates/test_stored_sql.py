@@ -71,7 +71,7 @@ HARMLESS = [
     ("ts > timestamp'2024-01-01 00:00:00' - interval '1-2' year to month", ["ts"]),
     ("b in ('it''s', \"dq's\", r'raw\\d', 'a\\'b', \"q\\\"q\")", ["b"]),
     ("b rlike '^\\\\w+$' and b not in ('/*', '--', ';') -- a comment", ["b"]),
-    ("a /* between /* */ = 1", ["a"]),
+    ("a /* between /* two */ signs */ = 1", ["a"]),
     ("timestampadd(DAY, 1, ts) > ts and datediff(d, d) = 0", ["ts", "d"]),
     ("b like any ('a', 'b%') or b ilike 'X%'", ["b"]),
     ("a is distinct from 1 and a is not null and (a <=> day) is not true", ["a", "day"]),
@@ -234,14 +234,18 @@ def test_harmless_expressions(text: str, columns: list[str]) -> None:
     assert read(found.sql).sql == found.sql
 
 
-@pytest.mark.parametrize("text", ATTACKS, ids=lambda text: text[:40])
-def test_attacks(text: str) -> None:
-    """Covers attack "SQL in metadata": refused before Spark sees any of it, by an error that names it."""
-    with pytest.raises(UntrustedExpressionError) as refused:
+def is_refused(text: str) -> bool:
+    """Whether it is refused by an error that names it and its owner, and stays short."""
+    try:
         read(text)
-    assert refused.value.expression == text
-    assert "CHECK constraint c" in str(refused.value)
-    assert len(str(refused.value)) < 2000
+    except UntrustedExpressionError as error:
+        return error.expression == text and "CHECK constraint c" in str(error) and len(str(error)) < 2000
+    return False
+
+
+def test_attacks() -> None:
+    """Covers attack "SQL in metadata": each is refused before Spark gets any of it."""
+    assert [text for text in ATTACKS if not is_refused(text)] == []
 
 
 PIECES = st.sampled_from(

@@ -47,9 +47,8 @@ SUPPORTED = {
 ALL = [BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, DATE, TIMESTAMP, NTZ, STRING, BINARY, BOOLEAN, D10, D20]
 
 
-@pytest.mark.parametrize(("old", "new"), itertools.permutations(ALL, 2))
-def test_the_list_of_the_protocol_and_no_more(old: DataType, new: DataType) -> None:
-    assert is_supported_change(old, new) == ((old, new) in SUPPORTED)
+def test_the_list_of_the_protocol_and_no_more() -> None:
+    assert {pair for pair in itertools.permutations(ALL, 2) if is_supported_change(*pair)} == SUPPORTED
 
 
 def test_decimals_widen_without_losing_digits_on_either_side() -> None:

@@ -243,7 +243,6 @@ def disabled(folder: Path) -> None:
             assert each.range(2).count() == 2
         assert pyspark.sql.utils.is_remote is told
         after.client.set_retry_policies([])
-    from_outside_beside_native(spark, folder)
     stop(spark)
     spark = anabranch.enable(started())
     assert spark.read.format("delta").load(path).count() == 3
@@ -252,24 +251,7 @@ def disabled(folder: Path) -> None:
     stop(spark)
 
 
-def from_outside_beside_native(spark: Any, folder: Path) -> None:
-    """A session that asks for the public API gets it, others do not mind."""
-    anabranch.enable(spark)
-    outside = another_client()
-    outside.conf.set("spark.anabranch.engine", "portable")
-    anabranch.enable(outside)
-    path = str(folder / "of both")
-    assert outside.conf.get(KEY, "builtin") == "builtin"
-    outside.range(2).write.format("delta").save(path)
-    spark.sql(f"INSERT INTO delta.`{path}` VALUES (7)")
-    outside.sql(f"DELETE FROM delta.`{path}` WHERE id = 0")
-    for each in (spark, outside):
-        assert sorted(row.id for row in each.read.format("delta").load(path).collect()) == [1, 7]
-    outside.client.set_retry_policies([])
-
-
 def nothing_is_wrapped(spark: Any) -> None:
-    assert "anabranch.connect.reader_and_writer_patches" not in sys.modules
     assert not hasattr(type(spark).sql, "__wrapped__")
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from anabranch.errors.environment import MessagesRefusedError
+from anabranch.tables import DeltaTable
 from serve.served import ConnectClient, Served, client, connect_client, served
 
 pytest.importorskip("grpc")
@@ -238,12 +240,12 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
 def test_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
     """Nobody looks at what is in them."""
     from anabranch.spark.served.sent_messages import Sender, SentRelation
-    from anabranch.spark.served.served_sessions import is_served
     from anabranch.spark.served.wire_fields import data, text
 
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
-        assert not is_served(by.session)
+        with pytest.raises(MessagesRefusedError, match="SQL does the same"):
+            DeltaTable.forName(by.session, "kept")
         sender, table = Sender(by.session), data(1, text(2, "kept"))
         for kind in ("Scan", "DescribeHistory", "OptimizeTable"):
             with pytest.raises(Exception, match=REFUSED):

@@ -23,7 +23,7 @@ from anabranch.errors.log import (
 )
 from anabranch.errors.protocol import InvalidPropertyError, PartitionValueError, UnsafePathError
 from anabranch.errors.schema import MalformedSchemaError
-from session_kinds import SERVED
+from session_kinds import CONNECT
 
 pytestmark = pytest.mark.spark
 
@@ -97,12 +97,12 @@ def test_a_data_file_that_is_gone_is_one_error(delta: SparkSession, table: Path)
     names = {file.name for file in table.rglob("*.parquet")}
     for file in table.rglob("*.parquet"):
         file.unlink()
-    if SERVED:
+    if CONNECT == "serve":
         # A query of a client runs in Spark alone.
         with pytest.raises(PySparkException, match="FILE_NOT_EXIST") as told:
             delta.sql(READ.format(t=f"delta.`{table}`")).collect()
         assert any(name in str(told.value) for name in names)
-    for statement in (CHANGE,) if SERVED else (READ, CHANGE):
+    for statement in (CHANGE,) if CONNECT == "serve" else (READ, CHANGE):
         with pytest.raises(DataFileMissingError) as raised:
             delta.sql(statement.format(t=f"delta.`{table}`")).collect()
         assert Path(raised.value.file).name in names
@@ -127,7 +127,7 @@ def test_an_isolation_level_that_nobody_knows_lets_nothing_be_written(delta: Spa
     delta.sql(f"INSERT INTO delta.`{table}` VALUES (10, 'new', 0)")
 
 
-@pytest.mark.skipif(SERVED, reason="the log is the server's")
+@pytest.mark.skipif(CONNECT == "serve", reason="the log is the server's")
 def test_upkeep_that_cannot_be_done_fails_no_commit(
     delta: SparkSession, table: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.session.delta_session import DeltaSession
-from session_kinds import in_this_process, knows_delta
+from session_kinds import in_this_process
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +44,7 @@ BY_ROWS = [
         False,
     ),
 ]
-"""Of single rows of the table, on every engine."""
+"""Of single rows of the table."""
 BY_FILES = [
     ("SELECT max(id) + 100, 'a', 1 FROM {t} WHERE id = 1", "UPDATE {t} SET word = 'new' WHERE id = 2", True),
     (f"{ONE} LIMIT 1", "DELETE FROM {t} WHERE id = 2", True),
@@ -68,7 +68,7 @@ BY_PLAN = [
     (JOINED, "DELETE FROM {t} WHERE id = 3", False),
     (JOINED, "DELETE FROM {t} WHERE id = 2", True),
 ]
-"""Of rows too, where Spark shows its plan; elsewhere files decide."""
+"""Of rows too, as the plan shows."""
 
 
 @in_this_process
@@ -77,7 +77,6 @@ def test_other_rows_of_the_same_file_do_not_matter(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, query: str, change: str, conflicts: bool
 ) -> None:
     """Bug B14: where each row of the query comes of single rows."""
-    conflicts = conflicts or ((query, change, conflicts) in BY_PLAN and not knows_delta(delta))
     others, view = f"{name}_others", f"{name}_view"
     if "{u}" in query or "{v}" in query:
         delta.sql(f"CREATE TABLE {others} USING delta AS SELECT 100 AS x")

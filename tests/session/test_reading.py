@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.log import VersionNotFoundError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
-from session_kinds import knows_delta
+from session_kinds import classic
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +93,7 @@ def test_which_version_a_frame_shows(delta: SparkSession, three_versions: str) -
     """The newest each time it runs; over public API alone, that of the time when it was made."""
     before = delta.read.format("delta").load(three_versions)
     delta.range(100).write.format("delta").mode("overwrite").save(three_versions)
-    assert before.count() == (100 if knows_delta(delta) else 30)
+    assert before.count() == 100
     assert delta.read.format("delta").load(three_versions).count() == 100
 
 
@@ -150,7 +149,7 @@ def test_partition_folders_in_the_path(delta: SparkSession, path: str) -> None:
         delta.read.format("delta").load(f"{path}/id=1").collect()
 
 
-@pytest.mark.skipif("ANABRANCH_TEST_CONNECT" in os.environ, reason="the plan is the server's")
+@classic
 def test_joins_skip_files_of_both_sides(native: SparkSession, path: str) -> None:
     """Files are chosen inside Spark's planner, so a filter behind a join counts too."""
     delta = native
@@ -168,7 +167,7 @@ def _files_of_scans(frame: DataFrame) -> list[int]:
     return [plan.apply(i).selectedPartitions().totalNumberOfFiles() for i in range(plan.size())]
 
 
-@pytest.mark.skipif("ANABRANCH_TEST_CONNECT" in os.environ, reason="a classic session's habit")
+@classic
 def test_every_object_of_a_session_knows_delta(native: SparkSession, three_versions: str) -> None:
     """PySpark makes a new object for the active session at each call."""
     active = SparkSession.getActiveSession()

@@ -20,7 +20,6 @@ from anabranch.errors.dml import (
 )
 from anabranch.errors.tables import NotADeltaTableError
 from session.documented import statement
-from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -80,9 +79,9 @@ def test_table_changes_by_path(delta: SparkSession, changed: str) -> None:
 
 
 def needs_changes_from(delta: SparkSession) -> None:
-    """The clause came with Spark 4.2. A server that does not know Delta cannot be taught it."""
-    if not knows_delta(delta) or tuple(map(int, pyspark.__version__.split(".")[:2])) < SINCE:
-        pytest.skip("needs PySpark 4.2 or later, and a classic session")
+    """The clause came with Spark 4.2."""
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < SINCE:
+        pytest.skip("needs PySpark 4.2 or later")
 
 
 @statement("SELECT … FROM t CHANGES FROM VERSION start [TO VERSION end] [WITH (computeUpdates = true)]")

@@ -19,7 +19,7 @@ from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 SCHEMA = """(id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 3 INCREMENT BY 2) COMMENT 'it''s \\\\ key', `a b` CHAR(3),
   s STRUCT<`x y`: INT NOT NULL COMMENT 'c', z: ARRAY<MAP<STRING, DECIMAL(5, 2)>>>, n INT NOT NULL DEFAULT 1 + 1,

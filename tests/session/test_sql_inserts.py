@@ -14,7 +14,7 @@ from anabranch.errors.schema import ColumnCountError, ColumnNotFoundError, Schem
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import anabranch
 from session.documented import statement
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 HOSTILE = "'); DELETE FROM t; -- \\' \" ` ${x} {y} /* \n é"
 

@@ -11,11 +11,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import anabranch
-from anabranch.errors.arguments import NotCachedError
-from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from session.documented import statement
-from session_kinds import knows_delta
+from session_kinds import CONNECT
 
 pytestmark = pytest.mark.spark
 
@@ -67,14 +65,14 @@ def test_view_in_the_catalog(delta: SparkSession, table: str, path: str, view: s
     delta.sql(f"CREATE VIEW IF NOT EXISTS {view} AS SELECT 1 AS other")
     delta.sql(f"INSERT INTO {table} VALUES (7, 'seven')")
     assert ids(delta, view) == [1, 2, 7]
-    assert ids(delta if is_connect(delta) else anabranch.enable(delta.newSession()), f"default.{view}") == [1, 2, 7]
+    another = delta if CONNECT else anabranch.enable(delta.newSession())
+    assert ids(another, f"default.{view}") == [1, 2, 7]
     assert delta.table(view).count() == 3
-    if not is_connect(delta):
-        delta.sql(f"ALTER VIEW {view} AS SELECT id, word FROM {table} JOIN delta.`{path}` AS p USING (id)")
-        assert ids(delta, view) == [1]
-        delta.sql(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table} VERSION AS OF 0")
-        assert ids(delta, view) == [0, 1, 2]
-        assert "VERSION AS OF 0" in delta.sql(f"SHOW CREATE TABLE {view}").first().createtab_stmt
+    delta.sql(f"ALTER VIEW {view} AS SELECT id, word FROM {table} JOIN delta.`{path}` AS p USING (id)")
+    assert ids(delta, view) == [1]
+    delta.sql(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table} VERSION AS OF 0")
+    assert ids(delta, view) == [0, 1, 2]
+    assert "VERSION AS OF 0" in delta.sql(f"SHOW CREATE TABLE {view}").first().createtab_stmt
 
 
 def test_views_are_read_by_statements(delta: SparkSession, table: str, view: str, path: str) -> None:
@@ -112,7 +110,7 @@ def test_whoever_makes_the_view_last(delta: SparkSession, table: str, view: str)
         delta.sql(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT id FROM {view}")
     delta.read.table(table).where("id = 1").createOrReplaceTempView(view)
     delta.sql(f"DELETE FROM {table}")
-    assert ids(delta, view) == ([] if knows_delta(delta) else [1])
+    assert ids(delta, view) == []
     with pytest.raises(PySparkException, match=r"temporary|TEMP"):
         delta.sql(f"CREATE VIEW {view}_2 AS SELECT {view}.id FROM {view} JOIN {table} USING (id)")
     with pytest.raises(PySparkException, match=r"(?i)schema|qualif|single-part"):
@@ -133,7 +131,7 @@ def test_view_of_a_folder(delta: SparkSession, path: str, view: str) -> None:
 @statement("CACHE [LAZY] TABLE t [[AS] query], UNCACHE TABLE [IF EXISTS] t, REFRESH TABLE t")
 def test_cache(delta: SparkSession, table: str, view: str) -> None:
     """Keeps the rows in memory, anew after each commit of this application; `REFRESH` asks for those of others. With a query,
-    the name is a temporary view of it. `UNCACHE` lets the rows go. On Spark Connect a newer version is read from files."""
+    the name is a temporary view of it. `UNCACHE` lets the rows go."""
     delta.sql(f"CACHE TABLE {table} OPTIONS ('storageLevel' = 'MEMORY_ONLY')")
     delta.sql(f"DELETE FROM {table} WHERE id = 0")
     assert ids(delta, table) == [1, 2]
@@ -143,10 +141,6 @@ def test_cache(delta: SparkSession, table: str, view: str) -> None:
     assert ids(delta, view) == [1, 2, 5]
     delta.sql(f"UNCACHE TABLE {view}")
     delta.sql(f"REFRESH TABLE {table}")
-    if not knows_delta(delta):
-        # Spark keeps newer rows in the place of those of before, and takes no offence.
-        with pytest.raises(NotCachedError, match=table):
-            delta.sql(f"UNCACHE TABLE {table}")
     delta.sql(f"UNCACHE TABLE IF EXISTS {table}")
 
 

@@ -24,11 +24,9 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import encode_path
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_names
-from anabranch.spark.engine import Engine, ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.engine import ScanRequest, WriteRequest, WrittenFiles
+from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.storage.local.local_store import LocalStore
-
-OVER_CONNECT = "ANABRANCH_TEST_CONNECT"
-"""Set where the tests of engines run over a Spark Connect session, which cannot share a process with a classic one."""
 
 
 @dataclasses.dataclass
@@ -36,7 +34,7 @@ class EngineTable:
     """Files in a folder, and what a snapshot would say of them."""
 
     spark: SparkSession
-    engine: Engine
+    engine: NativeEngine
     root: str
     schema: StructType
     partition_columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What every engine must do, whichever way it drives Spark: one suite, one parameter an engine."""
+"""What is written is read again: types, names, partitions, vectors, vagaries of files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.schema.column_mapping import ID, PHYSICAL_NAME, ColumnMappingMode
-from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
+from anabranch.spark.native.plan_reading import versions_read
 
 pytestmark = [pytest.mark.spark]
 
@@ -216,19 +217,19 @@ def test_partition_values_of_every_type(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
-def test_timestamp_partitions_with_and_without_a_zone(table_of: MakeTable, session: SparkSession, zone: str) -> None:
+def test_timestamp_partitions_with_and_without_a_zone(table_of: MakeTable, spark: SparkSession, zone: str) -> None:
     """See "Partition Value Serialization": without a zone it is that of the session."""
     table = table_of(struct(("id", LongType()), ("p", TimestampType())), partition_columns=("p",))
     for i, text in enumerate(["2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z"]):
         table.place(f"p={i}/f.parquet", pa.table({"id": [i]}), {"p": text})
-    before = session.conf.get("spark.sql.session.timeZone")
-    session.conf.set("spark.sql.session.timeZone", zone)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         found = table.scan().selectExpr("id", "unix_seconds(p)")
         offset = 0 if zone == "UTC" else 8 * 3600
         assert table.rows(found) == [(0, 1704067200 + offset), (1, 1704067200)]
     finally:
-        session.conf.set("spark.sql.session.timeZone", str(before))
+        spark.conf.set("spark.sql.session.timeZone", str(before))
 
 
 def test_a_table_of_nothing_but_partition_columns_keeps_its_rows(table_of: MakeTable) -> None:
@@ -472,26 +473,16 @@ def test_odd_paths_with_partitions_and_mapping(table_of: MakeTable) -> None:
     assert table.rows() == [(day, (0,), "é"), (day, (1,), None), (day, (2,), None)]
 
 
-def test_a_colon_in_the_name_of_a_file(table_of: MakeTable, engine: Engine) -> None:
-    if type(engine).__name__ == "NativeEngine":
-        pytest.skip("Hadoop's local file system cannot open such a file")
-    table = table_of(struct(("p", StringType()), ("id", LongType())), partition_columns=("p",))
-    table.place("p=a/12:30.parquet", pa.table({"id": [1, 2]}), {"p": "a"})
-    table.place("p=a:b/[12:30].parquet", pa.table({"id": [3]}), {"p": "a:b"})
-    table.hide(0, [0])
-    assert table.rows(table.scan(with_positions=True)) == [("a", 2, 0, 1), ("a:b", 3, 1, 0)]
-
-
-def test_a_missing_file_is_an_error(table_of: MakeTable, session: SparkSession) -> None:
+def test_a_missing_file_is_an_error(table_of: MakeTable, spark: SparkSession) -> None:
     table = table_of(only_id())
     table.write(table.spark.range(4).repartition(2))
     os.unlink(Path(table.root) / table.adds[0].path)
-    session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with pytest.raises(Exception, match=r"(?i)does not exist|not found|no such file|is not there"):
             table.scan().collect()
     finally:
-        session.conf.unset("spark.sql.files.ignoreMissingFiles")
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
 def test_many_files(table_of: MakeTable) -> None:
@@ -617,14 +608,14 @@ def test_files_say_micros_in_utc(table_of: MakeTable) -> None:
 # What a frame reads
 
 
-def test_versions_read(table_of: MakeTable, engine: Engine) -> None:
+def test_versions_read(table_of: MakeTable) -> None:
     table = table_of(only_id(), version=12)
     table.write(table.spark.range(3))
     frame = table.scan()
     joined = table.spark.range(5).join(frame, "id").where("id > 0")
-    assert engine.versions_read(frame, table.root) == {12}
-    assert engine.versions_read(joined, table.root) == {12}
-    assert engine.versions_read(joined, table.root + "x") == frozenset()
-    assert engine.versions_read(table.spark.range(3), table.root) == frozenset()
+    assert versions_read(frame, table.root) == {12}
+    assert versions_read(joined, table.root) == {12}
+    assert versions_read(joined, table.root + "x") == frozenset()
+    assert versions_read(table.spark.range(3), table.root) == frozenset()
     table.version = None
-    assert engine.versions_read(table.scan(), table.root) == frozenset()
+    assert versions_read(table.scan(), table.root) == frozenset()

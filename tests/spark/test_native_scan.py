@@ -27,13 +27,9 @@ from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.extension.door import original_error
 from anabranch.spark.native.native_engine import NativeEngine
+from anabranch.spark.native.plan_reading import versions_read
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def engine(spark: SparkSession) -> NativeEngine:
-    return NativeEngine(spark)
 
 
 def people(spark: SparkSession, engine: NativeEngine, root: Path) -> Files:
@@ -532,12 +528,13 @@ def test_versions_read(spark: SparkSession, engine: NativeEngine, tmp_path: Path
     files = people(spark, engine, tmp_path / "t(1) of")
     root = str(files.root)
     nested = files.scan().where("id > 1").groupBy("part").count().join(spark.range(3))
-    assert engine.versions_read(nested, root) == {3}
-    assert engine.versions_read(nested, root + "2") == set()
-    assert engine.versions_read(files.scan(version=None), root) == set()
-    assert engine.versions_read(files.scan(version=8).union(files.scan()), root) == {3, 8}
+    assert versions_read(nested, root) == {3}
+    assert versions_read(nested, root + "2") == set()
+    assert versions_read(files.scan(version=None), root) == set()
+    assert versions_read(spark.range(3), root) == set()
+    assert versions_read(files.scan(version=8).union(files.scan()), root) == {3, 8}
     files.scan().createOrReplaceTempView("read_people")
-    assert engine.versions_read(spark.sql("SELECT (SELECT max(id) FROM read_people) AS m"), root) == {3}
+    assert versions_read(spark.sql("SELECT (SELECT max(id) FROM read_people) AS m"), root) == {3}
 
 
 def test_no_files(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:

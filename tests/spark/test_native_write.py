@@ -26,11 +26,6 @@ from anabranch.spark.native.native_engine import NativeEngine
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def engine(spark: SparkSession) -> NativeEngine:
-    return NativeEngine(spark)
-
-
 def files_below(root: Path) -> set[str]:
     return {
         str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and not path.name.endswith(".crc")

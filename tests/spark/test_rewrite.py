@@ -1,4 +1,4 @@
-"""Rewriting files in a known order: what OPTIMIZE stands on, on every engine."""
+"""Rewriting files in a known order, which OPTIMIZE is built on."""
 
 from __future__ import annotations
 

@@ -54,24 +54,24 @@ def shown_rows(table: EngineTable, add: AddFile) -> DataFrame:
 
 
 @contextmanager
-def compiling(session: SparkSession, wanted: bool) -> Iterator[None]:
+def compiling(spark: SparkSession, wanted: bool) -> Iterator[None]:
     """Without it Spark hands over rows one by one, and constants of files are small."""
-    session.conf.set("spark.sql.codegen.wholeStage", str(wanted).lower())
+    spark.conf.set("spark.sql.codegen.wholeStage", str(wanted).lower())
     try:
         yield
     finally:
-        session.conf.unset("spark.sql.codegen.wholeStage")
+        spark.conf.unset("spark.sql.codegen.wholeStage")
 
 
 @pytest.mark.parametrize("path", ["f.parquet", "_hidden.parquet"], ids=["a plain file", "a file hidden from Spark"])
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
 def test_only_these_rows_are_read(
-    table_of: Callable[..., EngineTable], session: SparkSession, path: str, compiled: bool
+    table_of: Callable[..., EngineTable], spark: SparkSession, path: str, compiled: bool
 ) -> None:
     table = table_of(struct(("id", LongType()), ("look", StringType())))
     table.place(path, pa.table({"id": range(ROWS)}), {"look": "any"})
     expected = sorted((row, name) for name, rows in SHOWN.items() for row in rows)
-    with compiling(session, compiled):
+    with compiling(spark, compiled):
         frame = shown_rows(table, table.adds[0])
         assert sorted(tuple(row) for row in frame.collect()) == expected
         assert frame.where("id > 63 AND look = 'first'").orderBy("id").select("id").collect() == [(4_096,), (8_999,)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +21,10 @@ from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.schema import PartitionColumnMismatchError, SchemaMismatchError, VoidWriteError
 from anabranch.errors.tables import NotADeltaTableError
 from anabranch.tables import DeltaTable
+from session_kinds import CONNECT
 from streaming.streams import Feed, applications, finished, last, rows, run, writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("active")]
-OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def failure_of(query: Any, error: type[DeltaError]) -> Any:
     assert any(word in str(raised.value) for word in told)
     found = query.exception()
     assert any(word in str(found) for word in told)
-    if OVER_CONNECT:
+    if CONNECT is not None:
         pytest.skip("the rest needs the error itself")
     assert isinstance(raised.value.__cause__, error)
     # The same facts each time it is asked for, in an exception that nobody else has raised.

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.dml import ChangesNotRecordedError, ChangesStartMissingError
 from anabranch.errors.streaming import (
@@ -25,7 +25,6 @@ from anabranch.errors.streaming import (
     StreamedTableReplacedError,
 )
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from streaming.stream_reading import Reading, put, stream
 from streaming.streams import finished, last, rows
@@ -38,27 +37,14 @@ def reading(tmp_path: Path) -> Reading:
     return Reading(tmp_path / "checkpoint")
 
 
-def is_native(delta: SparkSession) -> bool:
-    """Whether Spark's own interface for sources serves the session; else Python's does."""
-    return not is_connect(delta) and delta.conf.get("spark.anabranch.engine", "native") != "portable"
-
-
-def knows_limits(delta: SparkSession) -> bool:
-    """Whether a batch can be limited: sources in Python are not told limits before PySpark 4.2."""
-    return is_native(delta) or not delta.version.startswith(("4.0", "4.1"))
-
-
-def failure_of(delta: SparkSession, run: Callable[[], Any], error: type[DeltaError], *words: str) -> None:
-    """The query fails with `error`: as the cause where Spark knows of causes, by its text everywhere."""
+def failure_of(run: Callable[[], Any], error: type[DeltaError], *words: str) -> None:
+    """The query fails with `error`, as its cause and by its text."""
     with pytest.raises(StreamingQueryException) as raised:
         run()
     text = str(raised.value)
     for word in (error.condition, *words):
         assert word in text, text[:4000]
-    if is_native(delta):
-        assert isinstance(raised.value.__cause__, error)
-    else:
-        assert error.__name__ in text
+    assert isinstance(raised.value.__cause__, error)
 
 
 def test_the_table_then_what_is_added(delta: SparkSession, path: str, reading: Reading) -> None:
@@ -68,15 +54,13 @@ def test_the_table_then_what_is_added(delta: SparkSession, path: str, reading: R
     assert source.isStreaming
     assert source.schema == delta.read.format("delta").load(path).schema
     query = reading.run(source)
-    assert reading.sizes == ([2, 1] if knows_limits(delta) else [3])
+    assert reading.sizes == [2, 1]
     put(delta, path, 4)
     reading.run(source)
     assert reading.ids == [1, 2, 3, 4]
     assert reading.run(source).exception() is None
-    assert len(reading.offsets()) == (3 if knows_limits(delta) else 2)
-    positions = (
-        [(1, 0, True), (2, -1, False), (3, -1, False)] if knows_limits(delta) else [(2, -1, False), (3, -1, False)]
-    )
+    assert len(reading.offsets()) == 3
+    positions = [(1, 0, True), (2, -1, False), (3, -1, False)]
     found = [json.loads(offset) for offset in reading.offsets()]
     assert found == [
         {
@@ -88,10 +72,9 @@ def test_the_table_then_what_is_added(delta: SparkSession, path: str, reading: R
         }
         for version, index, snapshot in positions
     ]
-    if is_native(delta):
-        # delta-spark compares positions as text.
-        assert reading.offsets() == [json.dumps(offset, separators=(",", ":")) for offset in found]
-        assert query.recentProgress[0]["sources"][0]["description"] == f"DeltaSource[{path}]"
+    # delta-spark compares positions as text.
+    assert reading.offsets() == [json.dumps(offset, separators=(",", ":")) for offset in found]
+    assert query.recentProgress[0]["sources"][0]["description"] == f"DeltaSource[{path}]"
 
 
 def test_by_name_and_in_sql(delta: SparkSession, name: str, tmp_path: Path) -> None:
@@ -100,8 +83,6 @@ def test_by_name_and_in_sql(delta: SparkSession, name: str, tmp_path: Path) -> N
     expected = sorted(map(tuple, delta.table(name).where("id = 1").collect()))
     sources = [delta.readStream.table(name), delta.readStream.format("delta").table(name)]
     assert all(source.isStreaming for source in sources)
-    if not is_native(delta):
-        del sources[0]
     if not delta.version.startswith("4.0"):
         # Its grammar has no word for streams.
         sources += [delta.sql(f"SELECT * FROM STREAM {name}"), delta.sql(f"SELECT * FROM STREAM({name})")]
@@ -180,7 +161,6 @@ def test_paths_left_out_wide_rows_and_joins(delta: SparkSession, path: str, read
     assert query.exception() is None
 
 
-@pytest.mark.one_engine
 def test_a_table_into_itself(delta: SparkSession, path: str, tmp_path: Path) -> None:
     """Its own appends come back as later batches; here, those that are available at the start."""
     put(delta, path, 1)
@@ -189,7 +169,6 @@ def test_a_table_into_itself(delta: SparkSession, path: str, tmp_path: Path) -> 
     assert rows(delta, path) == [(1, "v"), (2, "v")]
 
 
-@pytest.mark.one_engine
 def test_deletes_and_changes_are_told_by_delta_s_names(delta: SparkSession, path: str, tmp_path: Path) -> None:
     put(delta, path, 1, 2, 3)
     put(delta, path, 4)
@@ -204,14 +183,13 @@ def test_deletes_and_changes_are_told_by_delta_s_names(delta: SparkSession, path
         return reading.ids
 
     assert StreamedRowsDeletedError.condition == "DELTA_SOURCE_IGNORE_DELETE"
-    failure_of(delta, read, StreamedRowsDeletedError, "Version 2")
+    failure_of(read, StreamedRowsDeletedError, "Version 2")
     assert StreamedRowsChangedError.condition == "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
-    failure_of(delta, lambda: read(ignoreDeletes=True), StreamedRowsChangedError, "Version 3", "(DELETE)")
+    failure_of(lambda: read(ignoreDeletes=True), StreamedRowsChangedError, "Version 3", "(DELETE)")
     assert read(skipChangeCommits=True) == [1, 2, 3, 4, 5]
     assert read(ignoreChanges=True) == [1, 2, 2, 3, 3, 4, 5]
 
 
-@pytest.mark.one_engine
 def test_beside_merges_and_compactions_a_stream_goes_on(delta: SparkSession, path: str, reading: Reading) -> None:
     put(delta, path, 1, 2)
     put(delta, path, 3)
@@ -240,23 +218,21 @@ def test_a_new_column_stops_the_query_and_a_restart_reads_on(delta: SparkSession
     delta.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (w INT)")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (2, 'v', 5)")
     assert StreamedSchemaChangedError.condition == "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-    failure_of(delta, lambda: query.awaitTermination(60), StreamedSchemaChangedError, "w is new (int)")
-    failure_of(delta, lambda: reading.run(source), StreamedSchemaStaleError)
+    failure_of(lambda: query.awaitTermination(60), StreamedSchemaChangedError, "w is new (int)")
+    failure_of(lambda: reading.run(source), StreamedSchemaStaleError)
     reading.run(stream(delta, path))
     assert reading.rows == [(1, "v"), (2, "v", 5)]
 
 
-@pytest.mark.one_engine
 def test_a_renamed_column_stops_the_query(delta: SparkSession, path: str, reading: Reading) -> None:
     columns = "(id BIGINT, v STRING) USING delta"
     delta.sql(f"CREATE TABLE delta.`{path}` {columns} TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'v')")
     delta.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN v TO w")
-    failure_of(delta, lambda: reading.run(stream(delta, path, startingVersion=0)), StreamedColumnsRemappedError)
+    failure_of(lambda: reading.run(stream(delta, path, startingVersion=0)), StreamedColumnsRemappedError)
     assert StreamedColumnsRemappedError.condition == "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
 
 
-@pytest.mark.one_engine
 def test_a_table_made_anew_or_gone(delta: SparkSession, path: str, reading: Reading, tmp_path: Path) -> None:
     put(delta, path, 1)
     reading.run(stream(delta, path))
@@ -265,7 +241,7 @@ def test_a_table_made_anew_or_gone(delta: SparkSession, path: str, reading: Read
         stream(delta, path)
     put(delta, path, 1)
     assert StreamedTableReplacedError.condition == "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
-    failure_of(delta, lambda: reading.run(stream(delta, path)), StreamedTableReplacedError)
+    failure_of(lambda: reading.run(stream(delta, path)), StreamedTableReplacedError)
 
 
 def test_changes_as_a_stream(delta: SparkSession, path: str, reading: Reading) -> None:
@@ -288,10 +264,9 @@ def test_changes_as_a_stream(delta: SparkSession, path: str, reading: Reading) -
         delta.read.format("delta").option("readChangeFeed", True).load(path)
 
 
-@pytest.mark.one_engine
 def test_changes_that_are_not_recorded(delta: SparkSession, path: str, reading: Reading) -> None:
     put(delta, path, 1)
-    failure_of(delta, lambda: reading.run(stream(delta, path, readChangeFeed=True)), ChangesNotRecordedError)
+    failure_of(lambda: reading.run(stream(delta, path, readChangeFeed=True)), ChangesNotRecordedError)
 
 
 def test_where_a_stream_starts(delta: SparkSession, path: str, tmp_path: Path) -> None:
@@ -311,7 +286,6 @@ def test_where_a_stream_starts(delta: SparkSession, path: str, tmp_path: Path) -
     assert latest.ids == [3]
 
 
-@pytest.mark.one_engine
 def test_versions_and_early_times_to_start_with(delta: SparkSession, path: str, tmp_path: Path) -> None:
     put(delta, path, 1)
     put(delta, path, 2)
@@ -338,9 +312,9 @@ def test_killed_in_any_batch_each_row_comes_once(delta: SparkSession, path: str,
     """Covers fault F52, the source's part."""
     for number in range(3):
         put(delta, path, number)
-    batches = [1, 1, 1] if knows_limits(delta) else [3]
+    batches = [1, 1, 1]
     behind = len(batches)
-    for fail_at in range(behind + 1) if is_native(delta) else (0, behind):
+    for fail_at in range(behind + 1):
         reading = Reading(tmp_path / str(fail_at))
         source = stream(delta, path, maxFilesPerTrigger=1)
         if fail_at < behind:
@@ -363,9 +337,6 @@ def test_refused_by_name(delta: SparkSession, path: str, tmp_path: Path) -> None
             stream(delta, path, **option)
     with pytest.raises(InvalidOptionError, match="startingVersion"):
         stream(delta, f"{path}@v0")
-    if not is_native(delta):
-        with pytest.raises(UnsupportedOperationError, match="schemaTrackingLocation"):
-            stream(delta, path, schemaTrackingLocation=str(tmp_path / "s"))
     with pytest.raises(InvalidOptionError, match="schema"):
         delta.readStream.schema("id long, other int").format("delta").load(path)
     with pytest.raises(InvalidOptionError, match="schema"):

@@ -15,7 +15,6 @@ from anabranch.commands.alter.alter_columns import (
     alter_add_columns,
     alter_change_columns,
     alter_drop_columns,
-    alter_rename_column,
     alter_replace_columns,
     alter_sync_identity,
 )
@@ -65,7 +64,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.proposed_commit import Operation
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 INT, LONG, STRING = IntegerType(), LongType(), StringType()
 MAPPED = {"delta.columnMapping.mode": "name"}
@@ -209,11 +208,11 @@ def test_drop_and_rename_columns(delta: SparkSession, path: str) -> None:
     with pytest.raises(ColumnMappingNeededError, match="drop column b"):
         alter_drop_columns(handle, [("b",)])
     with pytest.raises(ColumnMappingNeededError, match="rename column b"):
-        alter_rename_column(handle, ("b",), "c")
+        alter_change_columns(handle, [ColumnChange(path=("b",), new_name="c")])
     alter_set_properties(handle, MAPPED)
-    alter_rename_column(handle, ("A",), "new a")
+    alter_change_columns(handle, [ColumnChange(path=("A",), new_name="new a")])
     assert last(delta, path) == ("RENAME COLUMN", {"oldColumnPath": "A", "newColumnPath": "`new a`"})
-    alter_rename_column(handle, ("s", "x"), "z")
+    alter_change_columns(handle, [ColumnChange(path=("s", "x"), new_name="z")])
     assert handle.latest().properties.stats_columns == (("new a",), ("s", "z"))
     alter_drop_columns(handle, [("b",), ("s", "y"), ("nope",)], if_exists=True)
     assert last(delta, path) == ("DROP COLUMNS", {"columns": '["b","s.y"]'})
@@ -222,7 +221,7 @@ def test_drop_and_rename_columns(delta: SparkSession, path: str) -> None:
     alter_add_columns(handle, [NewColumn(path=("b",), data_type=STRING)])
     assert rows(delta, path) == [(1, (3,), "p", None)]
     with pytest.raises(DuplicateColumnsError):
-        alter_rename_column(handle, ("b",), "PART")
+        alter_change_columns(handle, [ColumnChange(path=("b",), new_name="PART")])
     with pytest.raises(ColumnNotFoundError):
         alter_drop_columns(handle, [("s", "y")])
     with pytest.raises(UnsupportedColumnChangeError, match="only one"):
@@ -245,12 +244,12 @@ def test_columns_that_something_depends_on(delta: SparkSession, path: str) -> No
         alter_drop_columns(handle, [("a",)])
     assert "dropped" in str(refused.value)
     with pytest.raises(ColumnInUseError, match="generated column g"):
-        alter_rename_column(handle, ("s", "x"), "z")
+        alter_change_columns(handle, [ColumnChange(path=("s", "x"), new_name="z")])
     with pytest.raises(ColumnInUseError, match="another type"):
         alter_change_columns(handle, [ColumnChange(path=("a",), data_type=LONG)])
     with pytest.raises(ColumnInUseError, match="partitioning"):
         alter_drop_columns(handle, [("p",)])
-    alter_rename_column(handle, ("p",), "q")
+    alter_change_columns(handle, [ColumnChange(path=("p",), new_name="q")])
     assert handle.latest().partition_columns == ("q",)
     alter_drop_columns(handle, [("s", "y"), ("g",)])
     append(delta.sql("SELECT 1 AS a, 2 AS q, named_struct('x', 3) AS s"), path)
@@ -403,7 +402,7 @@ def test_cluster_by(delta: SparkSession, path: str, tmp_path: Any) -> None:
     assert {"clustering", "domainMetadata"} <= set(detail.tableFeatures)
     with pytest.raises(ColumnInUseError, match="clustering"):
         alter_drop_columns(handle, [("s",)])
-    alter_rename_column(handle, ("a",), "b")
+    alter_change_columns(handle, [ColumnChange(path=("a",), new_name="b")])
     assert clustering_columns(handle.latest()) == (("b",), ("s", "x"))
     for columns, condition, reason in [
         ([("l",)], "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED", "unordered"),

@@ -17,7 +17,7 @@ from readers import read_by_delta_rs, read_by_duckdb
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 ENABLED = "spark.databricks.delta.autoCompact.enabled"
 MIN_NUM_FILES = "spark.databricks.delta.autoCompact.minNumFiles"

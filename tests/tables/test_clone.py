@@ -89,10 +89,7 @@ def test_a_clone_is_read_where_its_source_is_allowed_and_nowhere_else(
     again.delete("id > 0")
     assert (ids(again), len(ids(clone)), len(ids(original))) == ([0], 2001, 1667 - 1)
 
-    other = delta.newSession()
-    if delta.conf.get("spark.anabranch.engine", None):
-        other.conf.set("spark.anabranch.engine", "portable")
-    other = anabranch.enable(other)
+    other = anabranch.enable(delta.newSession())
     with pytest.raises(UnsafePathError, match=PLACES):
         other.read.format("delta").load(path).collect()
     other.conf.set(PLACES, str(tmp_path / "elsewhere"))

@@ -152,7 +152,6 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
     assert ids(delta, path) == [n for n in range(POINTS + 10) if n != 3]
 
 
-@pytest.mark.one_engine
 def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     append(grid(delta, 0, 20), path, "x")
     table = DeltaTable.forPath(delta, path)
@@ -228,7 +227,6 @@ def test_columns_of_many_types(delta: SparkSession, path: str) -> None:
     assert sorted(map(str, delta.read.format("delta").load(path).collect())) == due
 
 
-@pytest.mark.one_engine
 def test_a_value_that_most_rows_have_is_spread_over_files(delta: SparkSession, path: str) -> None:
     rows = delta.range(0, 3000, 1, 1).selectExpr("id", "if(id < 2800, 7, id) AS x", "1 AS y")
     append(rows, path, "x", "y")
@@ -268,7 +266,6 @@ def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     return dataclasses.replace(work, rewrite=rewrite)
 
 
-@pytest.mark.one_engine
 def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
     """Its rows are found where the curve has put them, and those that came meanwhile are not its."""
     delete(table, 5, 40)
@@ -280,7 +277,6 @@ def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
     assert len(live(table.session.spark, table.path)) == 1
 
 
-@pytest.mark.one_engine
 def test_clustering_that_loses_to_others(table: TableRef) -> None:
     """The rows that a DELETE took are hidden in the new cube; what another run took away is not written twice."""
     spark = table.session.spark
@@ -299,7 +295,6 @@ def test_clustering_that_loses_to_others(table: TableRef) -> None:
     assert (done.num_bins_left, live(spark, table.path)) == (0, [])
 
 
-@pytest.mark.one_engine
 def test_columns_that_change_meanwhile(table: TableRef) -> None:
     """Files say by what they are ordered, so that what was written is of use, and the next run orders anew."""
     done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)])))

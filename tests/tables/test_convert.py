@@ -36,14 +36,9 @@ from anabranch.errors.convert import (
 from anabranch.exceptions import ProtocolChangedException
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from session_kinds import SERVED
 from tables.races import commit_with_retries, lose
 
 pytestmark = pytest.mark.spark
-OVER_CONNECT = "ANABRANCH_TEST_CONNECT" in os.environ
-of_classic_sessions = pytest.mark.skipif(
-    OVER_CONNECT, reason="public API gives no table of the catalog another provider"
-)
 WORDS = ["a b/c%", "ü=1", "it's; {x}", None]
 
 
@@ -247,7 +242,6 @@ def test_a_folder_that_a_stream_wrote(delta: SparkSession, path: str, tmp_path: 
     assert convert(delta, path, "k INT").toDF().collect() == [(1, 1)]
 
 
-@of_classic_sessions
 def test_a_table_of_the_catalog(delta: SparkSession, name: str) -> None:
     """Its files are those of the partitions that the catalog knows; its comment and properties stay."""
     columns = "id BIGINT COMMENT 'the key', P STRING"
@@ -275,7 +269,6 @@ def test_a_table_of_the_catalog(delta: SparkSession, name: str) -> None:
     assert len(table.history().collect()) == 2
 
 
-@of_classic_sessions
 def test_two_names_for_one_folder(delta: SparkSession, name: str, path: str) -> None:
     """The second one follows, unless its properties say something else; a view never does."""
     other = f"{name}_2"
@@ -296,16 +289,6 @@ def test_two_names_for_one_folder(delta: SparkSession, name: str, path: str) -> 
     finally:
         delta.conf.unset("spark.databricks.delta.convert.metadataCheck.enabled")
         delta.sql(f"DROP TABLE {other}")
-
-
-@pytest.mark.skipif(not OVER_CONNECT or SERVED, reason="Spark itself can do it where it knows Delta")
-def test_a_table_of_the_catalog_is_refused_on_connect(delta: SparkSession, name: str, path: str) -> None:
-    """Before anything is written."""
-    delta.sql(f"CREATE TABLE {name} (id BIGINT) USING parquet LOCATION '{path}'")
-    delta.sql(f"INSERT INTO {name} VALUES (1)")
-    with pytest.raises(UnsupportedOperationError, match="Connect"):
-        DeltaTable.convertToDelta(delta, name)
-    assert not os.path.exists(f"{path}/_delta_log")
 
 
 def test_a_failed_cast_can_be_null(delta: SparkSession, path: str) -> None:

@@ -21,7 +21,6 @@ from anabranch.errors.tables import (
     TableAlreadyExistsError,
 )
 from anabranch.tables import DeltaTable, IdentityGenerator
-from session_kinds import knows_delta
 
 pytestmark = pytest.mark.spark
 
@@ -148,7 +147,6 @@ def test_zeros_of_both_signs_are_one(delta: SparkSession, path: str) -> None:
 
 
 def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
-    """They are known where Spark itself knows Delta; elsewhere the error says what to write."""
     delta.range(3).selectExpr("id", "id * 10 AS n").write.format("delta").save(path)
     table = DeltaTable.forPath(delta, path)
     frame = table.toDF()
@@ -159,11 +157,7 @@ def test_columns_of_a_frame(delta: SparkSession, path: str) -> None:
         lambda: table.merge(source, frame["id"] == F.col("k") + 1).whenMatchedDelete().execute(),
     ]
     for statement in statements:
-        if knows_delta(delta):
-            statement()
-        else:
-            with pytest.raises(InvalidArgumentError, match=r"F\.col\('id'\)"):
-                statement()
+        statement()
     table.delete(F.col("id") < 2)
     with pytest.raises(AnalysisException, match="nothing"):
         table.delete("nothing = 1")

@@ -17,7 +17,7 @@ from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.clock import SystemClock
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
-from anabranch.commands.alter.alter_columns import alter_drop_columns, alter_rename_column
+from anabranch.commands.alter.alter_columns import alter_change_columns, alter_drop_columns
 from anabranch.commands.alter.alter_properties import alter_set_properties, alter_unset_properties
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import current_properties
@@ -30,6 +30,7 @@ from anabranch.errors.log import VersionNotFoundError
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.features import supported_features
+from anabranch.schema.column_changes import ColumnChange
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
@@ -155,14 +156,14 @@ def test_columns_lose_their_mapping(delta: SparkSession, path: str) -> None:
     table = table_at(DeltaSession.of(delta), path)
     query = "id, named_struct('x', id, 'y', array(named_struct('z', id))), concat('p ', id % 2), 1"
     delta.sql(f"INSERT INTO delta.`{path}` SELECT {query} FROM range(0, 6, 1, 1)")
-    alter_rename_column(table, ("p",), "the part")
-    alter_rename_column(table, ("s", "x"), "X")
+    alter_change_columns(table, [ColumnChange(path=("p",), new_name="the part")])
+    alter_change_columns(table, [ColumnChange(path=("s", "x"), new_name="X")])
     alter_drop_columns(table, [("gone",)])
     delete(table, "k = 4")
     before = rows(table)
     with pytest.raises(ColumnNamesNeedMappingError, match="`the part`"):
         alter_set_properties(table, {"delta.columnMapping.mode": "none"})
-    alter_rename_column(table, ("the part",), "part")
+    alter_change_columns(table, [ColumnChange(path=("the part",), new_name="part")])
     alter_set_properties(table, {"delta.columnMapping.mode": "none", "k": "v"})
     snapshot = table.latest()
     assert operations(table)[-2:] == ["REMOVE COLUMN MAPPING", "SET TBLPROPERTIES"]

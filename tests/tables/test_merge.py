@@ -29,7 +29,7 @@ from anabranch.errors.dml import (
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 LETTERS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 CHANGES = [("a", -1), ("b", 0), ("e", -5), ("f", -6)]

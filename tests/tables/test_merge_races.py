@@ -22,11 +22,11 @@ from anabranch.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
 )
-from session_kinds import in_this_process, knows_delta
+from session_kinds import in_this_process
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 LEVELS = ["Serializable", "WriteSerializable"]
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
@@ -223,12 +223,7 @@ def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) 
     update(handle, {"n": "5"}, "id = 19")
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
-    if knows_delta(delta):
-        commit_with_retries(prepare_merge(handle, merging))
-        return
-    # The frame still reads the version before the UPDATE, so the UPDATE is a winner of this one, too.
-    lose(prepare_merge(handle, merging), ConcurrentAppendException)
-    assert found(delta, path) == expected({19: 5})
+    commit_with_retries(prepare_merge(handle, merging))
 
 
 def test_a_value_that_reads_the_table(delta: SparkSession, path: str) -> None:

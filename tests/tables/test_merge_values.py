@@ -21,7 +21,7 @@ from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.errors.schema import IdentityInsertError, IncompatibleTypesError, MissingFieldsError
 from anabranch.tables import DeltaTable, IdentityGenerator
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 
 def rows(table: DeltaTable) -> list[Any]:

@@ -26,7 +26,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 

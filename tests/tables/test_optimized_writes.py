@@ -62,7 +62,6 @@ def test_a_write_makes_one_file_a_partition(delta: SparkSession, path: str, tmp_
     assert ids(delta, plain) == ids(delta, parted) == list(range(400))
 
 
-@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("option", "setting", "wanted", "few"),
     [
@@ -87,7 +86,6 @@ def test_the_option_goes_before_the_session_and_that_before_the_table(
     assert files(path) == (1 if few else 4)
 
 
-@pytest.mark.one_engine
 def test_files_are_as_large_as_the_session_says(delta: SparkSession, path: str) -> None:
     rows = delta.range(0, 60_000, 1, 4).selectExpr("id", "CAST(0 AS INT) AS p", "sha2(CAST(id AS STRING), 512) AS text")
     with settings(delta, adaptive="true", enabled="true", bin_size="2m"):
@@ -99,7 +97,6 @@ def test_files_are_as_large_as_the_session_says(delta: SparkSession, path: str) 
     assert files(path) == few + 1
 
 
-@pytest.mark.one_engine
 def test_rows_that_a_statement_changes_are_brought_together_too(delta: SparkSession, path: str) -> None:
     properties = f"'{PROPERTY}' = 'true', 'delta.enableDeletionVectors' = 'true'"
     delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, p INT) USING delta TBLPROPERTIES ({properties})")
@@ -116,14 +113,12 @@ def test_rows_that_a_statement_changes_are_brought_together_too(delta: SparkSess
     assert DeltaTable.forPath(delta, path).toDF().where("p = 7").count() == 100
 
 
-@pytest.mark.one_engine
 def test_without_adaptive_execution_rows_are_written_where_they_are(delta: SparkSession, path: str) -> None:
     with settings(delta, adaptive="false", enabled="true"):
         many_tasks(delta).write.format("delta").save(path)
     assert files(path) == 4
 
 
-@pytest.mark.one_engine
 def test_words_that_mean_nothing_are_refused_before_anything_is_written(delta: SparkSession, path: str) -> None:
     writer = many_tasks(delta).write.format("delta")
     with settings(delta, adaptive="true"), pytest.raises(InvalidOptionError, match="optimizeWrite"):

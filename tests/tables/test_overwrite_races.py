@@ -12,7 +12,7 @@ from anabranch.exceptions import DeltaConcurrentModificationException
 from tables.made_tables import numbered_table
 from tables.races import beaten
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 
 def table(native: SparkSession, path: str, vectors: str) -> TableRef:

@@ -21,11 +21,9 @@ from anabranch.errors.dml import (
 )
 from anabranch.errors.schema import SchemaMismatchError
 from anabranch.errors.tables import NotADeltaTableError
-from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
-from session_kinds import knows_delta
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 OLD = [(1, "old", 1), (2, "old", 2), (2, "old", 3), (None, "old", 4)]
 NEW = [(2, "new", 5), (2, "new", 6), (7, "new", 7), (None, "new", 8)]
@@ -166,10 +164,6 @@ def test_rows_made_from_the_table_itself(delta: SparkSession, path: str) -> None
     assert rows(delta, path) == [OLD[0], OLD[3], (2, "own", 13)]
     stale = delta.read.format("delta").load(path).where("id = 2").alias("s")
     DeltaTable.forPath(delta, path).update("id = 2", {"n": "14"})
-    if knows_delta(delta):
-        write(stale, path, replaceOn="t.id = s.id", targetAlias="t")
-    else:
-        with pytest.raises(DeltaConcurrentModificationException):
-            write(stale, path, replaceOn="t.id = s.id", targetAlias="t")
+    write(stale, path, replaceOn="t.id = s.id", targetAlias="t")
     assert rows(delta, path)[-1] == (2, "own", 14)
     assert not [view for view in delta.catalog.listTables() if view.name.startswith("__anabranch")]

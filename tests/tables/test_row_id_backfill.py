@@ -22,7 +22,7 @@ from anabranch.transaction.transaction import Transaction
 from session_kinds import in_this_process
 from tables.tracked_rows import append, handle, last_commit, tracked
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 TRACKING = {"delta.enableRowTracking": "true"}
 

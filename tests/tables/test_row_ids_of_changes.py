@@ -13,7 +13,6 @@ from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable, IdentityGenerator
-from session_kinds import knows_delta
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
 
 pytestmark = [pytest.mark.spark]
@@ -88,7 +87,6 @@ def test_rows_that_change_keep_their_ids(delta: SparkSession, path: str, vectors
     ]
 
 
-@pytest.mark.one_engine
 def test_rows_that_come_back_have_their_ids(delta: SparkSession, path: str, vectors: str) -> None:
     table = made(delta, path, vectors)
     rows = DeltaTable.forPath(delta, path)
@@ -118,7 +116,6 @@ def test_rows_that_come_back_have_their_ids(delta: SparkSession, path: str, vect
     assert len({row_id for row_id, _ in now.values()}) == 20
 
 
-@pytest.mark.one_engine
 def test_rows_of_a_clone_have_ids_of_its_own(delta: SparkSession, path: str, vectors: str) -> None:
     """Its files say nothing of the ids that rows had in the other table, under the name that they have here."""
     table = made(delta, path, vectors)
@@ -134,7 +131,6 @@ def test_rows_of_a_clone_have_ids_of_its_own(delta: SparkSession, path: str, vec
     assert tracked(table)[3] == (3, 2)
 
 
-@pytest.mark.one_engine
 def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, vectors: str, tmp_path: Path) -> None:
     table = made(delta, path, vectors)
     frame = delta.range(2, 4, 1, 1).selectExpr("id", "9L AS k", "'new' AS name")
@@ -159,7 +155,6 @@ def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, v
     assert {row_id for row_id, _ in tracked(handle(delta, target)).values()} == set(range(6))
 
 
-@pytest.mark.one_engine
 def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vectors: str) -> None:
     """Partitions by a generated column, numbers, and a MERGE that brings a column."""
     (
@@ -204,8 +199,7 @@ def test_statements_that_read_no_file(delta: SparkSession, path: str, vectors: s
     for condition in ("", "WHERE id > 100"):
         delta.sql(f"UPDATE delta.`{path}` SET name = 'x' {condition}")
         delta.sql(f"DELETE FROM delta.`{path}` {condition}")
-    if knows_delta(delta):
-        assert delta.sql(f"SELECT id, _metadata.row_id FROM delta.`{path}`").collect() == []
+    assert delta.sql(f"SELECT id, _metadata.row_id FROM delta.`{path}`").collect() == []
     merge = f"MERGE INTO delta.`{path}` t USING (SELECT id FROM range(3)) s ON t.id = s.id AND t.k > 100 WHEN MATCHED THEN DELETE"
     delta.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id, k) VALUES (s.id, 0)")
     ids = tracked(handle(delta, path))

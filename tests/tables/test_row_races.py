@@ -21,11 +21,10 @@ from anabranch.exceptions import (
 )
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
-from session_kinds import knows_delta
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 
 def values(delta: SparkSession, path: str) -> dict[int, int]:
@@ -229,8 +228,6 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
     ours = prepare_delete(handle, condition)
     (scan,) = ours.transaction.reads().scans
     assert scan.files == {file.key for file in read if file.partition_values["part"] == "1"}
-    if DeltaSession.of(delta).is_connect:
-        return
     update(handle, {"n": "n + 100"}, "part = 0")
     append(delta, path, (40, 4))
     commit_with_retries(ours)
@@ -262,16 +259,11 @@ def test_a_subquery_over_the_table_itself_reads_all_of_it(delta: SparkSession, p
 
 def test_an_old_frame_in_a_subquery_is_a_read(delta: SparkSession, path: str) -> None:
     """What landed between the frame and the statement counts as a winner."""
-    if DeltaSession.of(delta).is_connect:
-        pytest.skip("a temporary view hides what it reads from a client")
     handle = numbered_table(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("before")
-    if not knows_delta(delta):
-        update(handle, {"n": "50"}, "id = 1")
     ours = prepare_delete(handle, "id = (SELECT max(n) FROM before)")
-    if knows_delta(delta):
-        # The view showed the newest version when it was read; what lands after that is a winner.
-        update(handle, {"n": "50"}, "id = 1")
+    # The view showed the newest version when it was read; what lands after that is a winner.
+    update(handle, {"n": "50"}, "id = 1")
     lose(ours, DeltaConcurrentModificationException)
 
 
@@ -316,16 +308,10 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
 def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> None:
     """Covers race 20 on Spark: it is no blind append, and what it read may not change."""
     handle = numbered_table(delta, path, by=("part",))
-    rows = delta.read.format("delta").load(path)
-    copied = rows.where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
     update(handle, {"n": "0"}, "id = 2")
-    if not knows_delta(delta):
-        with pytest.raises(DeltaConcurrentModificationException):
-            copied.write.format("delta").mode("append").save(path)
     again = delta.read.format("delta").load(path).where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
-    if DeltaSession.of(delta).setting("spark.anabranch.engine") is None and not DeltaSession.of(delta).is_connect:
-        # The plan tells that rows of another partition do not matter.
-        update(handle, {"n": "0"}, "id = 3")
+    # The plan tells that rows of another partition do not matter.
+    update(handle, {"n": "0"}, "id = 3")
     again.write.format("delta").mode("append").save(path)
     assert values(delta, path)[102] == 0
     info = DeltaTable.forPath(delta, path).history(1).collect()[0]

@@ -89,7 +89,6 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
     assert tracked(table)[1] == (24, 3)
 
 
-@pytest.mark.one_engine
 def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
     """Race 83: they stand elsewhere by the same ids; those that were only moved are found by theirs."""
     append(delta, path, 0, 6, **TRACKED)
@@ -124,7 +123,6 @@ def compact_by_ids_alone(table: TableRef) -> None:
     table.begin_at(Operation(name="OPTIMIZE"), snapshot=snapshot).commit([*removes, theirs])
 
 
-@pytest.mark.one_engine
 @pytest.mark.parametrize("kept", ["neither", "ids alone"])
 def test_equal_rows_after_a_compaction_that_keeps_too_little(delta: SparkSession, path: str, kept: str) -> None:
     """Where a row might be taken for an equal one, the other's id would be there twice: then it is a conflict."""

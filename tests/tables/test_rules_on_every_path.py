@@ -23,7 +23,6 @@ from anabranch.errors.constraints import (
     NotNullViolationError,
 )
 from anabranch.errors.schema import IdentityInsertError, SchemaMismatchError
-from anabranch.spark.session.session_settings import is_connect
 from anabranch.tables import DeltaTable
 from tables.write_paths import ADDING, BY_POSITION, CHANGING, REPLACING, Row, Target
 
@@ -167,13 +166,6 @@ VIOLATIONS = {
 }
 
 
-def skip_the_same_for_both_engines(table: Target, path: str) -> None:
-    """Rules are kept by Spark's columns, which both engines run: two paths show it."""
-    is_portable = table.delta.conf.get("spark.anabranch.engine", "") == "portable"
-    if path not in {"append", "MERGE insert"} and is_portable and not is_connect(table.delta):
-        pytest.skip("as with the native engine")
-
-
 OF_THEIR_OWN = ("append", "insertInto", "INSERT", "MERGE insert", "stream", *CHANGING)
 """Paths that bring rows into shape in a way of their own; the others differ in what they take away."""
 CELLS = [
@@ -183,11 +175,9 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("path", "rule"), CELLS)
-@pytest.mark.one_engine
 def test_rows_that_break_a_rule_stop_the_write(tables: Tables, path: str, rule: str) -> None:
     """The error names the rule, the column and the row; the table stays at its version."""
     table, violation = tables.of(path), VIOLATIONS[rule]
-    skip_the_same_for_both_engines(table, path)
     before = version(table)
     with pytest.raises(violation.error) as refused:
         PATHS[path](table, row_for(path, violation.changes, 100), False)
@@ -215,9 +205,7 @@ def append_only(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.one_engine
 def test_append_only_tables_only_grow(append_only: Target, path: str) -> None:
-    skip_the_same_for_both_engines(append_only, path)
     before = version(append_only)
     if path in ADDING:
         ADDING[path](append_only, {"id": "1L", "part": "0"}, False)
@@ -236,10 +224,8 @@ def numbered(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.one_engine
 def test_numbers_are_the_table_s_own(numbered: Target, path: str) -> None:
     """A column that is always generated takes no values; each new row gets a number behind all before it."""
-    skip_the_same_for_both_engines(numbered, path)
     row = {"id": "1L", "part": "0"}
     before = version(numbered)
     with pytest.raises((IdentityInsertError, AssignmentError), match="number"):
@@ -269,11 +255,9 @@ def widening(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("path", EVOLVING)
-@pytest.mark.one_engine
 def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
     """A larger value is refused or overflows; with schema evolution its column gets its type, and one scan reads the
     files of both."""
-    skip_the_same_for_both_engines(widening, path)
     i = EVOLVING.index(path)
     given = {"id": "0L" if path in CHANGING else f"{1 + i}L", "part": f"{i}", f"c{i}": "5000000000L"}
     if path in BY_POSITION:
@@ -291,7 +275,6 @@ def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
     assert {row[0] for row in found.select(f"c{i}").collect()} <= {7, 5_000_000_000, None}
 
 
-@pytest.mark.one_engine
 def test_rules_of_tables_made_of_queries(delta: SparkSession, name: str) -> None:
     """CREATE and REPLACE TABLE AS SELECT keep to the constraints that they state."""
     constraint = "TBLPROPERTIES ('delta.constraints.small' = 'n < 100')"

@@ -43,7 +43,7 @@ from anabranch.spark.write.conform import conform
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.proposed_commit import Operation
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 DEFAULTS = {"delta.feature.allowColumnDefaults": "supported"}
 

@@ -17,7 +17,7 @@ from anabranch.errors.schema import MissingFieldsError
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_engine]
+pytestmark = pytest.mark.spark
 
 
 def rows(table: DeltaTable) -> list[tuple[Any, ...]]:

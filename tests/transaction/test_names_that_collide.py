@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,9 +12,6 @@ from table_on_memory import add
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
-from anabranch.spark.portable.data_output import DataOutput
-from anabranch.storage.local.local_store import LocalStore
-from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.rows.row_access import StoredVectors
 from storage.faults import FaultyStore, PutFault
@@ -55,14 +51,3 @@ def test_a_source_that_says_ever_the_same() -> None:
     with pytest.raises(StorageError, match="that name"):
         StoredVectors(store, Stuck()).write([OTHER])
     assert StoredVectors(store, Stuck()).hidden([showing("a", first)]) == [ONE]
-
-
-def test_a_data_file_of_another_writer_stays(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
-    first = DataOutput(store, "part-0.parquet")
-    first.sink.write(b"first")
-    first.finish()
-    with pytest.raises(StorageError, match="that name"):
-        DataOutput(store, "part-0.parquet")
-    assert (tmp_path / "part-0.parquet").read_bytes() == b"first"
-    assert store.put_if_absent("part-0.parquet", b"x") is PutOutcome.EXISTS

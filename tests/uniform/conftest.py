@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import StructType
 
+from anabranch.cli.rows.arrow_types import by_position, file_schema, fit, row_schema
 from anabranch.clock import SystemClock
 from anabranch.commands.definition.table_definition import TableDefinition, altered_table, define_table
 from anabranch.protocol.actions import AddFile
-from anabranch.schema.column_mapping import strip_mapping
-from anabranch.spark.portable.arrow_types import row_schema
-from anabranch.spark.portable.portable_write import adds_of, write_task
+from anabranch.protocol.data_paths import partition_path
+from anabranch.protocol.partition_values import serialize
+from anabranch.schema.column_mapping import physical_name, strip_mapping
+from anabranch.spark.engine import WriteRequest
+from anabranch.spark.write.file_schema import stored_fields
+from anabranch.spark.write.written_files import ManifestEntry, completed
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -67,17 +74,38 @@ class UniformTable:
 
     def written(self, *rows: Mapping[str, Any]) -> list[AddFile]:
         snapshot = self.snapshot
-        task = write_task(
+        request: Any = WriteRequest(
             table_root=str(self.root),
+            frame=None,  # type: ignore[arg-type] - the files are written here
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,
             properties=snapshot.properties,
-            file_system={},
-            open_files_max=8,
         )
-        batch = pa.RecordBatch.from_pylist(list(rows), schema=row_schema(strip_mapping(snapshot.schema)))
-        return [add for written in task(iter([batch])) for add in adds_of(written, tags=task.tags)]
+        mode, by = snapshot.column_mapping_mode, snapshot.partition_columns
+        fields = stored_fields(snapshot.schema, by, snapshot.properties)
+        stored = file_schema(fields, mode)
+        partitions: dict[str, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            # As in Spark's writer, an empty text is no partition value.
+            stored_row = {name: None if name in by and value == "" else value for name, value in row.items()}
+            values = {
+                physical_name(snapshot.schema[name], mode): serialize(stored_row[name], snapshot.schema[name].dataType)
+                for name in by
+            }
+            partitions.setdefault(partition_path(values), []).append(stored_row)
+        entries = []
+        for folder, together in partitions.items():
+            batch = pa.RecordBatch.from_pylist(together, schema=row_schema(strip_mapping(snapshot.schema)))
+            columns = [
+                fit(batch.column(field.name), wanted.type, by_position)
+                for field, wanted in zip(fields, stored, strict=True)
+            ]
+            path = self.root / folder / f"part-{uuid.UUID(int=self.random.getrandbits(128))}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_arrays(columns, schema=stored), path, store_schema=False)
+            entries.append(ManifestEntry(url=f"file:{quote(str(path))}", size_bytes=path.stat().st_size, modified_ms=1))
+        return list(completed(request, entries, self.store.open).adds)
 
     def commit(self, actions: Sequence[Any], operation: str) -> None:
         self.table.begin(Operation(name=operation, parameters={})).commit(list(actions))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from anabranch.auto.jar_settings import JAR_SETTINGS, tell, without_jar
+
+logger = logging.getLogger("anabranch.auto")
 
 # Methods of PySpark with something of ours around them, once.
 
@@ -83,13 +86,19 @@ def enable_once(spark: Any) -> None:
         return
     # Whoever watches an import of PySpark cannot import PySpark; who has a session can.
     import anabranch  # noqa: PLC0415
-    from anabranch.spark.session.session_settings import identity  # noqa: PLC0415
+    from anabranch.errors.environment import ServerWithoutDeltaError  # noqa: PLC0415
+    from anabranch.spark.session.session_settings import identity, is_connect  # noqa: PLC0415
 
     with _busy():
-        known = identity(spark)
-        if known not in _enabled:
+        known = spark.session_id if is_connect(spark) else identity(spark)
+        if known in _enabled:
+            return
+        try:
             anabranch.enable(spark)
-            _enabled.add(known)
+        except ServerWithoutDeltaError as error:
+            # The program may have no use for Delta tables in this session; where it has, the server refuses them.
+            logger.warning("%s", error)
+        _enabled.add(known)
 
 
 def _make(session: Any, call: Callable[[], Any]) -> None:

@@ -26,8 +26,9 @@ from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import Engine, ScanRequest
+from anabranch.spark.engine import ScanRequest
 from anabranch.spark.extension.door import Answer
+from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_with
 from anabranch.spark.session.table_identifiers import quote
@@ -116,7 +117,7 @@ def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | 
     return found.least if function == "min" else found.greatest
 
 
-def _scanned(engine: Engine, request: ScanRequest, snapshot: Snapshot, handle: TableRef) -> DataFrame:
+def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, handle: TableRef) -> DataFrame:
     """The rows with `_metadata`, in which tables that track rows have their ids."""
     request = dataclasses.replace(request, with_metadata=True)
     properties = snapshot.properties

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from anabranch.callbacks.answers import Answers
 from anabranch.spark.extension import install, own_server
 from anabranch.spark.extension.compiled import load_extension
+from anabranch.spark.served.connect_plugin import answer_messages, stop_answering
 from anabranch.sql.own.first_words import FIRST_WORDS
 
 TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
@@ -37,9 +38,10 @@ def enable_server(behind: SparkSession) -> None:
         answers = _opened(behind)
         own_server.begin()
         _enable(behind, answers)
-        for session in own_server.sessions_of_server(behind):
-            if install.is_free(session):
-                _enable(session, answers)
+        free = [session for session in own_server.sessions_of_server(behind) if install.is_free(session)]
+        for session in free:
+            _enable(session, answers)
+        answer_messages(behind, [behind, *free])
 
 
 def _opened(spark: SparkSession) -> Answers:
@@ -66,13 +68,5 @@ def disable_extension(spark: SparkSession) -> None:
         if answers is not None:
             install.remove(spark)
             install.close_door(spark, answers.door)
+            stop_answering(spark, [spark, *own_server.sessions_of_server(spark)])
             own_server.end()
-
-
-def leave_out(spark: SparkSession) -> bool:
-    """This session does without; whether others of its application have it."""
-    with _lock:
-        is_open = id(spark.sparkContext._gateway) in _open
-        if is_open:
-            install.remove_from_session(spark)
-        return is_open

@@ -13,7 +13,8 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import PHYSICAL_NAME, ColumnMappingMode
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.names import CHANGE_DATA_COLUMNS, check_reserved
-from anabranch.spark.engine import Engine, WriteRequest
+from anabranch.spark.engine import WriteRequest
+from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import typed_violations
 
@@ -50,7 +51,7 @@ def _own(name: str, data_type: DataType, mode: ColumnMappingMode) -> StructField
 
 
 def write_change_files(
-    engine: Engine,
+    engine: NativeEngine,
     frame: DataFrame,
     *,
     table_root: str,

@@ -19,7 +19,8 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.schema.column_mapping import physical_name, to_physical
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import Engine, ScanRequest
+from anabranch.spark.engine import ScanRequest
+from anabranch.spark.native.native_engine import NativeEngine
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +39,7 @@ class FeedSource:
     options: Sequence[tuple[str, str]] = ()
 
 
-def feed_rows(engine: Engine, source: FeedSource, files: FeedFiles) -> DataFrame:
+def feed_rows(engine: NativeEngine, source: FeedSource, files: FeedFiles) -> DataFrame:
     """The rows of these files, with `_change_type`, `_commit_version` and `_commit_timestamp` behind their columns.
 
     Raises `ReservedColumnsError`.

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.cli.condition_filter import Condition, column_paths, condition_on
 from anabranch.cli.output import console, count, plain, size, table_of
+from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
 from anabranch.predicates.expressions import ColumnPath, quoted
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from anabranch.cli.condition_filter import Condition, RowFilter, column_paths, condition_on, local_zone
 from anabranch.cli.output import cells, console, count, json_values, plain, table_of
+from anabranch.cli.rows.condition_filter import Condition, RowFilter, column_paths, condition_on, local_zone
+from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
@@ -19,7 +20,6 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import locate
 from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.portable.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.storage.external_files import allowed_places
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.rows.row_ids import row_count
@@ -154,5 +154,4 @@ def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFil
     hidden = None if vector is None else load_vector(store, vector, num_rows=num_rows)
     place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_places(store))
     file = DataFile(name=place.absolute, partition_values=add.partition_values)
-    for rows, _ in reader.read(file, hidden):
-        yield rows
+    yield from reader.read(file, hidden)

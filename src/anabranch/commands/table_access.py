@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from anabranch.errors.tables import InvalidIdentifierError, NotADeltaTableError, TableLocationMismatchError
+from anabranch.errors.tables import NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -108,29 +108,12 @@ def table_to_create(
     return table_of_entry(session, dataclasses.replace(new, location=session.qualified_path(new.location)))
 
 
-def is_delta_name(session: DeltaSession, text: str) -> bool:
-    """Whether `text` names a Delta table by path or in the catalog; nothing unreadable does."""
-    try:
-        identifier = parse_identifier(text)
-    except InvalidIdentifierError:
-        return False
-    return is_delta_identifier(session, identifier)
-
-
 def is_delta_identifier(session: DeltaSession, identifier: TableIdentifier) -> bool:
     """As `is_delta_name`, for a name that was parsed."""
     if isinstance(identifier, PathIdentifier):
         return True
     entry = _entry_of(session, identifier)
     return entry is not None and entry.is_delta
-
-
-def is_table_identifier(session: DeltaSession, identifier: TableIdentifier) -> bool:
-    """Whether that is a table, of any format, and no view."""
-    if isinstance(identifier, PathIdentifier):
-        return True
-    entry = _entry_of(session, identifier)
-    return entry is not None and entry.view is None and entry.provider is not None
 
 
 def _entry_of(session: DeltaSession, name: NameIdentifier) -> CatalogEntry | None:

@@ -274,28 +274,6 @@ class StaticPartitionColumnListedError(DeltaAnalysisError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class RecursiveViewError(DeltaAnalysisError, ValueError):
-    """The query of a view reads the view itself."""
-
-    condition: ClassVar[str] = "RECURSIVE_VIEW"
-    sqlstate: ClassVar[str] = "42K0H"
-    template: ClassVar[str] = (
-        "The query of the view {view} reads that view itself, maybe through others. Give the new view another name."
-    )
-    view: str
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class NotCachedError(DeltaAnalysisError, ValueError):
-    """A table is to leave the cache that is not there."""
-
-    condition: ClassVar[str] = "UNCACHE_NOT_CACHED"
-    sqlstate: ClassVar[str] = "42P01"
-    template: ClassVar[str] = "{table} is not cached in this session by CACHE TABLE. Write UNCACHE TABLE IF EXISTS."
-    table: str
-
-
 # What can be wrong with a condition that a user wrote.
 
 

@@ -12,7 +12,7 @@ from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class SparkClassMissingError(DeltaError):
-    """This release of Spark lacks a class that the native binding is built on."""
+    """This release of Spark lacks a class that anabranch is built on."""
 
     condition: ClassVar[str] = "DELTA_SPARK_CLASS_MISSING"
     sqlstate: ClassVar[str] = "0A000"
@@ -22,9 +22,8 @@ class SparkClassMissingError(DeltaError):
 
     def explain(self) -> str:
         return (
-            f"Spark {self.spark_version} has no class {' or '.join(self.places)}, which reading and writing through "
-            "Spark's own classes needs. Set spark.anabranch.engine to portable, or use a release of PySpark that is "
-            "supported (4.0 to 4.3)."
+            f"Spark {self.spark_version} has no class {' or '.join(self.places)}, which anabranch "
+            "needs. Use a release of PySpark that is supported (4.0 to 4.3)."
         )
 
 
@@ -65,8 +64,7 @@ class ExtensionNotLoadedError(DeltaError):
     sqlstate: ClassVar[str] = "0A000"
     template: ClassVar[str] = (
         "anabranch's Java classes cannot be put into the driver of this Spark {spark_version}: {problem}. Use a "
-        "release of PySpark that is supported (4.0 to 4.3), as it is published, or set spark.anabranch.engine to "
-        "portable, which does without them."
+        "release of PySpark that is supported (4.0 to 4.3), as it is published."
     )
     spark_version: str
     problem: str
@@ -96,13 +94,38 @@ class SessionCatalogTakenError(DeltaError):
     sqlstate: ClassVar[str] = "55000"
     template: ClassVar[str] = (
         "spark.sql.catalog.spark_catalog is {catalog}, and a session has one such catalog. Start without that setting: "
-        "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}. Or "
-        "set spark.anabranch.engine to portable, which needs none."
+        "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}."
     )
     catalog: str
 
 
-# What the portable binding to Spark cannot do, or finds wrong in data files.
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ServerWithoutDeltaError(DeltaError):
+    """The server of a Spark Connect session does not know Delta. A client cannot teach it."""
+
+    condition: ClassVar[str] = "ANABRANCH_SERVER_WITHOUT_DELTA"
+    sqlstate: ClassVar[str] = "0A000"
+    template: ClassVar[str] = (
+        "The Spark Connect server of this session does not know Delta tables: it lacks {lacks}. Connect to a server "
+        "that `anabranch serve` has started, or work in this process with `anabranch.session()`."
+    )
+    lacks: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MessagesRefusedError(DeltaError):
+    """The server of a Spark Connect session answers no calls of `DeltaTable`."""
+
+    condition: ClassVar[str] = "ANABRANCH_REFUSED_TO_CLIENTS"
+    sqlstate: ClassVar[str] = "42501"
+    template: ClassVar[str] = (
+        "The server of this session does not answer DeltaTable: it was started with --warehouse-only, or lacks Spark "
+        "Connect's jars. SQL does the same there: DELETE, UPDATE, MERGE INTO, OPTIMIZE, VACUUM, DESCRIBE HISTORY, "
+        "RESTORE."
+    )
+
+
+# What cannot be read from data files.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -131,20 +154,6 @@ class DataFileMismatchError(DeltaError):
     column: str
     expected: str
     problem: str
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class DataFileUnknownToSparkError(DeltaError):
-    """Spark listed other files than the ones it was asked to read."""
-
-    condition: ClassVar[str] = "ANABRANCH_DATA_FILE_UNKNOWN_TO_SPARK"
-    template: ClassVar[str] = (
-        "Spark was asked to read {path} of {table} and does not list it among its files. The file may have been "
-        "removed by VACUUM or by hand; read the table again, or restore the file."
-    )
-
-    table: str
-    path: str
 
 
 # What can go wrong when programs for delta-spark are run as they are.

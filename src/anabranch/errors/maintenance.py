@@ -25,8 +25,7 @@ class RowOrderError(DeltaError):
         where = f" (number {self.file} of the files rewritten)" if self.file else ""
         return (
             f"Files of {self.table} were to be rewritten, and {self.problem}{where}. Either the row counts in the log "
-            "are wrong, or this Spark reads files in another way than the supported releases do. Nothing was changed. "
-            "Setting spark.anabranch.engine to portable reads them without Spark's reader."
+            "are wrong, or this Spark reads files in another way than the supported releases do. Nothing was changed."
         )
 
 

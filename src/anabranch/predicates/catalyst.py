@@ -42,10 +42,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalization import coerced, day_condition, year_condition
-from anabranch.predicates.sql_literals import literal_of
-from anabranch.predicates.sql_nodes import ConditionSyntaxError, Node, Operation
-from anabranch.predicates.sql_tree import parse_condition
+from anabranch.predicates.normalization import day_condition, year_condition
 
 NESTING_MAX = 100
 """Conditions that nest deeper are not looked into."""
@@ -62,16 +59,14 @@ _REDUNDANT = frozenset({"DynamicPruningExpression", "DynamicPruningSubquery", "B
 """Filters that the planner derives from a join: they leave out only rows that the join would."""
 
 
-def from_catalyst(text: str, *, session_time_zone: str, sql: str | None = None) -> Predicate:
+def from_catalyst(text: str, *, session_time_zone: str) -> Predicate:
     """The condition in the names of its attributes; what is not understood becomes `Unknown`.
 
-    `session_time_zone` is the one in which Spark wrote the text: it gives timestamps no zone of their own. The text
-    leaves out the values of an `InSet` (an `IN` with many values); with `sql`, the same expression's `sql()`, they are
-    found.
+    `session_time_zone` is the one in which Spark wrote the text: it gives timestamps no zone of their own.
     """
     try:
         nodes = json.loads(text)
-        (root,) = _Reader(session_time_zone, _in_lists(sql) if sql and '"hset"' in text else None).read(nodes)
+        (root,) = _Reader(session_time_zone).read(nodes)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         # Another shape than any that Spark had so far. It may be anything, also something that asks other rows.
         return Unknown(text[:TEXT_MAX], opaque=True)
@@ -81,26 +76,20 @@ def from_catalyst(text: str, *, session_time_zone: str, sql: str | None = None) 
 class _Reader:
     """Builds terms from the last node to the first, so that children are there before their parent."""
 
-    def __init__(self, zone: str, in_lists: list[tuple[Node, ...]] | None) -> None:
+    def __init__(self, zone: str) -> None:
         self._zone = zone
-        self._in_lists = in_lists
 
     def read(self, nodes: list[dict[str, Any]]) -> list[Term]:
-        places = [index for index, node in enumerate(nodes) if name_of(node) in ("In", "InSet")]
-        if self._in_lists is not None and len(places) != len(self._in_lists):
-            self._in_lists = None
         terms: list[Term] = []
-        for index in range(len(nodes) - 1, -1, -1):
-            node = nodes[index]
+        for node in reversed(nodes):
             count = node["num-children"]
             if not isinstance(count, int) or not 0 <= count <= len(terms):
                 raise ValueError("a node lacks its children")
             children = tuple(terms.pop() for _ in range(count))
-            place = places.index(index) if name_of(node) == "InSet" else None
-            terms.append(self._term(name_of(node), node, children, place))
+            terms.append(self._term(name_of(node), node, children))
         return terms
 
-    def _term(self, name: str, node: dict[str, Any], children: tuple[Term, ...], place: int | None) -> Term:
+    def _term(self, name: str, node: dict[str, Any], children: tuple[Term, ...]) -> Term:
         nesting = 1 + max((child.nesting for child in children), default=0)
         plain = Term(name=name, node=node, children=children, nesting=nesting)
         if name in ("And", "Or"):
@@ -113,8 +102,6 @@ class _Reader:
             return dataclasses.replace(plain, condition=Unknown(name, plain.columns, plain.opaque))
         if plain.condition is not None:
             return plain
-        if name == "InSet":
-            return dataclasses.replace(plain, condition=self._in_set(children[0], place))
         value = VALUES.get(name)
         if value is not None:
             return value(plain, self._zone)
@@ -137,15 +124,6 @@ class _Reader:
         if name == "Like":
             return _pattern(term)
         return None
-
-    def _in_set(self, subject: Term, place: int | None) -> Predicate | None:
-        if self._in_lists is None or place is None or subject.data_type is None:
-            return None
-        found = []
-        for node in self._in_lists[place]:
-            literal = literal_of(node, zone=self._zone)
-            found.append(None if literal is None else coerced(literal, subject.data_type, zone=self._zone))
-        return _membership(subject, found)
 
 
 def _comparison(operator: Operator, left: Term, right: Term, zone: str) -> Predicate | None:
@@ -214,12 +192,3 @@ def _pattern(term: Term) -> Predicate | None:
     stem = re.split(f"[%_{re.escape(escape)}]", pattern.value, maxsplit=1)[0]
     begins = _beginning(term.children[0], dataclasses.replace(term.children[1], value=Literal(stem, pattern.data_type)))
     return None if not stem or begins is None else And((begins, Unknown(term.text, term.columns, term.opaque)))
-
-
-def _in_lists(sql: str) -> list[tuple[Node, ...]] | None:
-    """The values of every `IN` of an expression, in prefix order; None if its SQL is not understood."""
-    try:
-        nodes = parse_condition(sql).walk()
-        return [node.operands[1:] for node in nodes if isinstance(node, Operation) and node.operator == "IN"]
-    except (ConditionSyntaxError, RecursionError):
-        return None

@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.expressions import ColumnPath
-from anabranch.predicates.sql_predicates import find_path, has_plain_order
-from anabranch.predicates.stored_sql_words import Token, TokenKind, UnreadableTextError, tokens_of
+from anabranch.predicates.sql_lexer import Token, TokenKind
+from anabranch.predicates.stored_sql_words import UnreadableTextError, tokens_of
 
 
 class Part(enum.Enum):
@@ -84,19 +84,19 @@ _PATTERN = re.compile(r"yyyy([^A-Za-z'\[\]{}#]?)(?:MM(?:([^A-Za-z'\[\]{}#]?)dd(?
 
 
 def _derivation(tokens: list[Token], data_type: DataType, schema: StructType) -> Derivation | None:
-    while len(tokens) > 2 and _is_sign(tokens[0], "(") and _closes_at(tokens, 0) == len(tokens) - 1:
+    while len(tokens) > 2 and tokens[0].is_symbol("(") and _closes_at(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     source = _column(tokens, schema)
     if source is not None:
         return _whole(source, data_type)
-    calls = len(tokens) > 3 and tokens[0].kind is TokenKind.WORD and _is_sign(tokens[1], "(")
+    calls = len(tokens) > 3 and tokens[0].kind is TokenKind.WORD and tokens[1].is_symbol("(")
     if not calls or _closes_at(tokens, 1) != len(tokens) - 1:
         return None
-    return _of_call(tokens[0].upper, _arguments(tokens[2:-1]), data_type, schema)
+    return _of_call(tokens[0].word, _arguments(tokens[2:-1]), data_type, schema)
 
 
 def _of_call(name: str, arguments: list[list[Token]], data_type: DataType, schema: StructType) -> Derivation | None:
-    if name == "CAST" and [token.upper for token in arguments[0][-2:]] == ["AS", "DATE"]:
+    if name == "CAST" and [token.word for token in arguments[0][-2:]] == ["AS", "DATE"]:
         return _date(_column(arguments[0][:-2], schema), data_type) if len(arguments) == 1 else None
     if name in ("DATE", "TO_DATE") and len(arguments) == 1:
         return _date(_column(arguments[0], schema), data_type)
@@ -172,10 +172,10 @@ def _dated(tokens: list[Token], schema: StructType) -> _Found | None:
 
 def _column(tokens: list[Token], schema: StructType) -> _Found | None:
     """The column that these names lead to, and its type."""
-    names = [token.text for token in tokens[::2]]
-    dots = all(_is_sign(token, ".") for token in tokens[1::2])
-    words = all(token.kind in (TokenKind.WORD, TokenKind.NAME) for token in tokens[::2])
-    path = find_path(schema, tuple(names)) if tokens and len(tokens) % 2 and dots and words else None
+    names = [token.name for token in tokens[::2]]
+    dots = all(token.is_symbol(".") for token in tokens[1::2])
+    words = all(token.kind in (TokenKind.WORD, TokenKind.QUOTED_NAME) for token in tokens[::2])
+    path = _find_path(schema, tuple(names)) if tokens and len(tokens) % 2 and dots and words else None
     if path is None:
         return None
     below: DataType = schema
@@ -186,7 +186,7 @@ def _column(tokens: list[Token], schema: StructType) -> _Found | None:
 
 
 def _is_text(data_type: DataType) -> bool:
-    return type(data_type) is StringType and has_plain_order(data_type)
+    return type(data_type) is StringType and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
 
 
 def _text(tokens: list[Token]) -> str:
@@ -201,8 +201,8 @@ def _arguments(tokens: list[Token]) -> list[list[Token]]:
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += _is_sign(token, "(") - _is_sign(token, ")")
-        if _is_sign(token, ",") and depth == 0:
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if token.is_symbol(",") and depth == 0:
             found.append([])
         else:
             found[-1].append(token)
@@ -213,11 +213,24 @@ def _closes_at(tokens: list[Token], opening: int) -> int:
     """Where the parenthesis is closed again; the length where it is not."""
     depth = 0
     for place in range(opening, len(tokens)):
-        depth += _is_sign(tokens[place], "(") - _is_sign(tokens[place], ")")
+        depth += tokens[place].is_symbol("(") - tokens[place].is_symbol(")")
         if depth == 0:
             return place
     return len(tokens)
 
 
-def _is_sign(token: Token, text: str) -> bool:
-    return token == Token(TokenKind.SIGN, text)
+def _find_path(schema: StructType, path: ColumnPath) -> ColumnPath | None:
+    """The path in the schema's own spelling."""
+    found: list[str] = []
+    below: DataType = schema
+    for part in path:
+        if not isinstance(below, StructType):
+            return None
+        names = [name for name in below.names if name == part] or [
+            name for name in below.names if name.casefold() == part.casefold()
+        ]
+        if len(names) != 1:
+            return None
+        found.append(names[0])
+        below = below[names[0]].dataType
+    return tuple(found)

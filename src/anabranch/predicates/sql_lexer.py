@@ -23,6 +23,8 @@ class TokenKind(enum.Enum):
     SPACE = "space"
     COMMENT = "comment"
     UNFINISHED = "unfinished string, name or comment"
+    END = "end of the text"
+    """Of those who want one behind the last; `scan` gives none."""
 
 
 class Token(NamedTuple):

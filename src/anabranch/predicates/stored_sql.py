@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.expressions import ColumnPath
+from anabranch.predicates.sql_lexer import Token, TokenKind
 from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, Growth, check_arguments, check_operator
 from anabranch.predicates.stored_sql_words import (
     CASE_WORDS,
@@ -31,8 +32,6 @@ from anabranch.predicates.stored_sql_words import (
     TYPED_LITERALS,
     UNIT_ALWAYS_FIRST,
     UNITS,
-    Token,
-    TokenKind,
     TypeReader,
     UnreadableTextError,
     tokens_of,
@@ -121,7 +120,7 @@ class _Reader:
     def _is(self, ahead: int, *texts: str) -> bool:
         """Whether the token so many places ahead is one of these signs."""
         place = self._at + ahead
-        return place < len(self._tokens) and self._tokens[place] in [Token(TokenKind.SIGN, text) for text in texts]
+        return place < len(self._tokens) and any(self._tokens[place].is_symbol(text) for text in texts)
 
     def _kind(self, ahead: int) -> TokenKind:
         place = self._at + ahead
@@ -129,7 +128,7 @@ class _Reader:
 
     def _take(self, text: str | None = None) -> None:
         self.out.append(self._here.text if text is None else text)
-        if self._here.kind is not TokenKind.SIGN:
+        if self._here.kind is not TokenKind.SYMBOL:
             self._growth.add(len(self._here.text))
         self._at += 1
 
@@ -141,9 +140,9 @@ class _Reader:
                 self._take()
             case TokenKind.NUMBER:
                 self._take()
-            case TokenKind.SIGN:
+            case TokenKind.SYMBOL:
                 self._sign()
-            case TokenKind.NAME:
+            case TokenKind.QUOTED_NAME:
                 self._name()
             case _:
                 self._word()
@@ -181,17 +180,17 @@ class _Reader:
 
     def _field(self) -> None:
         """A field of what comes before."""
-        if self._kind(1) not in (TokenKind.WORD, TokenKind.NAME) or self._is(2, "("):
+        if self._kind(1) not in (TokenKind.WORD, TokenKind.QUOTED_NAME) or self._is(2, "("):
             raise UnreadableTextError("a dot must stand before the name of a field")
         self._take()
-        self._take(_quoted(self._here.text))
+        self._take(_quoted(self._here.name))
 
     def _lambda_parameters(self) -> bool:
         """`(x, y) ->`"""
         names: list[str] = []
         place = 1
-        while self._kind(place) in (TokenKind.WORD, TokenKind.NAME) and self._is(place + 1, ",", ")"):
-            names.append(self._tokens[self._at + place].text)
+        while self._kind(place) in (TokenKind.WORD, TokenKind.QUOTED_NAME) and self._is(place + 1, ",", ")"):
+            names.append(self._tokens[self._at + place].name)
             place += 2
             if self._is(place - 1, ")"):
                 break
@@ -208,7 +207,7 @@ class _Reader:
             raise UnreadableTextError("-> stands where no function takes a function")
 
     def _word(self) -> None:
-        upper = self._here.upper
+        upper = self._here.word
         context = self._calls[-1] if self._calls else ""
         if self._is_keyword(upper, context):
             check_operator(self._tokens, self._at)
@@ -258,8 +257,8 @@ class _Reader:
     def _unit_follows(self, context: str) -> bool:
         """Whether what follows shows that this is a unit and no column of its name."""
         if context == "extract":
-            return self._tokens[self._at + 1].upper == "FROM"
-        if not self._is(1, ",") or self._here.upper not in UNITS:
+            return self._tokens[self._at + 1].word == "FROM"
+        if not self._is(1, ",") or self._here.word not in UNITS:
             return False
         return context in UNIT_ALWAYS_FIRST or self._path() is None
 
@@ -297,8 +296,8 @@ class _Reader:
             if self._kind(0) not in (TokenKind.STRING, TokenKind.NUMBER):
                 return
             self._take()
-            while self._here.kind is TokenKind.WORD and self._here.upper in UNITS | {"TO"}:
-                self._take(self._here.upper)
+            while self._here.kind is TokenKind.WORD and self._here.word in UNITS | {"TO"}:
+                self._take(self._here.word)
             if self._kind(0) not in (TokenKind.STRING, TokenKind.NUMBER):
                 return
 
@@ -313,8 +312,8 @@ class _Reader:
             raise UnreadableTextError("a name in backticks cannot be called as a function")
         if self._is(1, "->"):
             self._check_takes_function()
-            self._parameters.add(self._here.text.lower())
-            self.out.append(f"{_quoted(self._here.text)} ->")
+            self._parameters.add(self._here.name.lower())
+            self.out.append(f"{_quoted(self._here.name)} ->")
             self._at += 2
             return
         path = self._path()
@@ -323,10 +322,10 @@ class _Reader:
             self.columns.append(path)
         elif not self._is_parameter():
             raise UnreadableTextError(f"{self._here.text} is no column of the table and no word that a table may use")
-        self._take(_quoted(self._here.text))
+        self._take(_quoted(self._here.name))
 
     def _is_parameter(self) -> bool:
-        return self._here.text.lower() in self._parameters
+        return self._here.name.lower() in self._parameters
 
     def _path(self) -> ColumnPath | None:
         """The column that begins here, as far down as structs go, in the schema's spelling.
@@ -337,15 +336,15 @@ class _Reader:
         below: DataType = self._schema
         place = 0
         while isinstance(below, StructType):
-            spelled = _spelled(below, self._tokens[self._at + place].text)
+            spelled = _spelled(below, self._tokens[self._at + place].name)
             if spelled is None:
                 if found and not self._is_parameter():
-                    missing = self._tokens[self._at + place].text
+                    missing = self._tokens[self._at + place].name
                     raise UnreadableTextError(f"{'.'.join(found)} has no field {missing}")
                 return None
             found.append(spelled)
             below = below[spelled].dataType
-            if not self._is(place + 1, ".") or self._kind(place + 2) not in (TokenKind.WORD, TokenKind.NAME):
+            if not self._is(place + 1, ".") or self._kind(place + 2) not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
                 break
             place += 2
         return tuple(found)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from anabranch.predicates.sql_lexer import string_value
+from anabranch.predicates.sql_lexer import Token, TokenKind, string_value
 from anabranch.predicates.stored_patterns import check_pattern
-from anabranch.predicates.stored_sql_words import Token, TokenKind, UnreadableTextError
+from anabranch.predicates.stored_sql_words import UnreadableTextError
 
 VALUE_SIZE_MAX: Final = 10_000_000
 """By the estimate, in characters."""
@@ -121,13 +121,13 @@ def check_arguments(tokens: list[Token], at: int, name: str) -> int:
 
 def check_operator(tokens: list[Token], at: int) -> None:
     """What stands behind an operator that takes a regular expression. Raises `UnreadableTextError`."""
-    if tokens[at].upper in _PATTERN_OPERATORS:
+    if tokens[at].word in _PATTERN_OPERATORS:
         check_written_pattern(tokens, at + 1)
 
 
 def check_written_pattern(tokens: list[Token], at: int) -> None:
     """The regular expression that begins there. Raises `UnreadableTextError`."""
-    if tokens[at].upper in {"ANY", "SOME", "ALL"} or (pattern := _written_text(tokens, at)) is None:
+    if tokens[at].word in {"ANY", "SOME", "ALL"} or (pattern := _written_text(tokens, at)) is None:
         raise UnreadableTextError("a regular expression must be written out, as one text in quotes")
     check_pattern(pattern)
 
@@ -156,7 +156,7 @@ def _argument_starts(tokens: list[Token], at: int) -> list[int]:
     """Where the arguments of the call begin whose parenthesis stands at `at`."""
     starts, depth = [at + 1], 0
     for place in range(at + 1, len(tokens)):
-        if tokens[place].kind is not TokenKind.SIGN:
+        if tokens[place].kind is not TokenKind.SYMBOL:
             continue
         sign = tokens[place].text
         if sign in ("(", "["):

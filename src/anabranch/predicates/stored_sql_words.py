@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from anabranch.predicates.sql_lexer import Token, TokenKind, tokenize
 
 
 def _words(text: str) -> frozenset[str]:
@@ -88,43 +88,8 @@ TYPES_WITH_LENGTH: Final = frozenset({"DEC", "DECIMAL", "NUMERIC", "CHAR", "CHAR
 # SQL text as tokens, cut exactly where Spark cuts it.
 
 
-class TokenKind(enum.Enum):
-    """What a piece of text is."""
-
-    STRING = "string"
-    NUMBER = "number"
-    NAME = "name in backticks"
-    WORD = "word"
-    SIGN = "sign"
-    END = "end"
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of text that Spark would not cut further."""
-
-    kind: TokenKind
-    text: str
-    """As Spark may read it again; of names only what is between the backticks."""
-
-    @property
-    def upper(self) -> str:
-        return self.text.upper()
-
-
-_PATTERN = re.compile(
-    r"""
-    (?P<blank>\s+|--[^\n]*|/\*.*?\*/)
-    |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
-    |(?P<single>'(?:[^'\\]|\\.|'')*')
-    |(?P<double>"(?:[^"\\]|\\.|"")*")
-    |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?![\w]))
-    |(?P<name>`(?:[^`]|``)+`)
-    |(?P<word>[^\W\d]\w*)
-    |(?P<sign><=>|=>|<=|>=|<>|!=|==|\|\||->|::|[-=<>+*/%&|^~!()\[\].,:])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+_SYMBOLS: Final = _words("<=> => <= >= <> != == || -> :: - = < > + * / % & | ^ ~ ! ( ) [ ] . , :")
+_ESCAPED: Final = re.compile(r"\\.|\"\"|'", re.DOTALL)
 
 
 class UnreadableTextError(ValueError):
@@ -138,34 +103,35 @@ class UnreadableTextError(ValueError):
 
 def tokens_of(text: str) -> list[Token]:
     """All tokens, then one of kind END. Raises `UnreadableTextError`."""
-    found: list[Token] = []
-    position = 0
-    while position < len(text):
-        match = _PATTERN.match(text, position)
-        if match is None:
-            raise UnreadableTextError(f"it cannot be read from {text[position : position + 20]!r} on")
-        position = match.end()
-        if match.lastgroup != "blank":
-            found.append(_token(str(match.lastgroup), match[0]))
-    return [*found, Token(TokenKind.END, "")]
+    found = [_checked(part, text) for token in tokenize(text) for part in _parts(token)]
+    return [*found, Token(TokenKind.END, "", len(text))]
 
 
-def _token(group: str, text: str) -> Token:
-    match group:
-        case "single" | "raw":
-            return Token(TokenKind.STRING, text)
-        case "double":
+def _parts(token: Token) -> list[Token]:
+    """The token; of two that stand together in nested types, as `>>`, each."""
+    if token.kind is not TokenKind.SYMBOL or token.text in _SYMBOLS:
+        return [token]
+    return [Token(token.kind, text, token.start + place) for place, text in enumerate(token.text)]
+
+
+def _checked(token: Token, text: str) -> Token:
+    match token.kind:
+        case TokenKind.STRING if token.text[0] == '"':
             # Whether these quote text or a name is up to a setting of the session; in a table they mean text.
-            inner = re.sub(r"\\.|\"\"|'", _in_single_quotes, text[1:-1], flags=re.DOTALL)
-            return Token(TokenKind.STRING, f"'{inner}'")
-        case "number":
-            return Token(TokenKind.NUMBER, text)
-        case "name":
-            return Token(TokenKind.NAME, text[1:-1].replace("``", "`"))
-        case "word":
-            return Token(TokenKind.WORD, text)
+            return token._replace(text=f"'{_ESCAPED.sub(_in_single_quotes, token.text[1:-1])}'")
+        case TokenKind.STRING:
+            readable = token.text[0] in "'rR"
+        case TokenKind.SYMBOL:
+            readable = token.text in _SYMBOLS
+        case TokenKind.WORD:
+            readable = not token.text[0].isdigit()
+        case TokenKind.QUOTED_NAME:
+            readable = token.name != ""
         case _:
-            return Token(TokenKind.SIGN, text)
+            readable = token.kind is TokenKind.NUMBER
+    if not readable:
+        raise UnreadableTextError(f"it cannot be read from {text[token.start : token.start + 20]!r} on")
+    return token
 
 
 def _in_single_quotes(match: re.Match[str]) -> str:
@@ -188,7 +154,7 @@ class TypeReader:
         if token.kind is not TokenKind.WORD:
             raise UnreadableTextError("a type is missing")
         self.at += 1
-        match token.upper:
+        match token.word:
             case "ARRAY":
                 return f"ARRAY<{self._parts(1)}>"
             case "MAP":
@@ -200,7 +166,7 @@ class TypeReader:
         raise UnreadableTextError(f"{token.text} is no type that a table may cast to")
 
     def _is(self, sign: str) -> bool:
-        return self._tokens[self.at] == Token(TokenKind.SIGN, sign)
+        return self._tokens[self.at].is_symbol(sign)
 
     def _expect(self, sign: str) -> None:
         if not self._is(sign):
@@ -220,12 +186,12 @@ class TypeReader:
         found: list[str] = []
         while True:
             name = self._tokens[self.at]
-            if name.kind not in (TokenKind.WORD, TokenKind.NAME):
+            if name.kind not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
                 raise UnreadableTextError("a name is missing in a struct")
             self.at += 1
             if self._is(":"):
                 self.at += 1
-            quoted = name.text.replace("`", "``")
+            quoted = name.name.replace("`", "``")
             found.append(f"`{quoted}`: {self.read()}")
             if not self._is(","):
                 self._expect(">")

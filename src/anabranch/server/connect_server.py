@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.environment import ExtensionNotLoadedError, ServerNotStartedError
 from anabranch.server.addresses import address_of, root_cause
-from anabranch.server.java_classes import PACKAGE, server_classes
-from anabranch.spark.served.message_kinds import ANSWERED
+from anabranch.spark.served.connect_plugin import answer_messages, stop_answering
 
 logger = logging.getLogger("anabranch.server")
 
@@ -22,8 +21,6 @@ PORT = 15002
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _HOST = "spark.connect.grpc.binding.address"
 _PORT = "spark.connect.grpc.binding.port"
-_PLUGINS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
-_CLIENTS = f"{PACKAGE}.DeltaSparksClients"
 _AT_WORK = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
 """What Spark calls the states of a statement that has not come to its end."""
 
@@ -44,7 +41,7 @@ class ConnectServer:
         self._service = jvm.java.lang.Class.forName(f"{_SERVICE}$").getField("MODULE$").get(None)
         if self._service.started() and not self._service.stopped():
             _refuse(host, port, "this driver has one", "Stop that one first")
-        _answer_tables(spark, answers=answers_tables)
+        _answer(spark, answers=answers_tables)
         try:
             self._service.start(context)
         except Py4JJavaError as error:
@@ -76,38 +73,19 @@ class ConnectServer:
 
     def stop(self) -> None:
         """Closes every session; what still runs is cancelled."""
-        _tell(self._spark, answers=False)
+        stop_answering(self._spark)
         self._service.stop(self._none, self._none)
 
 
-def _answer_tables(spark: SparkSession, *, answers: bool) -> None:
-    """Or not: nor are they where this Spark lacks jars that the classes need. Clients see it by a setting."""
-    _tell(spark, answers=False)
+def _answer(spark: SparkSession, *, answers: bool) -> None:
+    """Or not: nor are they where this Spark lacks jars that the classes need."""
+    if not answers:
+        stop_answering(spark)
+        return
     try:
-        server_classes(spark)
+        answer_messages(spark)
     except ExtensionNotLoadedError as error:
         logger.warning("Clients' DeltaTable is not answered: %s", error)
-        return
-    jvm: Any = spark._jvm
-    settings: Any = spark.sparkContext._jsc.sc().conf()
-    for key in _PLUGINS:
-        named = [each for each in settings.get(key, "").split(",") if each not in {"", _CLIENTS}]
-        settings.set(key, ",".join([*named, *([_CLIENTS] if answers else [])]))
-    _tell(spark, answers=answers)
-    # Spark makes them when the first message of their kind comes, on a thread that does not know the driver's classes.
-    plugins = jvm.org.apache.spark.sql.connect.plugin.SparkConnectPluginRegistry
-    plugins.reset()
-    plugins.relationRegistry()
-    plugins.commandRegistry()
-
-
-def _tell(spark: SparkSession, *, answers: bool) -> None:
-    """Sessions of clients begin with the settings of the application."""
-    settings: Any = spark.sparkContext._jsc.sc().conf()
-    if answers:
-        settings.set(ANSWERED, "true")
-    else:
-        settings.remove(ANSWERED)
 
 
 def _refuse(host: str, port: int, problem: str, way_out: str) -> None:

@@ -12,11 +12,8 @@ from anabranch.spark.extension.compiled import driver_loader, load_classes, load
 from anabranch.spark.extension.kept_jars import cache_folder
 
 PACKAGE = "delta.server"
-UNITS = {
-    "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
-    PACKAGE: ("java", "OnlyWarehouse"),
-}
-"""By package: the folder of its sources, and a class of it. Each is compiled by itself."""
+FOLDER, KNOWN_BY = "java", "OnlyWarehouse"
+"""Of the sources, and a class among them."""
 
 
 def server_classes(spark: SparkSession) -> Any:
@@ -27,9 +24,7 @@ def server_classes(spark: SparkSession) -> Any:
     """
     gateway: Any = spark.sparkContext._gateway
     load_extension(gateway)
-    sources = importlib.resources.files(__package__)
+    sources = importlib.resources.files(__package__).joinpath(FOLDER)
     loader = driver_loader(gateway.jvm)
-    for package, (folder, known_by) in UNITS.items():
-        java = sources.joinpath(folder)
-        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
+    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, known_by=KNOWN_BY)
     return gateway.jvm.delta.server

@@ -19,7 +19,7 @@ from anabranch.server.jdbc_server import JdbcServer
 from anabranch.server.logins import ask_for_logins, read_users
 from anabranch.server.only_warehouse import keep_to_warehouse, let_go_everywhere
 from anabranch.sessions import enable
-from anabranch.spark.session.session_settings import ENGINE_SETTING, is_connect
+from anabranch.spark.session.session_settings import is_connect
 
 logger = logging.getLogger("anabranch.server")
 
@@ -47,8 +47,8 @@ def serve(
     `ServerOpenToOthersError` where `host` is no address of this machine alone and clients would not be asked who they
     are, `ServerNotStartedError`.
     """
-    if is_connect(spark) or spark.conf.get(ENGINE_SETTING, "") == "portable":
-        problem = "only the driver of a classic session can serve, with Spark's own classes"
+    if is_connect(spark):
+        problem = "only the driver of a classic session can serve"
         raise InvalidArgumentError(argument="spark", value=type(spark).__module__, problem=problem)
     if connect is None and jdbc is None:
         raise InvalidArgumentError(argument="connect, jdbc", value="None", problem="one of them is needed")

@@ -1,14 +1,9 @@
-"""What the rest of anabranch asks of Spark, and nothing more.
-
-Two bindings answer: `native`, through classes that ship inside Spark, for classic sessions; `portable`,
-through the public API alone, for Spark Connect. Both give the same rows and the same files.
-"""
+"""Requests that are made of Spark's reader and writer, and what they return."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -57,7 +52,7 @@ class ScanRequest:
     with_positions: bool = False
     """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
     with_metadata: bool = False
-    """Add Spark's `_metadata` of the file and the row after all other columns. Native scans alone can."""
+    """Add Spark's `_metadata` of the file and the row after all other columns."""
     tracked: bool = False
     """`prune` must see the filters of every use of this scan. Otherwise Spark may run one scan, or take cached rows,
     for all scans of the same files."""
@@ -150,32 +145,3 @@ class KeptRows:
     """Its columns are called what they were, also by Columns taken from the frame that was kept."""
     let_go: Callable[[], object]
     """Frees the memory. May be called again."""
-
-
-class Engine(Protocol):
-    """Spark, as far as a Delta table needs it."""
-
-    def scan(self, request: ScanRequest) -> DataFrame:
-        """Rows of the files, hidden ones left out. Lazy: files are opened when the frame runs."""
-
-    def versions_read(self, frame: DataFrame, table_root: str) -> frozenset[int]:
-        """Which versions of a table the frame reads, other than by time travel.
-
-        A write of such a frame to the same table is no blind append: its rows depend on what it read. `NEWEST_VERSION`
-        stands for a read whose version is chosen when the frame runs: none older than what the caller has seen.
-        """
-
-    def own_reads(self, frame: DataFrame, table_root: str, schema: StructType, /) -> Sequence[OwnRead] | None:
-        """What the frame asks of a table of this schema, one entry for each such read.
-
-        None where that cannot be told: then it may depend on any row.
-        """
-
-    def write(self, request: WriteRequest) -> WrittenFiles:
-        """Run the frame and write its rows. Empty files are never produced."""
-
-    def rewrite(self, request: RewriteRequest) -> RewrittenFile:
-        """Read files and write their rows as one, in one task. Raises `RowOrderError` where row counts are not true."""
-
-    def keep(self, frame: DataFrame) -> KeptRows:
-        """The rows of a frame, computed when they are first needed, and anew where an executor has lost them."""

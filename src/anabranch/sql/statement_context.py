@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.table_access import TableRef, is_delta_identifier, is_table_identifier, table_identified
+from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
 from anabranch.errors.arguments import InvalidTimestampError
 from anabranch.errors.tables import InvalidIdentifierError
 from anabranch.spark.session.delta_session import DeltaSession
@@ -18,20 +17,16 @@ from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdent
 from anabranch.sql.grammar.cursor import Fragment, TableName
 from anabranch.sql.parameters import Parameters
 
-OwnSql = Callable[..., DataFrame]
-"""`spark.sql` as Spark has it, without the session."""
-
 
 class StatementContext:
     """A call of `spark.sql`: its session, its parameters, and what stands for its pieces.
 
-    Queries and expressions go to Spark as they are written; `own_sql` is how they do.
+    Queries and expressions go to Spark as they are written.
     Use it in a `with` block: views that were made for the statement go when it is over.
     """
 
-    def __init__(self, session: DeltaSession, own_sql: OwnSql, parameters: Parameters) -> None:
+    def __init__(self, session: DeltaSession, parameters: Parameters) -> None:
         self.session = session
-        self.own_sql = own_sql
         self.parameters = parameters
         self._views: list[str] = []
 
@@ -61,13 +56,6 @@ class StatementContext:
         except InvalidIdentifierError:
             return False
 
-    def is_table(self, name: TableName) -> bool:
-        """Whether the statement means a table by that name, of any format, and no view."""
-        try:
-            return is_table_identifier(self.session, self.identifier(name))
-        except InvalidIdentifierError:
-            return False
-
     def alias(self, name: TableName, alias: str | None) -> str | None:
         """What the statement calls the table: its alias, or its own name."""
         identifier = self.identifier(name)
@@ -86,7 +74,7 @@ class StatementContext:
 
     def select(self, text: str, parameters: Parameters) -> DataFrame:
         """The rows of a query with these parameters."""
-        return self.own_sql(text, parameters.args)
+        return self.session.spark.sql(text, parameters.args)
 
     def relation(self, piece: Fragment) -> DataFrame:
         """The rows of what may stand after FROM."""
@@ -101,18 +89,15 @@ class StatementContext:
         markers = self.parameters_of(piece).literals(self.session.spark, piece.text)
         return changed(piece.text, [(marker.start, marker.end, sql) for marker, sql in markers])
 
-    def name_queries(self, piece: Fragment) -> None:
-        """Take note of names that `WITH a AS (…), b AS (…)` gives, before the queries that use them."""
-
     def constant(self, piece: Fragment) -> Any:
         """The value of an expression that names no columns."""
-        row = self.own_sql(f"SELECT {piece.text}", self.parameters_of(piece).args).first()
+        row = self.session.spark.sql(f"SELECT {piece.text}", self.parameters_of(piece).args).first()
         return None if row is None else row[0]
 
     def timestamp(self, piece: Fragment) -> str:
         """The value of a timestamp expression, as text in the session's time zone. Raises `InvalidTimestampError`."""
         query = f"SELECT CAST(TRY_CAST({piece.text} AS TIMESTAMP) AS STRING)"
-        row = self.own_sql(query, self.parameters_of(piece).args).first()
+        row = self.session.spark.sql(query, self.parameters_of(piece).args).first()
         if row is None or row[0] is None:
             problem = "Spark cannot read it as a timestamp; write it as '2024-01-31' or '2024-01-31 09:30:00'"
             raise InvalidTimestampError(argument="TIMESTAMP AS OF", value=piece.text, problem=problem)
@@ -124,10 +109,6 @@ class StatementContext:
         frame.createOrReplaceTempView(name)
         self._views.append(name)
         return name
-
-    def holds_frames(self, text: str) -> bool:
-        """Whether the text reads what goes when the statement is over."""
-        return any(name in text for name in self._views)
 
     # Results.
 

@@ -55,8 +55,6 @@ def explain(
     """One row with one text, as Spark's EXPLAIN gives."""
     before = () if opening.named_queries is None else (opening.named_queries,)
     assert opening.explained is not None
-    if opening.named_queries is not None:
-        context.name_queries(opening.named_queries)
     explain_one = explained.get(type(statement))
     found = Explanation() if explain_one is None else explain_one(context, statement)
     lines = [_TITLE, *_about(context, opening, found.chooses)]
@@ -68,23 +66,21 @@ def explain(
 
 def _about(context: StatementContext, opening: StatementHeader, chooses: Choice | None) -> Iterator[str]:
     """What the statement is, on which version of which table, and the files that it is about."""
-    for table in opening.targets or (opening.table,):
-        if not context.is_delta(table):
-            yield f"{opening.family.name} {'.'.join(table.parts)}"
-            continue
-        identifier = context.identifier(table)
-        handle = (
-            table_at(context.session, identifier.path)
-            if isinstance(identifier, PathIdentifier)
-            else context.table(table)
-        )
-        snapshot = handle.table.snapshots.latest_or_none()
-        if snapshot is None:
-            yield f"{opening.family.name} {handle.label}: there is no such table yet"
-            continue
-        yield f"{opening.family.name} {handle.label} at version {snapshot.version}"
-        if chooses is not None:
-            yield _files(context, handle, chooses)
+    table = opening.table
+    if not context.is_delta(table):
+        yield f"{opening.family.name} {'.'.join(table.parts)}"
+        return
+    identifier = context.identifier(table)
+    handle = (
+        table_at(context.session, identifier.path) if isinstance(identifier, PathIdentifier) else context.table(table)
+    )
+    snapshot = handle.table.snapshots.latest_or_none()
+    if snapshot is None:
+        yield f"{opening.family.name} {handle.label}: there is no such table yet"
+        return
+    yield f"{opening.family.name} {handle.label} at version {snapshot.version}"
+    if chooses is not None:
+        yield _files(context, handle, chooses)
 
 
 def _files(context: StatementContext, handle: TableRef, choice: Choice) -> str:

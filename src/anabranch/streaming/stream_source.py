@@ -118,10 +118,6 @@ class StreamSource:
         self._planned = self._planned_upto(begin, Admission(files_max=limits[0], bytes_max=limits[1]))
         return None if self._planned is None else self._planned.to_json()
 
-    def first_offset(self) -> str:
-        """Where a stream without a checkpoint begins, for those who must name a position where nothing is read."""
-        return self._start().to_json()
-
     def batch(self, start: str | None, end: str) -> list[BatchPart]:
         """The files behind `start` up to `end`, in order. The same two positions give the same rows at all times.
 

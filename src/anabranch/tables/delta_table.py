@@ -13,17 +13,16 @@ from anabranch.commands.clone.clone_table import clone_target, shallow_clone
 from anabranch.commands.convert.convert_table import convert_to_delta
 from anabranch.commands.definition.create_table import CreationMode
 from anabranch.commands.describe.describe_table import describe_detail, describe_history
-from anabranch.commands.dml.delete import delete
-from anabranch.commands.dml.update import update
 from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
 from anabranch.commands.other_formats.symlink_manifests import generate
 from anabranch.commands.read.read_table import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
 from anabranch.commands.table_access import TableRef, table_at, table_named
 from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vacuum
-from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.arguments import InvalidArgumentError, SessionNotEnabledError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.errors.tables import CloneArgumentError, DeepCloneError
+from anabranch.spark.extension.install import is_installed
 from anabranch.spark.served.served_sessions import is_served
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import split_identifier
@@ -36,7 +35,7 @@ from anabranch.tables.merge_builder import (
     merge_statement,
 )
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
-from anabranch.tables.table_rows import TableRows, columns_by_name
+from anabranch.tables.table_rows import TableRows
 
 if TYPE_CHECKING:
     from anabranch.tables.served_table import ServedTable
@@ -89,9 +88,9 @@ def check_clone_argument(name: str, value: object, kind: type) -> None:
 class DeltaTable:
     """A Delta table, found by path or by name.
 
-    On sessions where Spark itself knows Delta, `toDF` follows the table, and its Columns can be used in conditions
-    and values. So it is for a client of `anabranch serve`, whose methods run on the server. Elsewhere rows are read at
-    the newest version each time it is called, and a frame that was given out stays at its version.
+    `toDF` follows the table, and its Columns can be used in conditions and values. For a client of `anabranch serve`
+    the methods run on the server. Each class method needs a session that knows Delta: it raises
+    `SessionNotEnabledError`, or for a client `ServerWithoutDeltaError`, where it does not.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class DeltaTable:
                 raise InvalidArgumentError(argument="hadoopConf", value=key, problem=problem)
         if is_served(sparkSession):
             return served().at_path(sparkSession, path, hadoopConf)
-        handle = table_at(DeltaSession.of(sparkSession), path, hadoopConf)
+        handle = table_at(enabled(sparkSession), path, hadoopConf)
         handle.latest()
         return cls(sparkSession, handle)
 
@@ -123,7 +122,7 @@ class DeltaTable:
         """The table of that name, or delta.`path`. Raises `NotADeltaTableError`, also for views."""
         if is_served(sparkSession):
             return served().named(sparkSession, tableOrViewName)
-        return cls(sparkSession, table_named(DeltaSession.of(sparkSession), tableOrViewName))
+        return cls(sparkSession, table_named(enabled(sparkSession), tableOrViewName))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -131,7 +130,7 @@ class DeltaTable:
         if is_served(sparkSession):
             return served().is_there(sparkSession, identifier)
         try:
-            handle = table_at(DeltaSession.of(sparkSession), identifier)
+            handle = table_at(enabled(sparkSession), identifier)
             return handle.table.snapshots.latest_or_none() is not None
         except TableNotFoundError:
             return False
@@ -164,7 +163,7 @@ class DeltaTable:
             raise InvalidArgumentError(argument="sparkSession", value="None", problem=problem)
         if is_served(session):
             return served().builder(session, mode)
-        return DeltaTableBuilder(session, mode, cls)
+        return DeltaTableBuilder(enabled(session).spark, mode, cls)
 
     @classmethod
     def convertToDelta(
@@ -182,7 +181,7 @@ class DeltaTable:
             raise InvalidArgumentError(argument="partitionSchema", value=str(partitionSchema), problem=problem)
         if is_served(sparkSession):
             return served().converted(sparkSession, identifier, columns)
-        session = DeltaSession.of(sparkSession)
+        session = enabled(sparkSession)
         handle = convert_to_delta(session, split_identifier(identifier), partition_schema=columns)
         handle.latest()
         return cls(sparkSession, handle)
@@ -218,12 +217,7 @@ class DeltaTable:
         `spark.anabranch.conflictRetries` does. Raises the exceptions of `anabranch.exceptions`.
         """
         asked = condition_or_none(condition)
-        plans = self._rows.plans(conflictRetries)
-        if plans is not None:
-            plans.delete(self.toDF(), asked)
-            return
-        with columns_by_name():
-            delete(self._handle, asked, alias=self._alias, conflict_retries=conflictRetries)
+        self._rows.plans(conflictRetries).delete(self.toDF(), asked)
 
     def update(
         self,
@@ -238,12 +232,7 @@ class DeltaTable:
         exceptions of `anabranch.exceptions`.
         """
         values, asked = column_values(set, argument="set"), condition_or_none(condition)
-        plans = self._rows.plans(conflictRetries)
-        if plans is not None:
-            plans.update(self.toDF(), values.items(), asked)
-            return
-        with columns_by_name():
-            update(self._handle, values, asked, alias=self._alias, conflict_retries=conflictRetries)
+        self._rows.plans(conflictRetries).update(self.toDF(), values.items(), asked)
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Say what rows of `source` do to this table: clauses of the builder, then `execute`.
@@ -352,6 +341,13 @@ class DeltaTable:
     ) -> DeltaTable:
         handle = clone_into(self._handle, travel, target, is_shallow=is_shallow, replace=replace, properties=properties)
         return DeltaTable(self._spark, handle)
+
+
+def enabled(spark: SparkSession) -> DeltaSession:
+    """What is kept for the session. Raises `SessionNotEnabledError`."""
+    if not is_installed(spark):
+        raise SessionNotEnabledError(call="DeltaTable")
+    return DeltaSession.of(spark)
 
 
 def served() -> type[ServedTable]:

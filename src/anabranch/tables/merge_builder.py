@@ -7,7 +7,6 @@ import dataclasses
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.merge.merge_command import merge
 from anabranch.commands.merge.merge_source import (
     ChangeClause,
     DeleteClause,
@@ -17,8 +16,8 @@ from anabranch.commands.merge.merge_source import (
     UpdateClause,
 )
 from anabranch.commands.table_access import TableRef
-from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans
-from anabranch.tables.table_rows import TableRows, columns_by_name
+from anabranch.spark.extension.row_change_plans import PlannedClause
+from anabranch.tables.table_rows import TableRows
 
 # The dictionaries of column values that Delta's Python API takes.
 
@@ -137,18 +136,9 @@ class DeltaMergeBuilder:
         `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.dml` and the exceptions of
         `anabranch.exceptions`.
         """
-        plans = self._rows.plans(conflictRetries)
-        if plans is not None:
-            return self._planned(plans)
-        with columns_by_name():
-            outcome = merge(self._handle, self._statement, conflict_retries=conflictRetries)
-        counts = [outcome.counts[name] for name in ("updated", "deleted", "inserted")]
-        return self._spark.createDataFrame([(outcome.num_affected_rows, *counts)], MERGED)
-
-    def _planned(self, plans: RowChangePlans) -> DataFrame:
         statement, alias = self._statement, self._statement.alias
         assert alias is None or isinstance(alias, str)
-        return plans.merge(
+        return self._rows.plans(conflictRetries).merge(
             self._rows.frame(alias),
             statement.source,
             statement.condition,

@@ -19,9 +19,7 @@ from start import FOLDER, started
 import anabranch
 from anabranch.change_feed.change_files import write_change_files
 from anabranch.protocol.properties import TableProperties
-from anabranch.spark.engine import Engine
 from anabranch.spark.native.native_engine import NativeEngine
-from anabranch.spark.portable.portable_engine import PortableEngine
 from anabranch.tables import DeltaTable
 
 PARTITIONS = 4
@@ -172,7 +170,7 @@ def until(holds: Callable[[], bool], step: Callable[[], None]) -> None:
         step()
 
 
-def check_change_files(engine: Engine, root: Path, frame: DataFrame) -> None:
+def check_change_files(engine: NativeEngine, root: Path, frame: DataFrame) -> None:
     changes = write_change_files(
         engine,
         frame.withColumn("_change_type", F.lit("insert")),
@@ -187,16 +185,14 @@ def check_change_files(engine: Engine, root: Path, frame: DataFrame) -> None:
     assert all((root / change.path).stat().st_size == change.size for change in changes)
 
 
-for engine in (NativeEngine(spark), PortableEngine(spark)):
-    for misfortune in (slow_at_first, dying):
-        name = f"{type(engine).__name__} {misfortune.__name__}"
-        spark.conf.set("spark.anabranch.engine", "native" if isinstance(engine, NativeEngine) else "portable")
-        of_table, of_changes = marks(f"{name} table"), marks(f"{name} changes")
-        numbered(misfortune(of_table)).write.format("delta").save(f"{FOLDER}/t {name}")
-        was_tried_again(of_table)
-        check_table(f"{FOLDER}/t {name}")
-        if isinstance(engine, NativeEngine):
-            check_change_files(engine, Path(FOLDER, f"c {name}"), numbered(misfortune(of_changes)))
-            was_tried_again(of_changes)
+engine = NativeEngine(spark)
+for misfortune in (slow_at_first, dying):
+    name = misfortune.__name__
+    of_table, of_changes = marks(f"{name} table"), marks(f"{name} changes")
+    numbered(misfortune(of_table)).write.format("delta").save(f"{FOLDER}/t {name}")
+    was_tried_again(of_table)
+    check_table(f"{FOLDER}/t {name}")
+    check_change_files(engine, Path(FOLDER, f"c {name}"), numbered(misfortune(of_changes)))
+    was_tried_again(of_changes)
 spark.stop()
 print("done")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from anabranch.spark.extension.compiled import load_extension
+
 SCHEMA = (
     "b boolean, t tinyint, sh smallint, i int, l bigint, f float, d double, dec decimal(10,2), big decimal(38,10), "
     "s string, ch char(5), vc varchar(10), bin binary, dt date, ts timestamp, ntz timestamp_ntz, "
@@ -173,9 +175,9 @@ def find_filter(plan):
         plan = plan.children().head()
 
 
-def nodes_of(plan):
+def nodes_of(jvm, plan):
     """The nodes, without what differs from run to run or is long and never looked at."""
-    nodes = json.loads(plan.condition().toJSON())
+    nodes = json.loads(jvm.delta.Conditions.json(plan.condition()))
     for node in nodes:
         for name in ("exprId", "qualifier", "plan", "resultId"):
             if name in node:
@@ -193,15 +195,16 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    load_extension(spark.sparkContext._gateway)
     samples = []
     with tempfile.TemporaryDirectory() as folder:
         spark.sql(f"CREATE TABLE samples ({SCHEMA}) USING parquet LOCATION '{folder}'")
         for condition in CONDITIONS:
             execution = spark.sql(f"SELECT * FROM samples WHERE {condition}")._jdf.queryExecution()
             analyzed, optimized = find_filter(execution.analyzed()), find_filter(execution.optimizedPlan())
-            sample = {"sql": condition, "analyzed": nodes_of(analyzed)}
+            sample = {"sql": condition, "analyzed": nodes_of(spark._jvm, analyzed)}
             if optimized:
-                sample |= {"optimized": nodes_of(optimized), "optimized_sql": optimized.condition().sql()}
+                sample["optimized"] = nodes_of(spark._jvm, optimized)
             samples.append(sample)
     spark.stop()
     out = Path(__file__).with_name(f"spark-{pyspark.__version__}.json")

@@ -173,14 +173,6 @@ def alter_drop_columns(
     return alteration.commit("DROP COLUMNS", {"columns": [quoted(path) for path in dropped]}, defined)
 
 
-def alter_rename_column(handle: TableRef, path: FieldPath, new_name: str) -> CommittedVersion | None:
-    """Rename a column, also of a struct; no file is touched.
-
-    Raises `ColumnMappingNeededError`, `ColumnInUseError`, `ColumnNotFoundError`, `DuplicateColumnsError`.
-    """
-    return alter_change_columns(handle, [ColumnChange(path=path, new_name=new_name)])
-
-
 def alter_change_columns(handle: TableRef, changes: Sequence[ColumnChange]) -> CommittedVersion | None:
     """Change types, comments, defaults, names, positions, and whether NULL is allowed.
 

@@ -20,7 +20,7 @@ from anabranch.schema.merging import MergeRules, merge
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import with_comments_only
 from anabranch.schema.serialization import check_types, parse_schema
-from anabranch.spark.portable.spark_paths import spark_path
+from anabranch.spark.session.parquet_tables import spark_path
 from anabranch.storage.log_store import LogStore, StoredFile
 
 FILES_AT_ONCE = 32

@@ -27,11 +27,10 @@ from anabranch.protocol.properties import stored_properties, validated
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.portable.spark_paths import spark_path
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables
+from anabranch.spark.session.parquet_tables import ParquetTable, ParquetTables, spark_path
 from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier, quote
 from anabranch.storage.log_store import StoredFile
 from anabranch.transaction.proposed_commit import Operation
@@ -85,15 +84,9 @@ def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_sche
         raise ConvertSourceMissingError(table=str(name))
     if entry.is_delta:
         return ConvertSource(handle=table_of_entry(session, entry), label=str(name), parquet=False)
-    if session.is_connect:
-        folder = f"parquet.{quote(entry.location or '')}"
-        raise UnsupportedOperationError(
-            operation=f"CONVERT TO DELTA for {name}, a table of the catalog, on Spark Connect",
-            instead=f"Convert its folder, {folder}, and make a name for it by CREATE TABLE … USING delta LOCATION.",
-        )
-    known = None if entry.location is None or entry.view else ParquetTables(session.spark).find(entry.name)
+    known = None if entry.location is None or entry.is_view else ParquetTables(session.spark).find(entry.name)
     if known is None:
-        raise NotAParquetTableError(table=str(name), found="a view" if entry.view else f"of format {entry.provider}")
+        raise NotAParquetTableError(table=str(name), found="a view" if entry.is_view else f"of format {entry.provider}")
     return _catalog_table(session, entry, known, given)
 
 

@@ -34,6 +34,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.enforcement import WritePlan, plan_new_schema
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
 from anabranch.transaction.statement_retry import Attempt
@@ -103,7 +104,7 @@ def _write(
     if snapshot is not None:
         check_writable(snapshot.protocol, table=handle.label)
         # The rows may come from this very table, of an older version; what landed since must count as a winner.
-        oldest = min(handle.session.engine.versions_read(frame, handle.path), default=snapshot.version)
+        oldest = min(versions_read(frame, handle.path), default=snapshot.version)
         snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
     else:
         check_location_free(handle)

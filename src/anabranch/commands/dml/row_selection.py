@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
 from anabranch.log.file_columns import FileMask
 from anabranch.spark.conditions.user_condition import ReadCondition
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction
@@ -74,7 +75,7 @@ def older_version_read(target: TargetRows, frame: DataFrame) -> int | None:
 
     A subquery may name a frame of the same table that was made before. What landed since must count as a winner.
     """
-    versions = target.handle.session.engine.versions_read(frame, target.handle.path)
+    versions = versions_read(frame, target.handle.path)
     oldest = min(versions, default=target.snapshot.version)
     return oldest if oldest < target.snapshot.version else None
 

@@ -27,6 +27,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames, check_resolved, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
@@ -171,7 +172,7 @@ def understand(
         column_mapping=snapshot.column_mapping_mode,
         alias=alias,
         now_ms=handle.session.clock.now_ms(),
-        reads_table=lambda frame: bool(handle.session.engine.versions_read(frame, handle.path)),
+        reads_table=lambda frame: bool(versions_read(frame, handle.path)),
     )
 
 

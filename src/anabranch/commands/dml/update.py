@@ -40,7 +40,7 @@ from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.repeatable_rows import kept
-from anabranch.spark.conditions.user_condition import ask_other_rows
+from anabranch.spark.conditions.user_condition import has_subquery
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.rows.row_tracking import ids_kept
 from anabranch.spark.session.table_identifiers import quote
@@ -98,7 +98,7 @@ def _prepared(
     asking = select_rows(target, asked)
     read = target.read(asking.candidates)
     changed = _changed(target, satisfying(read, asked), setting)
-    if ask_other_rows(changed, [*setting.values.values(), *([] if asked is None else [asked.condition])]):
+    if has_subquery(changed):
         older = older_version_read(target, changed)
         if older is not None:
             return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
@@ -107,7 +107,7 @@ def _prepared(
         record(transaction, target, asking, ())
         return Prepared(transaction, (), num_affected_rows=0)
     # Computed once: what is written is what was marked, whatever the expressions are.
-    kept_rows = kept(handle.session.engine, changed)
+    kept_rows = kept(changed)
     changed = kept_rows.frame
     try:
         with watch.measured("scanTimeMs"), typed_violations():

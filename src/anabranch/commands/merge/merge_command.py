@@ -36,7 +36,9 @@ from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
+from anabranch.spark.conditions.repeatable_rows import keep
 from anabranch.spark.engine import KeptRows, WrittenFiles
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
 
@@ -68,7 +70,7 @@ def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
     """All of a MERGE but its commit."""
     snapshot = handle.latest()
     statement.check(table=handle.label)
-    read = handle.session.engine.versions_read(statement.source, handle.path)
+    read = versions_read(statement.source, handle.path)
     if read and min(read) < snapshot.version:
         # The statement depends on what the source saw; commits since then must count as winners.
         snapshot = handle.table.snapshots.at_version(min(read))
@@ -94,7 +96,7 @@ class _Execution:
         """The statement, its files written. What was kept is let go of if that fails."""
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self._let_go)
-            frozen = freeze(self.handle.session.engine, self.statement.source)
+            frozen = freeze(self.statement.source)
             self.kept += frozen.kept
             found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
             on_failure.pop_all()
@@ -168,7 +170,7 @@ class _Execution:
             frame = join.decided(read.frame, {}, keeps=keeps)
         if (at_once and plan.updates) or self.statement.not_matched or (at_once and self.keeps_old_values):
             # Computed once: what is written is what was marked, whatever the expressions are.
-            rows = self.handle.session.engine.keep(frame)
+            rows = keep(frame)
             self.kept.append(rows)
             frame = rows.frame
         with typed_violations():

@@ -33,6 +33,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.join_conditions import JoinCondition, JoinScope, Scope
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import mark_rows
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.transaction import Transaction
@@ -65,8 +66,7 @@ class MergePlan:
 
     def versions_read(self, handle: TableRef) -> frozenset[int]:
         """The versions of the table that subqueries in values read."""
-        engine = handle.session.engine
-        return frozenset[int]().union(*(engine.versions_read(frame, handle.path) for frame in self.planner.asking))
+        return frozenset[int]().union(*(versions_read(frame, handle.path) for frame in self.planner.asking))
 
     def parameters(self) -> dict[str, Any]:
         """`operationParameters` of the commit."""

@@ -35,8 +35,8 @@ from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.conditions.repeatable_rows import is_repeatable
-from anabranch.spark.engine import Engine, KeptRows
+from anabranch.spark.conditions.repeatable_rows import is_repeatable, keep
+from anabranch.spark.engine import KeptRows
 from anabranch.spark.session.table_identifiers import split_identifier
 
 VALUES_MAX = 100
@@ -61,16 +61,15 @@ class FrozenSource:
     """What is to be let go of at the end: nothing where the user had cached the frame before."""
 
 
-def freeze(engine: Engine, source: DataFrame) -> FrozenSource:
+def freeze(source: DataFrame) -> FrozenSource:
     """The source, to be evaluated by the first job that reads it."""
     level = source.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
         return FrozenSource(frame=source, kept=())
     if is_repeatable(source):
-        rows = engine.keep(source)
+        rows = keep(source)
         return FrozenSource(frame=rows.frame, kept=(rows,))
-    # Rows of a checkpoint are never computed again. On Spark Connect it loses the Columns that were taken from the
-    # frame, not the names; Spark says so then.
+    # Rows of a checkpoint are never computed again.
     return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())
 
 

@@ -233,7 +233,7 @@ class ValuePlanner:
         if not isinstance(self._statement.alias, BoundAttributes):
             check_of_one_row(self._scope.frame(scope), values, table=self._table)
         frame = self._scope.frame(scope).select(*named)
-        if self._scope.has_subquery(frame, scope, named):
+        if self._scope.has_subquery(frame, scope):
             self.asking.append(frame)
         found = frame.schema
         return StructType([StructField(name, field.dataType) for name, field in zip(values, found.fields, strict=True)])

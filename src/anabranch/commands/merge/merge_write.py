@@ -115,9 +115,7 @@ def write_merged(
     # Computed once, so that the feed tells the very rows that are in the table.
     kept_rows = None
     if tells:
-        kept_rows = kept(
-            handle.session.engine, rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))
-        )
+        kept_rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids))))
         rows = kept_rows.frame
     try:
         stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -18,13 +18,10 @@ from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.scan_plan import can_be_true, files_wholly_true
 from anabranch.errors.maintenance import NonPartitionColumnError, PartitionConditionError
 from anabranch.log.file_columns import FileMask
-from anabranch.predicates.expressions import columns_of, walk
-from anabranch.predicates.normalization import to_physical
-from anabranch.predicates.sql_predicates import parse_predicate
 from anabranch.protocol.partition_values import parse_column
-from anabranch.schema.column_mapping import physical_name, physical_paths
+from anabranch.schema.column_mapping import physical_name
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.connect_conditions import text_condition
+from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.rows.file_listing import FileListing, listing_of
 from anabranch.storage.external_files import allowed_places
 
@@ -219,42 +216,52 @@ def partitions_of(handle: TableRef, snapshot: Snapshot) -> npt.NDArray[np.int64]
 def files_of_partitions(handle: TableRef, snapshot: Snapshot, condition: str | None) -> FileMask:
     """The files of the partitions for which `condition` is true; all files without one.
 
-    Raises `NonPartitionColumnError`, `PartitionConditionError`, `PredicateSyntaxError`.
+    Raises `NonPartitionColumnError`, `PartitionConditionError`, and Spark's `ParseException`.
     """
     everything = np.ones(snapshot.files.count, dtype=np.bool_)
     if condition is None:
         return everything
-    zone = _time_zone(handle)
-    logical = parse_predicate(condition, schema=snapshot.schema, session_time_zone=zone)
-    for node in walk(logical):
-        for column in columns_of(node):
-            _check_column(handle, snapshot, ".".join(column.path))
-    predicate = to_physical(logical, physical_paths(snapshot.schema, snapshot.column_mapping_mode))
-    possible = can_be_true(predicate, snapshot.skipping_columns)
+    asked = _understood(handle, snapshot, condition)
+    possible = can_be_true(asked.predicate, snapshot.skipping_columns)
     certain = files_wholly_true(
         snapshot.files.table,
-        predicate,
+        asked.predicate,
         physical_schema=snapshot.physical_schema,
         partition_columns=snapshot.physical_partition_columns,
         columns=snapshot.skipping_columns,
     )
-    return possible if (possible == certain).all() else _asked_of_spark(handle, snapshot, condition)
+    return possible if (possible == certain).all() else _partitions_by_spark(handle, snapshot, asked)
 
 
-def _check_column(handle: TableRef, snapshot: Snapshot, name: str) -> None:
-    if name.lower() not in {known.lower() for known in snapshot.partition_columns}:
-        raise NonPartitionColumnError(table=handle.label, column=name, partition_columns=snapshot.partition_columns)
-
-
-def _asked_of_spark(handle: TableRef, snapshot: Snapshot, condition: str) -> FileMask:
-    """The condition, asked of one row a partition: for what only Spark understands."""
-    session, zone = handle.session, _time_zone(handle)
-    words = text_condition(
-        session.spark, condition, schema=snapshot.schema, alias=None, time_zone=zone, now_ms=session.clock.now_ms()
-    )
-    if words.has_subquery:
+def _understood(handle: TableRef, snapshot: Snapshot, condition: str) -> ReadCondition:
+    """The condition as one on rows that have the partition columns alone."""
+    partitions = StructType([snapshot.schema[name] for name in snapshot.partition_columns])
+    try:
+        asked = understood(
+            handle.session.spark,
+            condition,
+            schema=partitions,
+            column_mapping=snapshot.column_mapping_mode,
+            now_ms=handle.session.clock.now_ms(),
+            reads_table=lambda _: False,
+        )
+    except ParseException:
+        raise
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            name = (error.getMessageParameters() or {}).get("objectName", condition).replace("`", "")
+            columns = snapshot.partition_columns
+            raise NonPartitionColumnError(table=handle.label, column=name, partition_columns=columns) from error
+        problem = str(error).split("\n", 1)[0].rstrip(".")
+        raise PartitionConditionError(table=handle.label, predicate=condition, problem=problem) from error
+    if asked.has_subquery:
         problem = "it asks other rows, or is no condition; write the values of partition columns"
         raise PartitionConditionError(table=handle.label, predicate=condition, problem=problem)
+    return asked
+
+
+def _partitions_by_spark(handle: TableRef, snapshot: Snapshot, asked: ReadCondition) -> FileMask:
+    """The condition, evaluated by Spark on one row a partition: for what only Spark understands."""
     listing = _listing(handle, snapshot)
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     texts = [column.to_pylist() for column in listing.groups]
@@ -262,16 +269,8 @@ def _asked_of_spark(handle: TableRef, snapshot: Snapshot, condition: str) -> Fil
     # By position, since a column may have any name.
     stored = StructType([StructField(f"c{i}", StringType()) for i in range(len(fields) + 1)])
     typed = [F.col(f"c{i + 1}").cast(field.dataType).alias(field.name) for i, field in enumerate(fields)]
-    values = session.spark.createDataFrame(rows, stored).select(F.col("c0").alias(_GROUP), *typed)
-    try:
-        found = values.where(F.expr(words.frozen)).select(_GROUP).collect()
-    except AnalysisException as error:
-        if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
-            name = (error.getMessageParameters() or {}).get("objectName", condition).strip("`")
-            columns = snapshot.partition_columns
-            raise NonPartitionColumnError(table=handle.label, column=name, partition_columns=columns) from error
-        problem = str(error).split("\n", 1)[0].rstrip(".")
-        raise PartitionConditionError(table=handle.label, predicate=condition, problem=problem) from error
+    values = handle.session.spark.createDataFrame(rows, stored).select(F.col("c0").alias(_GROUP), *typed)
+    found = values.where(asked.condition).select(_GROUP).collect()
     chosen = np.zeros(listing.group_count, dtype=np.bool_)
     chosen[[int(row[0]) for row in found]] = True
     return np.asarray(chosen[listing.group_of], dtype=np.bool_)

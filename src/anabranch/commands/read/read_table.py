@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.commands.read.read_changes import changes_asked, read_changes, to_milliseconds
-from anabranch.commands.table_access import TableRef, is_delta_name, table_at, table_identified
+from anabranch.commands.read.read_changes import to_milliseconds
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vector
-from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
@@ -27,7 +27,6 @@ from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
 from anabranch.storage.external_files import allowed_places
 
 _VERSION_SUFFIX = re.compile(r"^(.*)@[vV](\d+)$", re.DOTALL)
@@ -50,70 +49,6 @@ class TimeTravel:
 NEWEST = TimeTravel()
 
 
-def read_path(
-    session: DeltaSession, path: str, options: Mapping[str, str], *, declared: StructType | str | None = None
-) -> DataFrame:
-    """The table at `path`, which may end in `@v3`, in a timestamp, or in `/column=value` folders.
-
-    Where the options ask for the changes of the table at `path`, these.
-    """
-    handle = table_at(session, path, options)
-    changes = changes_asked(options, table=handle.label)
-    if changes is not None and declared is not None:
-        problem = "changes have the columns of their table, and those that tell of the change; leave the schema out"
-        raise InvalidOptionError(option="schema", value=str(declared), problem=problem)
-    if changes is not None:
-        return read_changes(handle, changes)
-    travel = time_travel_of(_lower(options))
-    partitions: dict[str, str] = {}
-    if handle.table.snapshots.latest_or_none() is None:
-        plain, suffix = split_time_travel(path)
-        root, partitions = split_partitions(plain)
-        if not suffix.is_newest and not travel.is_newest:
-            problem = "the version is given twice, in path and option"
-            raise TimeTravelTwiceError(option="path", value=path, problem=problem)
-        travel = suffix if travel.is_newest else travel
-        handle = table_at(session, root, options)
-    frame = read(handle, travel, declared=declared)
-    for column, value in partitions.items():
-        frame = frame.where(equals_partition(frame, handle, column, value))
-    return frame
-
-
-def read_name(session: DeltaSession, name: str, options: Mapping[str, str]) -> DataFrame:
-    """The table that `name` stands for in the catalog, or by path in delta.`/path`."""
-    identifier = parse_identifier(name)
-    changes = changes_asked(options, table=str(identifier))
-    if changes is not None:
-        return read_changes(table_identified(session, identifier), changes)
-    travel = time_travel_of(_lower(options))
-    if isinstance(identifier, NameIdentifier) and travel.is_newest:
-        identifier, travel = strip_name_suffix(session, identifier)
-    return read_identified(session, identifier, travel, options=options)
-
-
-def reads_delta_name(session: DeltaSession, name: str) -> bool:
-    """Whether `name`, with or without `@v3`, names a Delta table."""
-    if is_delta_name(session, name):
-        return True
-    plain, travel = split_time_travel(name)
-    return not travel.is_newest and is_delta_name(session, plain)
-
-
-def read_identified(
-    session: DeltaSession, identifier: TableIdentifier, travel: TimeTravel, *, options: Mapping[str, str] | None = None
-) -> DataFrame:
-    """The table meant, at the version meant."""
-    if isinstance(identifier, PathIdentifier):
-        handle = table_at(session, identifier.path, options)
-        if handle.table.snapshots.latest_or_none() is None:
-            plain, suffix = split_time_travel(identifier.path)
-            if not suffix.is_newest and travel.is_newest:
-                return read(table_at(session, plain, options), suffix)
-        return read(handle, travel)
-    return read(table_identified(session, identifier), travel)
-
-
 def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table, existing or not, that a write to `path` means.
 
@@ -129,14 +64,6 @@ def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] 
     ):
         return handle
     raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
-
-
-def strip_name_suffix(session: DeltaSession, identifier: NameIdentifier) -> tuple[NameIdentifier, TimeTravel]:
-    """`t@v3` as `t` and version 3, where the catalog has no table of the full name."""
-    plain, travel = split_time_travel(identifier.parts[-1])
-    if travel.is_newest or session.catalog.find(identifier) is not None:
-        return identifier, NEWEST
-    return NameIdentifier((*identifier.parts[:-1], plain)), travel
 
 
 def read(handle: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
@@ -261,7 +188,3 @@ def partition_column(handle: TableRef, column: str, value: str) -> str:
         problem = f"{column} is not a partition column of {handle.label} (it has: {partitions})"
         raise InvalidOptionError(option="path", value=f"{column}={value}", problem=problem)
     return names[column.lower()]
-
-
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    return {key.lower(): value for key, value in options.items()}

@@ -300,7 +300,6 @@ def vacuum_frame(handle: TableRef, request: VacuumRequest) -> DataFrame:
     """As `vacuum`. The result is Delta's: a dry run has a row `path` for each file, else there is one of the table."""
     done, root = vacuum(handle, request), file_root(handle.path)
     paths = [f"{root.rstrip('/')}/{path}" for path in done.plan.paths] if request.dry_run else [root]
-    # Connect takes no table without rows unless it is told of which columns.
     return handle.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
 
 

@@ -27,6 +27,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
 from anabranch.spark.conditions.user_condition import stand_in
 from anabranch.spark.engine import KeptRows
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.table_identifiers import quote
 
 _OLD, _NEW = "__anabranch_old", "__anabranch_new"
@@ -82,8 +83,8 @@ def replacing(
 
     Raises `UnknownReplaceUsingColumnError`.
     """
-    read = handle.session.engine.versions_read(rows, handle.path)
-    frozen = freeze(handle.session.engine, rows)
+    read = versions_read(rows, handle.path)
+    frozen = freeze(rows)
     named = renamed(frozen.frame)
     if isinstance(how, ReplaceOn):
         replaced = _replaced_on(how, frozen.frame, view_of, read)

@@ -134,17 +134,6 @@ class ReplacedRows:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRows:
-    """Rows of the target that a query takes one by one, as its text tells where Spark does not show its plan."""
-
-    condition: str
-    alias: str | None
-    """What the condition calls the table."""
-    one_by_one: Callable[[], bool]
-    """Whether no row of the query comes of many, as those of aggregates do. Asks Spark."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """How to write, whatever way the user said it."""
 
@@ -172,7 +161,6 @@ class WriteOptions:
     """Application id and version that make the write idempotent."""
     reads_target: bool = False
     """The rows depend on all rows of the table, which their frame does not tell: so it is with a batch of a stream."""
-    own_rows: OwnRows | None = None
     user_metadata: str | None = None
     conflict_retries: str | None = None
     """How often the write may be executed again after a conflict, as it was given."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 import msgspec
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -15,16 +13,15 @@ from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
-from anabranch.commands.dml.target_table import TargetRows, understand
+from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.read.read_table import table_to_write
-from anabranch.commands.table_access import TableRef, table_named, table_to_create
+from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
-from anabranch.commands.write.write_options import OwnRows, SaveMode, WriteOptions
+from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.commits import (
     AppendOnlyTableError,
     ConcurrentTransactionException,
@@ -42,9 +39,10 @@ from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.user_condition import stand_in, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
+from anabranch.spark.native.plan_reading import own_reads, versions_read
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, quote
+from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.transaction.commit.commit_context import CommittedVersion
@@ -114,22 +112,6 @@ def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -
     return write_frame(table_to_write(session, path, options.file_system), frame, options, WriteApi.SAVE)
 
 
-def save_as_table(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
-    """Write to the table of that name, which the catalog knows afterwards. Raises what `table_to_create` does."""
-    identifier = parse_identifier(name)
-    if isinstance(identifier, PathIdentifier):
-        return save(session, frame, identifier.path, options)
-    overwrites = options.mode is SaveMode.OVERWRITE
-    handle = table_to_create(session, identifier, location=options.path, replaces=overwrites)
-    assert handle.entry is not None
-    known = session.catalog.find(handle.entry.full_name) is not None
-    if known and options.mode is SaveMode.ERROR_IF_EXISTS:
-        raise TableAlreadyExistsError(table=handle.label)
-    if known and options.mode is SaveMode.IGNORE:
-        return None
-    return write_named(handle, frame, options)
-
-
 def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table, columns matched as `saveAsTable` does, and make the catalog know its name and columns."""
     entry = handle.entry
@@ -137,18 +119,6 @@ def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> Committe
     committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
     if entry is not None and (not known or _changed_schema(committed)):
         register(handle, entry)
-    return committed
-
-
-def insert_into(session: DeltaSession, frame: DataFrame, name: str, options: WriteOptions) -> CommittedVersion | None:
-    """Write to an existing table, columns matched by position. Raises `NotADeltaTableError`."""
-    if options.partition_by:
-        problem = "insertInto takes the table's own partitioning; leave partitionBy out"
-        raise InvalidOptionError(option="partitionBy", value=", ".join(options.partition_by), problem=problem)
-    mode = SaveMode.OVERWRITE if options.mode is SaveMode.OVERWRITE else SaveMode.APPEND
-    handle = table_named(session, name)
-    committed = write_frame(handle, frame, dataclasses.replace(options, mode=mode), WriteApi.INSERT_INTO)
-    register_if_changed(handle, committed)
     return committed
 
 
@@ -238,7 +208,7 @@ def _write_once(
     if reads_itself and snapshot is not None:
         transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
         at_snapshot = reads_itself == {snapshot.version}
-        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot, told=options.own_rows)
+        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
     written = write_rows(handle, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
@@ -269,11 +239,11 @@ def _rows_kept(handle: TableRef, options: WriteOptions, snapshot: Snapshot | Non
 
 def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
     """The versions of the table that the rows, or what they replace, depend on."""
-    found = handle.session.engine.versions_read(frame, handle.path)
+    found = versions_read(frame, handle.path)
     if options.replaced is None:
         return found
     asked = stand_in(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
-    return found | options.replaced.versions_read | handle.session.engine.versions_read(asked, handle.path)
+    return found | options.replaced.versions_read | versions_read(asked, handle.path)
 
 
 def _record_own_reads(
@@ -283,16 +253,14 @@ def _record_own_reads(
     transaction: Transaction,
     *,
     at_snapshot: bool,
-    told: OwnRows | None,
 ) -> None:
-    """The rows depend on rows of the table itself: on which, the plan of the frame may tell, or what was `told`.
+    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
 
     `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
     """
-    reads = handle.session.engine.own_reads(frame, handle.path, snapshot.schema)
+    reads = own_reads(frame, handle.path, snapshot.schema)
     if reads is None:
-        if told is None or not at_snapshot or not _record_own_rows(handle, told, snapshot, transaction):
-            transaction.record_whole_table()
+        transaction.record_whole_table()
         return
     names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
     for read in reads:
@@ -302,23 +270,6 @@ def _record_own_reads(
         if at_snapshot and read.condition is not None:
             again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
         transaction.record_scan(predicate, files=files, again=again)
-
-
-def _record_own_rows(handle: TableRef, told: OwnRows, snapshot: Snapshot, transaction: Transaction) -> bool:
-    """Whether the rows that the text asks for are known, and remembered."""
-    try:
-        asked = understand(handle, snapshot, told.condition, alias=told.alias)
-    except AnalysisException:
-        # Of another meaning by itself than in its query.
-        return False
-    # Frozen for another time than the query's, a condition on the clock would ask for other rows.
-    steady = asked.repeatable and not asked.has_subquery and asked.condition == told.condition
-    if not steady or not told.one_by_one():
-        return False
-    again = TargetRows(handle, snapshot, transaction.vectors, alias=told.alias).asking(asked.condition)
-    files = can_be_true(asked.predicate, snapshot.skipping_columns)
-    transaction.record_scan(asked.predicate, files=files, again=again)
-    return True
 
 
 def _target(

@@ -10,7 +10,6 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.session_settings import is_connect
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -61,18 +60,8 @@ def alias_of_text(names: RowNames) -> str | None:
 # What a DataFrame is called, by `DataFrame.alias` or as a table.
 
 
-_SAME_NAMES = frozenset({"Deduplicate", "Filter", "Limit", "Offset", "Repartition", "Sort"})
-"""Operators of Spark Connect whose columns are called as those of their input."""
-
-
 def alias_of(frame: DataFrame) -> str | None:
     """The one name that may stand before all columns of the frame; None where they have none, or several."""
-    if is_connect(frame.sparkSession):
-        plan: Any = frame._plan
-        while type(plan).__name__ in _SAME_NAMES:
-            plan = plan._child
-        alias = getattr(plan, "_alias", None)
-        return alias if isinstance(alias, str) else None
     try:
         output = frame._jdf.queryExecution().analyzed().output()
         names = set()

@@ -18,16 +18,12 @@ from pyspark.sql.types import StructType
 from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInConditionError
 from anabranch.predicates.expressions import TRUE, Predicate, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
-from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import as_nullable, fold
-from anabranch.spark.conditions.column_names import RowNames, alias_of_text, named
-from anabranch.spark.conditions.connect_conditions import TextCondition, column_condition, text_condition
-from anabranch.spark.conditions.connect_join import changes_by_chance, holds_query, named_columns, written_join
+from anabranch.schema.paths import fold
+from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
-from anabranch.spark.conditions.user_condition import ask_other_rows, passed_filters, stand_in, tells_the_time, text_of
+from anabranch.spark.conditions.user_condition import passed_filters, stand_in, tells_the_time, text_of
 from anabranch.spark.native.jvm_classes import JvmClasses
-from anabranch.spark.session.session_settings import check_sense, is_connect
 
 
 class Scope(enum.Enum):
@@ -83,7 +79,7 @@ class JoinScope:
         alias: RowNames,
         now_ms: int,
     ) -> None:
-        self.target = _no_rows(spark, schema, alias)
+        self.target = stand_in(spark, schema, alias)
         """Stands for the table: its columns and no rows."""
         self.source = source
         self._spark = spark
@@ -107,10 +103,8 @@ class JoinScope:
         columns = {fold(name) for name in (*self._schema.fieldNames(), *self.source.columns)}
         return stop_clock(value, columns=columns, time_zone=self._zone, now_ms=self._now_ms)
 
-    def has_subquery(self, frame: DataFrame, scope: Scope, values: Sequence[Column]) -> bool:
-        """Whether one of the values, which `frame` computes in the scope, holds a subquery. In doubt it does."""
-        if is_connect(self._spark):
-            return ask_other_rows(frame, values)
+    def has_subquery(self, frame: DataFrame, scope: Scope) -> bool:
+        """Whether one of the values that `frame` computes in the scope holds a subquery."""
         whole, without = (_subqueries(each) for each in (frame, self.frame(scope)))
         return whole > without
 
@@ -122,8 +116,6 @@ class JoinScope:
         text = text_of(condition)
         facts = {"table": self._table, "clause": clause, "expression": text}
         filtered = self.frame(scope).where(asked)
-        if is_connect(self._spark):
-            return self._by_its_words(filtered, asked, facts)
         resolved = filtered._jdf.queryExecution().analyzed().condition()
         jvm: Any = self._spark.sparkContext._jvm
         if jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(resolved):
@@ -151,53 +143,11 @@ class JoinScope:
         """What all of these conditions on the stand-in say together, in physical names; maybe less."""
         if not conditions:
             return TRUE
-        if is_connect(self._spark):
-            texts = [column_condition(self._spark, each, is_steady_text=self._is_steady).text for each in conditions]
-            return self._names.of(conjunction(self._words(text).predicate for text in texts if text is not None))
         frame = self.target
         for condition in conditions:
             frame = frame.where(condition)
-        return self._names.of(conjunction(passed_filters(frame._jdf.queryExecution().optimizedPlan(), self._zone)))
-
-    def _by_its_words(self, filtered: DataFrame, asked: Column | str, facts: dict[str, str]) -> JoinCondition:
-        """On Spark Connect nothing is resolved where we could see it."""
-        # Spark looks at names and types, and nothing runs.
-        check_sense(filtered)
-        if isinstance(asked, str):
-            words: str | None = asked
-            steady, has_query = self._is_steady(asked), holds_query(asked)
-        else:
-            tree = column_condition(self._spark, asked, is_steady_text=self._is_steady)
-            words, steady, has_query = tree.text, tree.repeatable, tree.has_subquery
-        if has_query:
-            raise SubqueryInConditionError(**facts)
-        if changes_by_chance(words or facts["expression"]):
-            raise NonDeterministicConditionError(**facts)
-        columns = None if words is None else named_columns(words, self.target.columns)
-        if words is None or not steady:
-            return JoinCondition(
-                condition=asked, text=words or facts["expression"], repeatable=steady, target_columns=columns
-            )
-        found = written_join(words, self.target, self.source, alias=alias_of_text(self._alias))
-        keys = (
-            JoinKey(target=key.target, source=key.source, data_type=key.data_type, null_safe=False, column=key.column)
-            for key in found.keys
-        )
-        return JoinCondition(
-            condition=asked,
-            text=facts["expression"] if isinstance(asked, str) else words,
-            repeatable=True,
-            of_target=found.of_target,
-            keys=tuple(keys),
-            target_columns=columns,
-        )
-
-    def _is_steady(self, text: str) -> bool:
-        return self._words(text).repeatable
-
-    def _words(self, text: str) -> TextCondition:
-        return text_condition(
-            self._spark, text, schema=self._schema, alias=alias_of_text(self._alias), time_zone=self._zone, now_ms=None
+        return self._names.of(
+            conjunction(passed_filters(self._spark, frame._jdf.queryExecution().optimizedPlan(), self._zone))
         )
 
 
@@ -236,13 +186,6 @@ class _Part:
             null_safe=str(self.whole.nodeName()) == "EqualNullSafe",
             column=str(self.target.name()) if is_column else None,
         )
-
-
-def _no_rows(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
-    if not is_connect(spark):
-        return stand_in(spark, schema, alias)
-    frame = spark.createDataFrame([], as_nullable(visible_schema(schema)))
-    return named(frame, alias)
 
 
 def _subqueries(frame: DataFrame) -> int:

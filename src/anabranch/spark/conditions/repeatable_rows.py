@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import zoneinfo
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,27 +10,16 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from anabranch.predicates.sql_lexer import Token, tokenize
-from anabranch.spark.conditions.connect_join import CHANCE_FUNCTIONS
-from anabranch.spark.engine import Engine, KeptRows
-from anabranch.spark.session.session_settings import is_connect
+from anabranch.spark.engine import KeptRows
 
 # Whether a DataFrame gives the same rows each time it runs, as far as its plan tells.
 
 
 _STEADY_LEAVES = frozenset({"LocalRelation", "LogicalRDD", "Range", "OneRowRelation", "InMemoryRelation"})
-_CHANCE = re.compile(rb"\b(" + "|".join(sorted(CHANCE_FUNCTIONS)).encode() + rb")\b", re.IGNORECASE)
 
 
 def is_repeatable(frame: DataFrame) -> bool:
-    """Whether rows that were kept in a cache and lost are the same when they are computed anew.
-
-    On Spark Connect the question is another: plans are resolved each time, and where that draws a new seed the cache
-    is not found again. There, files that change are no danger to a frame that was cached.
-    """
-    if is_connect(frame.sparkSession):
-        held: Any = frame
-        # The client has the plan as it was written, names of functions and texts of SQL included.
-        return _CHANCE.search(held._plan.to_proto(held._session.client).SerializeToString()) is None
+    """Whether rows that were kept in a cache and lost are the same when they are computed anew."""
     plan = frame._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         return False
@@ -82,17 +70,20 @@ def _literal(name: str, time_zone: str, now_ms: int) -> str:
 # Rows that are computed once and used several times.
 
 
-def kept(engine: Engine, frame: DataFrame) -> KeptRows:
+def kept(frame: DataFrame) -> KeptRows:
     """The same rows, whatever is asked of the result and however often; computed when they are first needed."""
-    if is_connect(frame.sparkSession):
-        # Each use sends the whole query anew, and the server reads it anew: `rand()` then is another number, and
-        # a cached query is no longer the same one. What is cut off stays as it is.
-        return _cut_off(frame)
     if not frame._jdf.queryExecution().analyzed().deterministic():
         # An executor that dies takes its part of a cache with it, and Spark would compute that part anew: of rows that
         # were marked as changed, others would be written. What is cut off is never computed again; the job fails.
         return _cut_off(frame)
-    return engine.keep(frame)
+    return keep(frame)
+
+
+def keep(frame: DataFrame) -> KeptRows:
+    """The rows of a frame, computed when they are first needed, and anew where an executor has lost them."""
+    jvm: Any = frame.sparkSession._jvm
+    rows = jvm.delta.KeptRows.of(frame._jdf)
+    return KeptRows(frame=DataFrame(rows, frame.sparkSession), let_go=lambda: jvm.delta.KeptRows.letGo(rows))
 
 
 def _cut_off(frame: DataFrame) -> KeptRows:

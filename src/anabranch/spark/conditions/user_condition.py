@@ -7,9 +7,8 @@ rows decide a race.
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,14 +18,11 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, Truth, Unknown, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.merging import visible_schema
-from anabranch.spark.conditions.column_names import RowNames, alias_of_text, named
-from anabranch.spark.conditions.connect_conditions import TextCondition, column_condition, text_condition
+from anabranch.spark.conditions.column_names import RowNames, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
-from anabranch.spark.session.session_settings import check_sense, is_connect
 
 _TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
-_QUERY = re.compile(r"subquery|\b(select|from|values|table)\b", re.IGNORECASE)
 _NO_VERSION_CHOSEN = "delta: "
 """How the Java class `TableFiles` begins to describe itself."""
 _KNOWN_LEAVES = frozenset(
@@ -71,21 +67,6 @@ def understood(
     names = PhysicalNames(schema, column_mapping)
     text = text_of(condition)
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
-    if is_connect(spark):
-        if isinstance(condition, str):
-            called = alias_of_text(alias)
-            words = text_condition(spark, condition, schema=schema, alias=called, time_zone=zone, now_ms=now_ms)
-            # The rows to be asked have columns of ours beside the table's, which Spark would suggest for unknown ones.
-            check_sense(stand_in(spark, schema, alias).where(words.frozen))
-        else:
-            words = _column_words(spark, condition, schema, alias, zone)
-        return ReadCondition(
-            condition=words.frozen if isinstance(condition, str) else condition,
-            text=text,
-            predicate=names.of(words.predicate),
-            repeatable=words.repeatable,
-            has_subquery=words.has_subquery,
-        )
     asked: Column | str = condition
     if isinstance(condition, str):
         columns = {name.lower() for name in schema.fieldNames()}
@@ -94,32 +75,9 @@ def understood(
     return _resolved(frame, names, asked=asked, text=text, zone=zone, reads_table=reads_table)
 
 
-def _column_words(
-    spark: SparkSession, condition: Column, schema: StructType, alias: RowNames, zone: str
-) -> TextCondition:
-    def words_of(text: str) -> TextCondition:
-        # Its clock goes on, as the Column is sent as it is.
-        return text_condition(spark, text, schema=schema, alias=alias_of_text(alias), time_zone=zone, now_ms=None)
-
-    tree = column_condition(spark, condition, is_steady_text=lambda text: words_of(text).repeatable)
-    predicate = Unknown(str(condition)) if tree.text is None else words_of(tree.text).predicate
-    return TextCondition(
-        frozen="",
-        predicate=Unknown(str(condition), opaque=True) if tree.has_subquery else predicate,
-        repeatable=tree.repeatable and not tree.has_subquery,
-        has_subquery=tree.has_subquery,
-    )
-
-
-def ask_other_rows(frame: DataFrame, values: Iterable[Column | str]) -> bool:
-    """Whether one of these expressions, which `frame` computes, holds a subquery. In doubt it does."""
-    spark = frame.sparkSession
-    if not is_connect(spark):
-        return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
-    # The client has them as they were written; nothing is resolved there.
-    client: Any = spark.client
-    texts = (value if isinstance(value, str) else str(cast("Any", value).to_plan(client)) for value in values)
-    return any(_QUERY.search(text) for text in texts)
+def has_subquery(frame: DataFrame) -> bool:
+    """Whether an expression that `frame` computes holds a subquery."""
+    return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
 
 
 def _resolved(
@@ -149,7 +107,9 @@ def _resolved(
     return ReadCondition(
         condition=asked,
         text=text if isinstance(asked, str) else str(resolved.sql()),
-        predicate=names.of(conjunction(passed_filters(execution.optimizedPlan(), zone))) if steady else Unknown(text),
+        predicate=names.of(conjunction(passed_filters(frame.sparkSession, execution.optimizedPlan(), zone)))
+        if steady
+        else Unknown(text),
         repeatable=steady and bool(resolved.deterministic()),
         has_subquery=False,
     )
@@ -173,7 +133,7 @@ def _beside_subqueries(frame: DataFrame, zone: str) -> Iterator[Predicate]:
         elif not _has_subquery(spark, part) and not tells_the_time(part):
             alone = jvm.org.apache.spark.sql.catalyst.plans.logical.Filter(part, filtered.child())
             rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, alone)
-            yield from passed_filters(rows.queryExecution().optimizedPlan(), zone)
+            yield from passed_filters(spark, rows.queryExecution().optimizedPlan(), zone)
 
 
 def _reads_known_tables(plan: Any) -> bool:
@@ -196,8 +156,7 @@ def _is_known(leaf: Any) -> bool:
 
 def stand_in(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
     """No rows of these columns, of which the optimizer does not know that there are none."""
-    # The optimizer of a server is out of sight, so what it knows is no matter.
-    empty: Any = [] if is_connect(spark) else spark.sparkContext.emptyRDD()
+    empty: Any = spark.sparkContext.emptyRDD()
     frame = spark.createDataFrame(empty, _nullable(visible_schema(schema)))
     return named(frame, alias)
 
@@ -209,14 +168,14 @@ def _nullable(schema: StructType) -> StructType:
     return schema
 
 
-def passed_filters(plan: Any, zone: str) -> list[Predicate]:
+def passed_filters(spark: SparkSession, plan: Any, zone: str) -> list[Predicate]:
     """The conditions that rows pass on their way up from the stand-in."""
     found: list[Predicate] = []
     while True:
         name = str(plan.nodeName())
         if name == "Filter":
             condition = plan.condition()
-            found.append(_predicate(condition, zone))
+            found.append(_predicate(spark, condition, zone))
         if name == "LocalRelation":
             return [Truth(False)]
         if plan.children().isEmpty():
@@ -226,9 +185,10 @@ def passed_filters(plan: Any, zone: str) -> list[Predicate]:
         plan = plan.children().apply(0)
 
 
-def _predicate(condition: Any, zone: str) -> Predicate:
+def _predicate(spark: SparkSession, condition: Any, zone: str) -> Predicate:
     try:
-        return from_catalyst(condition.toJSON(), session_time_zone=zone, sql=condition.sql())
+        jvm: Any = spark._jvm
+        return from_catalyst(jvm.delta.Conditions.json(condition), session_time_zone=zone)
     except Py4JError:
         # Some expressions, such as functions in Python, cannot be written down.
         return Unknown(str(condition.toString()))

@@ -266,9 +266,8 @@ public final class ListedFiles implements FileIndex {
   }
 
   /**
-   * Parts, each ended by NUL: the time zone in which the filters are written, then JSON and SQL of each filter.
-   *
-   * Both are empty for a filter that has no such form. SQL stands only where JSON leaves out values.
+   * Parts, each ended by NUL: the time zone in which the filters are written, then each filter as JSON, empty where it
+   * cannot be written.
    */
   private static String question(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
@@ -282,15 +281,12 @@ public final class ListedFiles implements FileIndex {
     for (int i = 0; i < filters.size(); i++) {
       Expression filter = (Expression) filters.apply(i);
       String json = "";
-      String sql = "";
       try {
-        json = filter.toJSON();
-        sql = json.indexOf("\"hset\"") < 0 ? "" : filter.sql();
+        json = Conditions.json(filter);
       } catch (Exception unwritable) {
-        // Whatever part is missing, the other side keeps files that it could have left out.
-        sql = "";
+        // A missing filter makes the other side keep files that it could have left out.
       }
-      parts.append(json).append('\0').append(sql.indexOf('\0') < 0 ? sql : "").append('\0');
+      parts.append(json).append('\0');
     }
   }
 

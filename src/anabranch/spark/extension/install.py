@@ -88,10 +88,5 @@ def remove(spark: SparkSession) -> None:
     spark._jvm.delta.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]
 
 
-def remove_from_session(spark: SparkSession) -> None:
-    """What `install` did is undone in this session alone."""
-    spark._jvm.delta.Sessions.disable(spark._jsparkSession)  # type: ignore[union-attr]
-
-
 def _convert_of_pyspark() -> Any:
     return getattr(captured.convert_exception, "__wrapped__", captured.convert_exception)

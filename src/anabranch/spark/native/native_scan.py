@@ -176,7 +176,7 @@ class NativeScan:
         reader_session: Any = None,
         passing: Callable[[DataFrame], DataFrame] | None = None,
     ) -> DataFrame:
-        """The rows of the files; see `Engine.scan`.
+        """The rows of the files.
 
         Settings of `reader_session` decide how files are spread over tasks. `passing` sees every row that is read,
         hidden ones too, before those are left out; it must keep all columns.

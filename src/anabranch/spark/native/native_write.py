@@ -67,7 +67,7 @@ class NativeWrite:
         self._values = values
 
     def files(self, request: WriteRequest) -> WrittenFiles:
-        """Run the frame and write its rows; see `Engine.write`."""
+        """Run the frame and write its rows."""
         check_writable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
         scratch = Path(tempfile.mkdtemp(prefix="anabranch-write-"))
@@ -274,7 +274,7 @@ class NativeRewrite:
         self._write = write
 
     def file(self, request: RewriteRequest) -> RewrittenFile:
-        """See `Engine.rewrite`."""
+        """Read files and write their rows as one."""
         order = _order_of_reading(request)
         everything = np.ones(len(order), dtype=np.bool_)
         scan = dataclasses.replace(

@@ -46,7 +46,12 @@ def description_of(version: int | None, table_root: str) -> str:
 
 
 def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
-    """See `Engine.versions_read`. Subqueries and cached frames count; what went through a checkpoint does not show."""
+    """Which versions of a table the frame reads, other than by time travel.
+
+    A write of such a frame to the same table is no blind append: its rows depend on what it read. `NEWEST_VERSION`
+    stands for a read whose version is chosen when the frame runs: none older than what the caller has seen. Subqueries
+    and cached frames count; what went through a checkpoint does not show.
+    """
     found = set()
     for location in _locations(frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
@@ -80,7 +85,10 @@ def _location(leaf: Any) -> str | None:
 
 
 def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[OwnRead] | None:
-    """See `Engine.own_reads`. None where scans are not all found in the plan that Spark made, as behind cached rows.
+    """What the frame asks of a table of this schema, one entry for each such read.
+
+    None where that cannot be told, and it may depend on any row: where scans are not all found in the plan that Spark
+    made, as behind cached rows.
 
     A filter right above a scan leaves rows out before anything else sees them, so whatever stands above it depends on
     the rows that pass, and on no others. In the optimized plan filters are as far down as Spark can prove it right.
@@ -137,7 +145,7 @@ class _ReadsOfPlan:
     def read(self, leaf: Any, filters: Sequence[Any], *, row_by_row: bool) -> OwnRead:
         known = [part for condition in filters for part in self._conjuncts(condition) if self._is_of_row(part)]
         predicate = conjunction(
-            from_catalyst(part.toJSON(), session_time_zone=self._zone, sql=part.sql()) for part in known
+            from_catalyst(self._jvm.delta.Conditions.json(part), session_time_zone=self._zone) for part in known
         )
         if not known or not row_by_row:
             return OwnRead(predicate=predicate)

@@ -72,14 +72,11 @@ class ScanReader:
     def files_wanted(self, filters: str) -> bytes | None:
         """One byte a file, 1 for those to read; None for all.
 
-        `filters` are parts ended by NUL: a time zone, then JSON and SQL of each filter, empty where there is none.
+        `filters` are parts ended by NUL: a time zone, then each filter as JSON, empty where Spark cannot write it.
         """
-        time_zone, *forms = filters.split("\0")[:-1]
+        time_zone, *conditions = filters.split("\0")[:-1]
         try:
-            predicate = conjunction(
-                from_catalyst(json, session_time_zone=time_zone, sql=sql or None)
-                for json, sql in zip(forms[::2], forms[1::2], strict=True)
-            )
+            predicate = conjunction(from_catalyst(text, session_time_zone=time_zone) for text in conditions)
             return self._prune(self._names.of(predicate)).astype(np.uint8).tobytes()
         except DeltaError:
             raise

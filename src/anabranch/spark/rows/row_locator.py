@@ -39,7 +39,8 @@ from anabranch.schema.computed_columns import RowTrackingColumns, row_tracking_c
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import contains_type
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, Engine, ScanRequest
+from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
+from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.write.file_schema import quoted_name
 from anabranch.storage.external_files import allowed_places
@@ -63,7 +64,7 @@ class RowLocator:
     """Implements `FindRows` for one table of a session."""
 
     def __init__(
-        self, spark: SparkSession, engine: Engine, store: LogStore, *, root: str, storage: Mapping[str, str]
+        self, spark: SparkSession, engine: NativeEngine, store: LogStore, *, root: str, storage: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._engine = engine

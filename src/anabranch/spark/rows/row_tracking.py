@@ -18,14 +18,6 @@ _NONE = -1
 """In the place of an id that a file does not have; ids are not negative."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RowIdsOfFile:
-    """What the log says of the rows of a file that say nothing of themselves."""
-
-    base: int | None
-    version: int | None
-
-
 def with_tracking(request: ScanRequest, tracking: RowTrackingColumns | None) -> ScanRequest:
     """The scan with what files say of their rows, and where these stand; `stable` makes ids of it."""
     if tracking is None:
@@ -81,27 +73,6 @@ def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackin
     return frame.select(
         *shown, F.struct(*known, *(value.alias(name) for name, value in ids.items())).alias("_metadata")
     )
-
-
-def stable_values(
-    rows: pa.RecordBatch, positions: pa.Array, ids: RowIdsOfFile, tracking: RowTrackingColumns
-) -> pa.RecordBatch:
-    """As `stable`, for rows of one file that are here."""
-    given = {
-        tracking.row_id: pa.nulls(rows.num_rows, pa.int64()) if ids.base is None else pc.add(positions, ids.base),
-        tracking.commit_version: pa.array([ids.version] * rows.num_rows, pa.int64()),
-    }
-    arrays = [
-        pc.coalesce(array, given[name]) if name in given else array
-        for name, array in zip(rows.schema.names, rows.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
-
-
-def row_ids_of_files(files: pa.Table) -> list[RowIdsOfFile]:
-    """An entry each, in their order."""
-    pairs = zip(files["base_row_id"].to_pylist(), files["default_row_commit_version"].to_pylist(), strict=True)
-    return [RowIdsOfFile(base=base, version=version) for base, version in pairs]
 
 
 def _of_file(frame: DataFrame, values: pa.ChunkedArray) -> Column:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Protocol
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from anabranch.errors.tables import InvalidIdentifierError, UnsupportedCatalogError
 from anabranch.spark.session.table_identifiers import NameIdentifier
@@ -23,22 +21,6 @@ MANAGED_MARK = "anabranch.managedFolder"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoredView:
-    """A view's query, and what was known about it when the view was made."""
-
-    text: str
-    namespace: tuple[str, ...]
-    """The catalog and schema that names without one belong to."""
-    output: tuple[str, ...] | None
-    """Names of the columns that the query gave; None where that was not kept."""
-    schema: StructType
-    """Of the view: with the names, types and comments that it was made with."""
-    evolves: bool = False
-    """The view has the query's columns, whatever they are by now."""
-    sees_temporary_views: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
     """A table or view as the catalog has it."""
 
@@ -51,8 +33,7 @@ class CatalogEntry:
     """The folder goes when the table is dropped."""
     leaves_folder: bool = False
     """The catalog would leave it there: it takes any table with a location for an external one."""
-    view: StoredView | None = None
-    """Of a view."""
+    is_view: bool = False
     of_folders: bool = False
     """It is of a catalog in which names are those of folders."""
 
@@ -64,25 +45,6 @@ class CatalogEntry:
     @property
     def is_delta(self) -> bool:
         return self.provider == PROVIDER and self.location is not None
-
-
-class SessionCatalog(Protocol):
-    """Names of a session's catalogs. Two bindings of its own one: JVM classes, and public API alone."""
-
-    def find(self, name: NameIdentifier) -> CatalogEntry | None:
-        """The table or view of that name; None where there is none."""
-
-    def is_temporary_view(self, name: NameIdentifier) -> bool:
-        """Whether the session resolves the name to a temporary view, which goes before tables."""
-
-    def default_location(self, name: NameIdentifier) -> str:
-        """Where a managed table of that name keeps its files."""
-
-    def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
-        """Make the name known; an entry of that name is replaced by this one."""
-
-    def set_view_text(self, name: NameIdentifier, text: str) -> None:
-        """Give the view of that name, as schema and view, another query. Its columns stay."""
 
 
 def managed_mark(location: str) -> str:

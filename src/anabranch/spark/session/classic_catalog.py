@@ -1,8 +1,7 @@
-"""The session catalog through the JVM classes of a classic session."""
+"""The session's own catalog, through Spark's JVM classes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from anabranch.spark.session.catalog import (
     MANAGED_MARK,
     PROVIDER,
     CatalogEntry,
-    StoredView,
     managed_mark,
     qualify,
 )
@@ -58,7 +56,7 @@ _CATALOG = "org.apache.spark.sql.catalyst.catalog"
 
 
 class ClassicCatalog:
-    """`SessionCatalog` over Spark's own catalog object.
+    """Names of tables in Spark's own catalog object.
 
     `CREATE TABLE` in SQL would refuse a folder that holds files; a Delta commit comes first and the
     name second, so entries are made here without that check.
@@ -70,6 +68,7 @@ class ClassicCatalog:
         self._jvm = self._objects.jvm
 
     def find(self, name: NameIdentifier) -> CatalogEntry | None:
+        """The table or view of that name; None where there is none."""
         qualified = qualify(self._spark, name)
         if qualified is None:
             return None
@@ -88,10 +87,11 @@ class ClassicCatalog:
             location=location,
             is_managed=table.tableType().name() == "MANAGED" or marked,
             leaves_folder=marked,
-            view=_stored_view(table) if table.tableType().name() == "VIEW" else None,
+            is_view=table.tableType().name() == "VIEW",
         )
 
     def is_temporary_view(self, name: NameIdentifier) -> bool:
+        """Whether the session resolves the name to a temporary view, which goes before tables."""
         parts = self._jvm.java.util.ArrayList()
         for part in name.parts:
             parts.append(part)
@@ -99,9 +99,11 @@ class ClassicCatalog:
         return bool(self._objects.catalog.isTempView(names))
 
     def default_location(self, name: NameIdentifier) -> str:
+        """Where a managed table of that name keeps its files."""
         return self._objects.plain_path(self._objects.catalog.defaultTablePath(self._objects.identifier(name)))
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+        """Make the name known; an entry of that name is replaced by this one."""
         identifier = self._objects.identifier(entry.name)
         catalog = self._objects.catalog
         table = self._table(identifier, entry, schema, partition_columns)
@@ -109,11 +111,6 @@ class ClassicCatalog:
             catalog.alterTable(table)
         else:
             catalog.createTable(table, True, False)
-
-    def set_view_text(self, name: NameIdentifier, text: str) -> None:
-        written = self._jvm.scala.Option.apply(text)
-        changes = {"viewText": written, "viewOriginalText": written}
-        self._objects.catalog.alterTable(copied(self._objects.table(name), changes))
 
     def entry_of_path(self, path: str, schema: StructType) -> Any:
         """A `CatalogTable` for a folder, which stands in no catalog."""
@@ -151,18 +148,3 @@ class ClassicCatalog:
 
     def _companion(self, class_name: str) -> Any:
         return self._jvm.java.lang.Class.forName(f"{_CATALOG}.{class_name}$").getField("MODULE$").get(None)
-
-
-def _stored_view(table: Any) -> StoredView | None:
-    text, namespace, output = table.viewText(), table.viewCatalogAndNamespace(), table.viewQueryColumnNames()
-    if not text.isDefined():
-        return None
-    names = tuple(str(output.apply(place)) for place in range(output.length()))
-    mode = table.properties().get("view.schemaMode")
-    return StoredView(
-        text=text.get(),
-        namespace=tuple(str(namespace.apply(place)) for place in range(namespace.length())) or (table.database(),),
-        output=names or None,
-        schema=StructType.fromJson(json.loads(table.schema().json())),
-        evolves=mode.isDefined() and mode.get() == "EVOLUTION",
-    )

@@ -1,13 +1,9 @@
-"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it.
-
-Engine and catalog of sessions that are not native are imported by these alone: imports take much of the first query.
-"""
+"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it."""
 
 from __future__ import annotations
 
 import functools
 import logging
-import os
 import random
 import threading
 import time
@@ -16,17 +12,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
-from anabranch.errors.arguments import InvalidOptionError
-from anabranch.spark.engine import Engine
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
-from anabranch.spark.session.catalog import StoredView
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
-from anabranch.spark.session.session_settings import ENGINE_SETTING, identity, is_connect, parse_flag
+from anabranch.spark.session.session_settings import identity, parse_flag
 from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
@@ -37,7 +30,6 @@ logger = logging.getLogger("anabranch.spark")
 
 TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
-_HADOOP = "spark.hadoop."
 USER_SETTING = "spark.anabranch.user"
 LAST_VERSION_SETTING = "spark.databricks.delta.lastCommitVersionInSession"
 """Where programs written for Delta look for the version of the last commit, of whatever table."""
@@ -79,17 +71,13 @@ class DeltaSession:
         self.spark = spark
         self.clock: Clock = SystemClock()
         self.random: random.Random = random.SystemRandom()
-        self.is_connect = is_connect(spark)
-        self.engine: Engine = self._choose_engine()
-        self.catalog: CatalogsOfSession = self._choose_catalog()
+        self.engine = NativeEngine(spark)
+        # The function does not hold this object: it goes with the last who uses it.
+        self.catalog = CatalogsOfSession(spark, ClassicCatalog(spark), functools.partial(_open_root, spark))
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
         """Where clones made by this session have files of their sources, by root."""
-        self.temporary_views: dict[str, StoredView] = {}
-        """Over Delta tables, where Spark itself does not know these; by the mark of the view that Spark has."""
-        self.cached: dict[str, list[DataFrame]] = {}
-        """Rows that Spark was told to keep by CACHE TABLE, where it does not know the table; by the table's name."""
         self._guard = threading.Lock()
         self._used = time.monotonic()
 
@@ -167,9 +155,6 @@ class DeltaSession:
 
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
-        if self.is_connect:
-            # The server's default file system is out of sight; the client opens the log, so its own counts.
-            return path if ":" in path.split("/", 1)[0] else os.path.abspath(os.path.expanduser(path))
         known = self._qualified.get(path)
         if known is None:
             known = self._qualify(path)
@@ -202,9 +187,7 @@ class DeltaSession:
 
     @functools.cached_property
     def _spark_user(self) -> str | None:
-        # Of a client, the name that it gives itself with each request.
-        spark: Any = self.spark
-        return (spark.client._user_id if self.is_connect else spark.sparkContext.sparkUser()) or None
+        return self.spark.sparkContext.sparkUser() or None
 
     def flag(self, key: str, *, default: bool) -> bool:
         """A runtime setting that is true or false. Raises `InvalidOptionError` for any other word."""
@@ -244,7 +227,7 @@ class DeltaSession:
     def _refresh_cached(self, root: str) -> None:
         """What Spark keeps in memory of the table is read anew, once Spark itself knows such tables."""
         refresh = type(self).refresh_cached
-        if refresh is None or self.is_connect:
+        if refresh is None:
             return
         try:
             refresh(self.spark, root)
@@ -252,46 +235,16 @@ class DeltaSession:
             logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
 
     def _store(self, root: str, options: dict[str, str]) -> LogStore:
-        return _open_root(self.spark, root, options, is_connect=self.is_connect)
-
-    def _choose_engine(self) -> Engine:
-        chosen = self.setting(ENGINE_SETTING) or ""
-        if chosen not in {"", "native", "portable"}:
-            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem="it is native or portable")
-        if self.is_connect and chosen == "native":
-            problem = "Spark Connect offers no classes to drive; leave the setting out"
-            raise InvalidOptionError(option=ENGINE_SETTING, value=chosen, problem=problem)
-        if not self.is_connect and chosen != "portable":
-            return NativeEngine(self.spark)
-        from anabranch.spark.portable.portable_engine import PortableEngine  # noqa: PLC0415
-
-        return PortableEngine(self.spark)
-
-    def _choose_catalog(self) -> CatalogsOfSession:
-        # Functions that do not hold this object: it goes with the last who uses it.
-        open_root = functools.partial(_open_root, self.spark, is_connect=self.is_connect)
-        if not self.is_connect:
-            return CatalogsOfSession(self.spark, ClassicCatalog(self.spark), open_root)
-        from anabranch.spark.session.public_catalog import PublicCatalog  # noqa: PLC0415
-
-        return CatalogsOfSession(self.spark, PublicCatalog(self.spark), open_root)
+        return _open_root(self.spark, root, options)
 
     def _hadoop_configuration(self) -> Any:
         return _hadoop_configuration(self.spark)
 
 
-def _open_root(
-    spark: SparkSession, root: str, options: Mapping[str, str] | None = None, *, is_connect: bool
-) -> LogStore:
+def _open_root(spark: SparkSession, root: str, options: Mapping[str, str] | None = None) -> LogStore:
     given = options or {}
     if DeltaSession.check_place is not None:
         DeltaSession.check_place(spark, root, given)
-    if is_connect:
-        settings = dict(spark.conf.getAll)
-        hadoop_settings = {
-            key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)
-        }
-        return open_store(root, {**hadoop_settings, **given})
     hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
     return open_store(root, given, hadoop=hadoop)
 

@@ -20,10 +20,10 @@ from anabranch.spark.session.catalog import (
     PROVIDER,
     SESSION_CATALOG,
     CatalogEntry,
-    SessionCatalog,
     require_session_catalog,
     warehouse_of,
 )
+from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.table_identifiers import NameIdentifier, split_identifier
 from anabranch.storage.log_store import LogStore
 
@@ -70,9 +70,9 @@ def _problem_of(part: str) -> str | None:
 
 
 class CatalogsOfSession:
-    """`SessionCatalog` over the session's own, and over the catalogs of folders that its settings name."""
+    """The session's own catalog, and the catalogs of folders that its settings name."""
 
-    def __init__(self, spark: SparkSession, own: SessionCatalog, open_store: OpenStore) -> None:
+    def __init__(self, spark: SparkSession, own: ClassicCatalog, open_store: OpenStore) -> None:
         self._spark = spark
         self._own = own
         self._open_store = open_store
@@ -121,9 +121,6 @@ class CatalogsOfSession:
         if found is not None and _plain(entry.location or "") != _plain(found.location):
             operation = f"Another place for {found.identifier}, whose folder its name says,"
             raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
-
-    def set_view_text(self, name: NameIdentifier, text: str) -> None:
-        self._own.set_view_text(name, text)
 
     # What is in the folders.
 

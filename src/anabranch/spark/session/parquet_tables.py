@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,15 @@ from anabranch.spark.session.table_identifiers import NameIdentifier
 _HIVE_PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _OF_HIVE = "transient_lastDdlTime"
 """A property that Hive adds and changes by itself."""
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+
+
+def spark_path(path: str) -> str:
+    """An absolute plain path as `spark.read` takes it for that one file or folder: what it takes is a glob pattern.
+
+    A path without a scheme is local. Spark would look for it in its default file system, so it gets its scheme.
+    """
+    return _GLOB.sub(r"\\\g<0>", f"file://{path}" if path.startswith("/") else path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +43,7 @@ class ParquetTable:
 
 
 class ParquetTables:
-    """Those of a classic session. Public API has no way to give a table another provider."""
+    """Those of one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._objects = CatalogObjects(spark)

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.errors.constraints import IdentityOverflowError
 from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, Identity
-from anabranch.spark.session.session_settings import is_connect
 from anabranch.spark.write.row_checks import refuse_when
 
 NUMBER_COLUMN = "__anabranch_row_number"
@@ -41,10 +40,6 @@ def identity_value(identity: Identity, *, table: str, column: str) -> Column:
 
 def _with_known_partitions(frame: DataFrame) -> tuple[DataFrame, int]:
     """The same rows, in partitions that no longer change, and how many these are."""
-    if is_connect(frame.sparkSession):
-        kept = frame.localCheckpoint()
-        row = kept.select(F.spark_partition_id().alias("partition")).agg(F.max("partition")).first()
-        return kept, 1 + ((row[0] if row else None) or 0)
     # Shuffles that the frame begins with run now, once; their outputs wait for the job that reads them.
     rows = frame._jdf.queryExecution().toRdd()
     session = frame.sparkSession

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.property_table import parse_bytes
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.session_settings import parse_flag
-from anabranch.spark.session.table_identifiers import quote
 
 ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
 BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
@@ -47,9 +45,6 @@ def optimized(
         wanted = properties.optimize_write_enabled
     if not wanted or not session.flag(_ADAPTIVE, default=True):
         return rows
-    if session.is_connect:
-        # A client cannot say how large: Spark's own setting for the size of a task counts.
-        return rows.hint("rebalance", *(F.col(quote(name)) for name in partition_columns))
     return _rebalanced(rows, partition_columns, bin_bytes(session))
 
 

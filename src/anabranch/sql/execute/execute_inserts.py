@@ -6,14 +6,13 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.dml.assignments import given_default
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
-from anabranch.commands.write.write_options import OwnRows, WriteOptions
+from anabranch.commands.write.write_options import WriteOptions
 from anabranch.commands.write.write_rows import register_if_changed, write_frame
 from anabranch.errors.arguments import (
     InvalidColumnListError,
@@ -26,7 +25,6 @@ from anabranch.schema.paths import fold
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.grammar.cursor import Fragment
 from anabranch.sql.grammar.insert_grammar import Insert, Row
-from anabranch.sql.grammar.row_query import Source, parse_row_query
 from anabranch.sql.parameters import Parameters
 from anabranch.sql.statement_context import StatementContext
 
@@ -46,49 +44,8 @@ def prepared(context: StatementContext, statement: Insert, *before: Fragment) ->
     if statement.replace_on is not None or statement.replace_using:
         return _prepared_replacing(context, handle, statement, options, before)
     frame, by_name = _rows(context, handle, statement, before)
-    if not before:
-        options = dataclasses.replace(options, own_rows=_own_rows(context, handle, statement.query))
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
     return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))
-
-
-def _own_rows(context: StatementContext, handle: TableRef, query: Fragment) -> OwnRows | None:
-    """Which rows of the table that it writes to the query takes one by one; None where its text does not tell."""
-    found = parse_row_query(query)
-    own = None if found is None else _own_source(context, handle, found.sources)
-    if found is None or own is None or own.table is None:
-        return None
-    alias = context.alias(own.table, own.alias)
-    parts = found.conditions_on(alias)
-    if not parts:
-        return None
-    column = quote(handle.latest().schema.fieldNames()[0])
-    beside = f", {column}" if alias is None else f", {quote(alias)}.{column}"
-
-    def one_by_one() -> bool:
-        # Beside an aggregate, Spark takes no column that is not grouped by.
-        try:
-            return bool(context.query(found.items, beside, found.rest).columns)
-        except AnalysisException:
-            return False
-
-    condition = " AND ".join(f"({context.expression(part)})" for part in parts)
-    return OwnRows(condition=condition, alias=alias, one_by_one=one_by_one)
-
-
-def _own_source(context: StatementContext, handle: TableRef, sources: Sequence[Source]) -> Source | None:
-    """The source that is the table; None where it is none of them, or where another may read it too.
-
-    A view may read any table. Two sources of one name would leave open which of them a column is of.
-    """
-    tables = [source.table for source in sources if source.table is not None]
-    own = [name for name in tables if context.is_delta(name) and context.table(name).path == handle.path]
-    if len(own) != 1 or not all(context.is_table(name) for name in tables):
-        return None
-    called = [source.alias if source.table is None else context.alias(source.table, source.alias) for source in sources]
-    if len({fold(name or "") for name in called}) < len(called):
-        return None
-    return next((source for source in sources if source.table is own[0] and source.is_filtered), None)
 
 
 def _prepared_replacing(

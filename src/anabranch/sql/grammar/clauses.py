@@ -10,15 +10,6 @@ from anabranch.sql.grammar.cursor import Cursor, Fragment
 Properties = tuple[tuple[str, str], ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """`column = value`."""
-
-    column: tuple[str, ...]
-    value: Fragment | None
-    """None for the keyword DEFAULT."""
-
-
 def take_properties(cursor: Cursor) -> Properties:
     """Take `('key' = 'value', a.b = 1)`."""
     found: list[tuple[str, str]] = []
@@ -30,13 +21,6 @@ def take_properties(cursor: Cursor) -> Properties:
         found.append((key, _property_value(cursor)))
 
     cursor.listed(read)
-    return tuple(found)
-
-
-def take_property_keys(cursor: Cursor) -> tuple[str, ...]:
-    """Take `('key', a.b)`."""
-    found: list[str] = []
-    cursor.listed(lambda: found.append(take_property_key(cursor)))
     return tuple(found)
 
 
@@ -60,27 +44,10 @@ def take_alias(cursor: Cursor, *not_names: str) -> str | None:
     return cursor.name()
 
 
-def take_assignments(cursor: Cursor, *ends: str) -> tuple[Assignment, ...]:
-    """Take `a = 1, b.c = DEFAULT`, up to one of these words or the end."""
-    found = [_assignment(cursor, ends)]
-    while cursor.takes_symbol(","):
-        found.append(_assignment(cursor, ends))
-    return tuple(found)
-
-
 def take_value(cursor: Cursor, *ends: str) -> Fragment | None:
     """Take an expression, up to a comma, one of these words, or the end; None for the keyword DEFAULT."""
     value = cursor.until(lambda: cursor.sees_symbol(",") or cursor.word() in ends)
     return None if value.text.upper() == "DEFAULT" else value
-
-
-def _assignment(cursor: Cursor, ends: tuple[str, ...]) -> Assignment:
-    if cursor.word() in ends:
-        raise cursor.unexpected("a column")
-    column = cursor.path()
-    if not cursor.takes_symbol("=="):
-        cursor.expect_symbol("=")
-    return Assignment(column=column, value=take_value(cursor, *ends))
 
 
 def _property_value(cursor: Cursor) -> str:

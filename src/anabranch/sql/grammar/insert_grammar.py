@@ -226,11 +226,6 @@ def take_named_queries(cursor: Cursor) -> Fragment | None:
     return None if not _take_names(cursor) else Fragment(cursor.text, cursor.tokens[first].start, cursor.end_of_last)
 
 
-def named_queries(text: str) -> tuple[str, ...]:
-    """The names that are given, in order."""
-    return _take_names(Cursor(text))
-
-
 def _take_names(cursor: Cursor) -> tuple[str, ...]:
     found: list[str] = []
     if not cursor.takes("WITH"):

@@ -42,15 +42,9 @@ class StatementKind:
     string."""
     parse: Callable[[Cursor], object]
     """What the statement says, as a value of its own class."""
-    delta_only: bool = False
-    """There is no such statement for other tables."""
     makes_table: bool = False
     """The format stands in the statement, not in the catalog."""
-    reads: bool = False
-    """It is about Delta tables if what it names, or its query, reads some."""
     take_table: Callable[[Cursor], TableName] = Cursor.table
-    provider_of: Callable[[Cursor], str | None] = lambda _: None
-    """What it says after USING; the cursor stands behind the name."""
 
     def table_of(self, cursor: Cursor) -> TableName | None:
         """The table's name, if the statement begins as those of the family do."""
@@ -90,26 +84,22 @@ OWN_FAMILIES = (
         parse=parse_column_comment,
         take_table=take_table_of_column,
     ),
-    StatementKind(
-        name="OPTIMIZE", begins="OPTIMIZE", parse=parse_optimize, delta_only=True, take_table=take_table_or_path
-    ),
-    StatementKind(name="REORG TABLE", begins="REORG TABLE", parse=parse_reorg, delta_only=True),
-    StatementKind(name="VACUUM", begins="VACUUM", parse=parse_vacuum, delta_only=True, take_table=take_table_or_path),
-    StatementKind(name="RESTORE", begins="RESTORE [TABLE]", parse=parse_restore, delta_only=True),
-    StatementKind(name="CONVERT TO DELTA", begins="CONVERT TO DELTA", parse=parse_convert, delta_only=True),
-    StatementKind(name="GENERATE", begins="GENERATE * FOR TABLE", parse=parse_generate, delta_only=True),
+    StatementKind(name="OPTIMIZE", begins="OPTIMIZE", parse=parse_optimize, take_table=take_table_or_path),
+    StatementKind(name="REORG TABLE", begins="REORG TABLE", parse=parse_reorg),
+    StatementKind(name="VACUUM", begins="VACUUM", parse=parse_vacuum, take_table=take_table_or_path),
+    StatementKind(name="RESTORE", begins="RESTORE [TABLE]", parse=parse_restore),
+    StatementKind(name="CONVERT TO DELTA", begins="CONVERT TO DELTA", parse=parse_convert),
+    StatementKind(name="GENERATE", begins="GENERATE * FOR TABLE", parse=parse_generate),
     StatementKind(
         name="DESCRIBE DETAIL",
         begins="DESC|DESCRIBE DETAIL",
         parse=parse_describe_detail,
-        delta_only=True,
         take_table=take_table_or_path,
     ),
     StatementKind(
         name="DESCRIBE HISTORY",
         begins="DESC|DESCRIBE HISTORY",
         parse=parse_describe_history,
-        delta_only=True,
         take_table=take_table_or_path,
     ),
 )
@@ -131,12 +121,10 @@ class StatementHeader:
     named_queries: Fragment | None = None
     """`WITH a AS (…)`, where it stands before the statement."""
     provider: str | None = None
-    """What a statement that makes a table or a view says after USING."""
+    """What a statement that makes a table says after USING."""
     source: TableName | None = None
     """Of `CREATE TABLE … LIKE source`."""
     is_clone: bool = False
-    targets: tuple[TableName, ...] = ()
-    """What several INSERTs behind one FROM insert into."""
 
     def parse(self) -> object:
         """What the statement says. Raises `SqlSyntaxError`."""
@@ -190,7 +178,7 @@ class Grammar:
             )
             if family.makes_table:
                 return _with_format(cursor, opening)
-            return dataclasses.replace(opening, provider=family.provider_of(cursor))
+            return opening
         return None
 
 

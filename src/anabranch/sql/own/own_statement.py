@@ -77,7 +77,7 @@ class OwnStatement:
         """
         self._check_bound(parameters)
         opening, statement = self.opening, self.statement
-        with StatementContext(session, session.spark.sql, parameters) as context:
+        with StatementContext(session, parameters) as context:
             if opening.family.makes_table and not makes_delta_table(context, opening):
                 operation = f"{self.form.name} for a table of another format than Delta"
                 raise UnsupportedOperationError(operation=operation, instead="Write USING delta.")

@@ -1,0 +1,70 @@
+"""Spark Connect's extension point through which a server in this driver answers messages about tables."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from anabranch.spark.extension.compiled import driver_loader, load_classes, load_extension
+from anabranch.spark.extension.kept_jars import cache_folder
+from anabranch.spark.served.message_kinds import ANSWERED
+
+UNITS = {
+    "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
+    "delta.messages": ("java", "DeltaSparksClients"),
+}
+"""By Java package: the folder of its sources beside this module, and a class of it. Each is compiled by itself."""
+_PLUGIN = "delta.messages.DeltaSparksClients"
+_SETTINGS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
+
+
+def answer_messages(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:
+    """Answer clients' messages from now on: those of `sessions`, and of all that are made later.
+
+    Clients see it by the setting `ANSWERED`. Raises `ExtensionNotLoadedError` where this Spark lacks the jars of Spark
+    Connect.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    load_extension(gateway)
+    sources = importlib.resources.files(__package__)
+    loader = driver_loader(gateway.jvm)
+    for package, (folder, known_by) in UNITS.items():
+        java = sources.joinpath(folder)
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
+    _set_plugins(spark, [_PLUGIN])
+    _settings(spark).set(ANSWERED, "true")
+    for session in sessions:
+        session.conf.set(ANSWERED, "true")
+
+
+def stop_answering(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:
+    """As if `answer_messages` had not been called. Harmless where it was not."""
+    if _settings(spark).get(ANSWERED, "") != "true":
+        return
+    _settings(spark).remove(ANSWERED)
+    for session in sessions:
+        session.conf.unset(ANSWERED)
+    _set_plugins(spark, [])
+
+
+def _set_plugins(spark: SparkSession, ours: list[str]) -> None:
+    settings = _settings(spark)
+    for key in _SETTINGS:
+        others = [name for name in settings.get(key, "").split(",") if name not in {"", _PLUGIN}]
+        settings.set(key, ",".join([*others, *ours]))
+    # Spark makes them when the first message of their kind comes, on a thread that does not know the driver's classes.
+    jvm: Any = spark._jvm
+    plugins = jvm.org.apache.spark.sql.connect.plugin.SparkConnectPluginRegistry
+    plugins.reset()
+    plugins.relationRegistry()
+    plugins.commandRegistry()
+
+
+def _settings(spark: SparkSession) -> Any:
+    """The application's; sessions of clients begin with them."""
+    context: Any = spark.sparkContext._jsc
+    return context.sc().conf()
