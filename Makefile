@@ -21,10 +21,12 @@ BATCHES ?= 1000
 install = $(1)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
     && $(1)/python -m pip install --quiet --disable-pip-version-check -e '.[connect,demo,iceberg]' --group dev $(2)
 
+in_processes = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
 export PYTHONUNBUFFERED = 1
 export EXAMPLES
 
-.PHONY: help demo test check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all clean
+.PHONY: help demo test test-long check lint types docs bench prove soak soak-leaks soak-streams soak-batches soak-serve test-serve test-spark test-native test-places test-jar test-iceberg test-s3a test-statements test-examples test-bi java java-check java-check-all clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -32,8 +34,11 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/spark.jsa java ## All tests, in TEST_WORKERS processes
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: a quarter of an hour
+	$(in_processes) -m "not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, servers, interleavings, soak, leaks
+	$(in_processes) -m long $(PYTEST_ARGS)
 
 check: $(VENV)/.ready lint types java java-check ## Format, lint, strict types, layers, Java, the examples of README and docs
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/docs

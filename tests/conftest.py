@@ -51,10 +51,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with slow tests start first, then those with many: else one process ends long after the other."""
+    """Files with long tests start first, then those with many: else one process ends long after the other."""
     tests = Counter(item.path for item in items)
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: (item.path not in long, -tests[item.path]))
 
 
 OF_ONE_PORT = (

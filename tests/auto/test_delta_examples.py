@@ -18,7 +18,7 @@ EXAMPLES = "ANABRANCH_EXAMPLES"
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(EXAMPLES not in os.environ, reason="needs delta-spark's examples: run `make test-examples`"),
 ]
 

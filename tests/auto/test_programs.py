@@ -13,7 +13,7 @@ import pytest
 Run = Callable[..., Any]
 PROGRAMS = Path(__file__).parent / "programs"
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

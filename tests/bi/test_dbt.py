@@ -19,7 +19,7 @@ from serve.served import client, served
 
 pytest.importorskip("dbt.adapters.spark")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROJECT = Path(__file__).parent / "shop"
 DBT = ["-m", "dbt.cli.main"]

@@ -21,7 +21,7 @@ from serve.served import Client, Served, client, served
 pytest.importorskip("pyhive")
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(PROGRAMS is None, reason="ANABRANCH_SUPERSET names no folder of Superset's; make test-bi does"),
 ]
 

@@ -84,7 +84,7 @@ def test_a_writer_that_fails_ends_all_and_is_quoted(tmp_path: Path, without_java
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_from_end_to_end(run: Run, tmp_path: Path) -> None:
     """Replaces an earlier demo table, and what it leaves stands up to every other command."""
     earlier = TableInFolder.with_hidden_rows(tmp_path / "flights")

@@ -34,7 +34,7 @@ DAYS = 3
 TODAY = datetime.datetime.now(datetime.UTC).date().toordinal() % DAYS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_three_statements_of_all_kinds(level: str, record_property: Tell) -> None:
     explored = explore(level, ALL_KINDS, statements=3, begun_by=ALL_KINDS[TODAY::DAYS])
@@ -58,7 +58,7 @@ def test_two_statements_on_rows_and_on_descriptions(level: str, manner: Manner, 
     assert explored.refusals > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_three_statements_on_rows_and_on_descriptions(level: str, record_property: Tell) -> None:
     explored = explore(

@@ -34,7 +34,7 @@ SILENT = Optimize(leaves_word=False, ordered=True)
 HISTORIES = int(os.environ.get("HISTORIES", "20000"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mix", [CHANGES_AND_OPTIMIZE, APPENDS_AND_COMPACTION, MERGES_AND_COMPACTION])
 def test_every_history_has_a_serial_order(mix: object) -> None:
     """Whichever of several equal rows is taken for the one that was meant."""

@@ -16,7 +16,6 @@ from concurrency.trials import trials
 HISTORIES = int(os.environ.get("HISTORIES", "8000"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARES)
 def test_every_history_has_a_serial_order(name: str, record_property: Callable[[str, object], None]) -> None:
     """Set HISTORIES for more of them. Judges C1, C2, C5 and C9."""

@@ -8,7 +8,7 @@ from concurrency.trials import first_found
 from concurrency.wrong_rules import WRONG_RULES, WrongRule
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG_RULES, ids=lambda wrong: wrong.name)
 def test_a_wrong_rule_is_found(wrong: WrongRule) -> None:
     """Covers fault F35. It is told as a history of a few steps."""

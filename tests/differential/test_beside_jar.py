@@ -25,7 +25,7 @@ DELTA_PACKAGE = "ANABRANCH_DELTA_PACKAGE"
 pytestmark = [
     pytest.mark.jar,
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(JARS not in os.environ, reason="needs the delta-spark jar: run `make test-statements`"),
 ]
 

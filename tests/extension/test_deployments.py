@@ -8,7 +8,7 @@ import pytest
 
 from extension.own_processes import run_program
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_a_cluster_of_two_executors(tmp_path: Path) -> None:

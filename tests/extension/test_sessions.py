@@ -133,7 +133,7 @@ def test_sessions_are_let_go(delta: SparkSession, table: str) -> None:
     assert DeltaSession.of(mine) is kept
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("program", ["disabling", "contexts", "made_before", "settings_of_the_jar"])
 def test_in_a_process_of_its_own(program: str, tmp_path: Path) -> None:
     run_program(program, tmp_path)

@@ -20,7 +20,7 @@ DELTA_PACKAGE = "ANABRANCH_DELTA_PACKAGE"
 pytestmark = [
     pytest.mark.jar,
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(DELTA_PACKAGE not in os.environ, reason="needs delta-spark's package: run `make test-jar`"),
 ]
 

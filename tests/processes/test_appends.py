@@ -50,6 +50,7 @@ def test_spark_sees_every_row_once(native: SparkSession, appended: tuple[str, di
     assert native.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "seed"), [("be_killed", 1), ("be_killed", 2), ("be_killed", 3), ("run_out_of_memory", 1)]
 )

@@ -15,7 +15,7 @@ from anabranch.tables import DeltaTable
 from processes.changing import WRITERS, Changers, make, seen_by_all
 from transaction.log_linter import lint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from serve.served import Served, client, served, until
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 MEMORY = "1g"
 """Spark's default."""

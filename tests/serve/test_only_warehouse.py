@@ -16,7 +16,7 @@ from serve.served import ConnectClient, Served, client, connect_client, served
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 OUTSIDE = "ANABRANCH_PATH_OUTSIDE_WAREHOUSE"
 REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"

@@ -38,7 +38,7 @@ from serve.served import (
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SESSIONS = int(os.environ.get("ANABRANCH_SERVE_SESSIONS", "12"))
 LEFT_MAX = 10

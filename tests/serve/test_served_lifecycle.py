@@ -18,7 +18,7 @@ from serve.served import Served, client, has_begun, served, start_server, until
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 WRITERS = 4
 ACKNOWLEDGED = 6

@@ -127,7 +127,7 @@ def connected(server: Served, name: str, password: str) -> Any:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
     server, _ = secured
     with (
@@ -148,7 +148,7 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_hives_own_driver_over_tls(secured: tuple[Served, Path]) -> None:
     server, store = secured
     url = f"jdbc:hive2://localhost:{server.jdbc_port}/;ssl=true;sslTrustStore={store};trustStorePassword={STORE}"
@@ -160,7 +160,7 @@ def test_hives_own_driver_over_tls(secured: tuple[Served, Path]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_check_speaks_tls(secured: tuple[Served, Path]) -> None:
     server, _ = secured
     ports = ["--connect", str(server.connect_port), "--jdbc", str(server.jdbc_port)]

@@ -13,7 +13,7 @@ from serve.client_programs import ClientProcess
 from serve.served import served
 from serve.served_tables_program import PROGRAMS
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from new_processes import outside_this_session
 
 pytest.importorskip("grpc")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROGRAM = Path(__file__).parent / "own_server_program.py"
 

@@ -17,7 +17,7 @@ from anabranch.tables import DeltaTable
 from new_processes import outside_this_session
 
 pytest.importorskip("grpc")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROGRAM = Path(__file__).parent / "plain_server_program.py"
 

@@ -16,7 +16,7 @@ from serve.served import Served, client
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROGRAM = Path(__file__).parent / "submitted_program.py"
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"

@@ -471,7 +471,7 @@ def test_a_checkpoint_cut_off_anywhere_is_an_error_or_passed_over() -> None:
         assert sorted(log.snapshots().latest().files.table["path"].to_pylist()) == sorted(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_flipped_bits_end_in_a_typed_error(policy: str) -> None:
     """Covers fault F37: whatever is raised is ours, never a crash or an error of a library."""

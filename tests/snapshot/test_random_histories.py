@@ -124,6 +124,7 @@ def written(history: list[list[Action]], extra: Extras) -> tuple[LogInMemory, li
     return log, contents, seen
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commits, extras)
 def test_any_mix_of_log_files_comes_to_the_naive_replay(history: list[list[Action]], extra: Extras) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from soak.soaking import Soak, kill
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_half_a_minute(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_writer_that_dies_at_any_system_call_leaves_whole_files(tmp_path: Path
         assert made is (PutOutcome.CREATED if store.read("_delta_log/0.json") == b"next" else PutOutcome.EXISTS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killing_writers_never_shows_a_torn_file(tmp_path: Path) -> None:
     """Covers faults F14 and F22."""
     root, chance, acknowledged = str(tmp_path / "table"), random.Random(7), set()

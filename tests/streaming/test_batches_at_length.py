@@ -24,7 +24,7 @@ WAIT_SECONDS = 6_000
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif("not BATCHES", reason="run it by `make soak-batches`"),
 ]
 

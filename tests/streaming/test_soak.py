@@ -10,7 +10,7 @@ from streaming.soak import soak
 
 SECONDS = 30
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_streams_that_are_killed_read_and_write_each_row_once(tmp_path: Path) -> None:

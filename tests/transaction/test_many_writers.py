@@ -36,6 +36,7 @@ def append_many(table: Table, name: str, commits: int) -> list[int]:
     return landed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shared", "commits"), [(True, COMMITS), (False, 10)], ids=["one table object", "a table object each"]
 )
@@ -99,6 +100,7 @@ def _append_in_process(root: str, name: str, commits: int) -> None:
     append_many(Table(LocalStore(root), SystemClock(), random.SystemRandom()), name, commits)
 
 
+@pytest.mark.long
 def test_processes_append(tmp_path: Path) -> None:
     """Four processes on a local disk, 50 commits each."""
     root = str(tmp_path / "t")
