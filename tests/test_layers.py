@@ -15,7 +15,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anabranch"
 
 LAYERS: list[set[str]] = [
-    {"errors", "clock", "booleans"},
+    {"errors", "clock", "booleans", "patches"},
     {"protocol", "storage"},
     {"schema", "predicates", "deletion_vectors"},
     {"log"},

@@ -89,7 +89,7 @@ def test_a_folder_of_tables_is_no_module(python: Run, tmp_path: Path) -> None:
 WRAPPED = (
     "from pyspark import SparkContext\nfrom pyspark.sql import SparkSession\n"
     "import pyspark.sql.session as module\n"
-    "marks = [hasattr(f, '_anabranch_auto') for f in (SparkSession.__init__, SparkSession.Builder.create, "
+    "marks = [hasattr(f, '__wrapped__') for f in (SparkSession.__init__, SparkSession.Builder.create, "
     "SparkSession.Builder.getOrCreate, SparkContext._ensure_initialized)]\n"
     "print(marks, type(module.__loader__).__name__, type(module.__spec__.loader).__name__)\n"
 )
@@ -116,7 +116,7 @@ def test_connect_is_wrapped_when_it_is_loaded(python: Run) -> None:
     done = python(
         "-c",
         INSTALL + "import sys, pyspark.sql\nprint('pyspark.sql.connect.session' in sys.modules)\n"
-        "from pyspark.sql.connect.session import SparkSession\nprint(hasattr(SparkSession.__init__, '_anabranch_auto'))",
+        "from pyspark.sql.connect.session import SparkSession\nprint(hasattr(SparkSession.__init__, '__wrapped__'))",
     )
     assert done.stderr == ""
     assert done.stdout.split() == ["False", "True"]

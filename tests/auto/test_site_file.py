@@ -17,7 +17,7 @@ from anabranch.errors.environment import ForeignSiteFileError, SitePackagesNotWr
 
 Run = Callable[..., Any]
 
-WRAPPED = "import pyspark.sql; print(hasattr(pyspark.sql.SparkSession.__init__, '_anabranch_auto'))"
+WRAPPED = "import pyspark.sql; print(hasattr(pyspark.sql.SparkSession.__init__, '__wrapped__'))"
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -134,6 +134,6 @@ def test_sessions_are_let_go(delta: SparkSession, table: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("program", ["disabling", "contexts", "made_before", "settings_of_the_jar"])
+@pytest.mark.parametrize("program", ["attributes", "disabling", "contexts", "made_before", "settings_of_the_jar"])
 def test_in_a_process_of_its_own(program: str, tmp_path: Path) -> None:
     run_program(program, tmp_path)

@@ -7,28 +7,30 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.auto.enabled_sessions import is_wrapped, mark_wrapped
+from anabranch.auto.enabled_sessions import PURPOSE
 from anabranch.auto.jar_settings import JAR_SETTINGS, submit_arguments_without_jar, tell, without_jar
+from anabranch.patches import patch
 
 _SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 def watch_contexts(module: Any) -> None:
     """Wrap the one place of `pyspark.core.context` that all ways to a JVM and to a SparkContext lead through."""
-    context = module.SparkContext
-    original = vars(context)["_ensure_initialized"].__func__
-    if is_wrapped(original):
-        return
 
-    @functools.wraps(original)
-    def ensure_initialized(cls: Any, instance: Any = None, gateway: Any = None, conf: Any = None) -> None:
-        left_out = [*_clean_environment(), *(_clean_conf(conf) if conf is not None else ())]
-        tell(left_out)
-        original(cls, instance, gateway, conf)
-        # spark-submit and spark-defaults.conf speak through the properties of the JVM.
-        tell(_clean_properties(cls._jvm))
+    def replace(bound: Any) -> Any:
+        original = bound.__func__
 
-    context._ensure_initialized = classmethod(mark_wrapped(ensure_initialized))
+        @functools.wraps(original)
+        def ensure_initialized(cls: Any, instance: Any = None, gateway: Any = None, conf: Any = None) -> None:
+            left_out = [*_clean_environment(), *(_clean_conf(conf) if conf is not None else ())]
+            tell(left_out)
+            original(cls, instance, gateway, conf)
+            # spark-submit and spark-defaults.conf speak through the properties of the JVM.
+            tell(_clean_properties(cls._jvm))
+
+        return classmethod(ensure_initialized)
+
+    patch(PURPOSE, module.SparkContext, "_ensure_initialized", replace)
 
 
 def _clean_environment() -> list[str]:

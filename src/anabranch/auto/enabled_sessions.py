@@ -12,41 +12,28 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from anabranch.auto.jar_settings import JAR_SETTINGS, tell, without_jar
+from anabranch.patches import patch
 
 logger = logging.getLogger("anabranch.auto")
 
-# Methods of PySpark with something of ours around them, once.
-
-
-_MARK = "_anabranch_auto"
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+PURPOSE = "programs for delta-spark"
+"""Whoever switches `auto` on for a process keeps it to the end."""
 
 
 def wrap(cls: type, name: str, around: Callable[[Any, Callable[[], Any]], Any]) -> None:
     """Have `around(self, call)` answer for the method, where `call()` is the method as it was."""
-    original = getattr(cls, name)
-    if is_wrapped(original):
-        return
 
-    @functools.wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return around(self, functools.partial(original, self, *args, **kwargs))
+    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return around(self, functools.partial(original, self, *args, **kwargs))
 
-    setattr(cls, name, mark_wrapped(method))
+        return method
 
-
-def is_wrapped(function: Any) -> bool:
-    """Whether this module, or who marks by it, was there before: other import hooks may load a module twice."""
-    return hasattr(function, _MARK)
-
-
-def mark_wrapped(function: _Function) -> _Function:
-    """For `is_wrapped`; the function comes back."""
-    setattr(function, _MARK, True)
-    return function
+    patch(PURPOSE, cls, name, replace)
 
 
 _BUILDER_METHODS = ("getOrCreate", "create")

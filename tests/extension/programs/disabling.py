@@ -9,6 +9,8 @@ from pyspark.errors.exceptions import captured
 from start import FOLDER, started
 
 import anabranch
+from anabranch.errors.arguments import SessionNotEnabledError
+from anabranch.tables import DeltaTable
 
 ANSWERS = {"ANABRANCH_NOT_ENABLED", "PARSE_SYNTAX_ERROR", "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"}
 
@@ -52,6 +54,13 @@ for _ in range(2):
     after = fields(spark)
     assert after == before, (before, after)
     assert captured.convert_exception is convert
+    for call in (DeltaTable.forPath, DeltaTable.forName, DeltaTable.isDeltaTable, DeltaTable.convertToDelta):
+        try:
+            call(spark, f"{FOLDER}/t")
+        except SessionNotEnabledError as error:
+            assert "anabranch.enable(spark)" in str(error)
+        else:
+            raise AssertionError(call)
     for session in (spark, other, spark.newSession()):
         assert session.table("plain").count() == 3
         assert session.conf.get("spark.sql.catalog.spark_catalog", "builtin") == "builtin"

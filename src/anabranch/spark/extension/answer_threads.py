@@ -8,6 +8,7 @@ call, in 4.0 to 4.3.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,9 +17,12 @@ from typing import Any, TypeVar
 import pyspark.sql.utils
 from pyspark.sql import SparkSession
 
+from anabranch.patches import patch, purposes, undo
+
 T = TypeVar("T")
 
 _NAME = "is_remote"
+_PURPOSE = "threads of answers"
 
 
 class _Thread(threading.local):
@@ -54,27 +58,27 @@ def carried(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
 
 def tell_threads_apart() -> None:
     """From now on PySpark's functions are classic ones in answers, and what the process says elsewhere."""
-    if pyspark.sql.utils.is_remote is not _is_remote:
-        _asked.append(pyspark.sql.utils.is_remote)
-        _replace(_asked[-1], _is_remote)
+    if _PURPOSE in purposes():
+        return
+    for module in _modules_with(pyspark.sql.utils.is_remote):
+        patch(_PURPOSE, module, _NAME, _outside_answers)
 
 
 def tell_threads_alike() -> None:
     """As if `tell_threads_apart` had not been called."""
-    if pyspark.sql.utils.is_remote is _is_remote:
-        _replace(_is_remote, _asked[-1])
+    ours = pyspark.sql.utils.is_remote
+    undo(_PURPOSE)
+    # Modules that were imported meanwhile took ours from others.
+    for module in _modules_with(ours):
+        setattr(module, _NAME, pyspark.sql.utils.is_remote)
 
 
-_asked: list[Callable[[], bool]] = []
-"""PySpark's own function, at the end. Whoever has ours may go on calling it."""
+def _modules_with(function: Callable[[], bool]) -> list[Any]:
+    """Those of PySpark that have a name of their own for the function."""
+    loaded = [module for name, module in list(sys.modules.items()) if name.startswith("pyspark.")]
+    return [module for module in loaded if getattr(module, "__dict__", {}).get(_NAME) is function]
 
 
-def _is_remote() -> bool:
-    return not _thread.answers and _asked[-1]()
-
-
-def _replace(before: Any, after: Any) -> None:
-    """In every module that has a name of its own for it; those imported later take it from the first."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("pyspark.") and getattr(module, "__dict__", {}).get(_NAME) is before:
-            setattr(module, _NAME, after)
+@functools.cache
+def _outside_answers(is_remote: Callable[[], bool]) -> Callable[[], bool]:
+    return lambda: not _thread.answers and is_remote()

@@ -10,11 +10,13 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
+from anabranch.patches import patch, undo
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
-from anabranch.spark.served.stream_causes import hide_causes, show_causes
+from anabranch.spark.served.stream_causes import show_causes
 from anabranch.spark.session.session_settings import is_connect
 
+_PURPOSE = "errors of the JVM"
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 """What Java makes of an error that the interface of Spark's parser does not name."""
 
@@ -27,19 +29,22 @@ def open_door(spark: SparkSession, door: Door) -> None:
     spark._jvm.delta.Python.open(door, token)  # type: ignore[union-attr]
     gateway.callback_server_parameters.auth_token = token
     door.interrupts.begin()
-    convert = _convert_of_pyspark()
 
-    def convert_exception(error: Any) -> Any:
-        if error._gateway_client is not gateway._gateway_client:
-            # Of another JVM: in ours, which PySpark would ask, the number of this object stands for something else.
-            return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
-        if error.getClass().getName() == _UNDECLARED:
-            error = error.getUndeclaredThrowable()
-        return door.original(error) or convert(error)
+    def converting(convert: Any) -> Any:
+        def convert_exception(error: Any) -> Any:
+            if error._gateway_client is not gateway._gateway_client:
+                # Of another JVM: in ours, which PySpark would ask, the number of this object stands for something else.
+                return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
+            if error.getClass().getName() == _UNDECLARED:
+                error = error.getUndeclaredThrowable()
+            return door.original(error) or convert(error)
 
-    convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
-    captured.convert_exception = convert_exception  # type: ignore[assignment]
-    show_causes(captured)
+        return convert_exception
+
+    # Those of a JVM that is gone would ask it.
+    undo(_PURPOSE)
+    patch(_PURPOSE, captured, "convert_exception", converting)
+    show_causes(_PURPOSE, captured)
 
 
 def is_installed(spark: SparkSession) -> bool:
@@ -53,8 +58,7 @@ def close_door(spark: SparkSession, door: Door) -> None:
     """The JVM asks nothing any more, and our rules leave every plan as it is."""
     door.interrupts.end()
     spark._jvm.delta.Python.close()  # type: ignore[union-attr]
-    captured.convert_exception = _convert_of_pyspark()
-    hide_causes(captured)
+    undo(_PURPOSE)
 
 
 def check(spark: SparkSession) -> None:
@@ -86,7 +90,3 @@ def install(spark: SparkSession, *, own_statements: str, table_functions: Sequen
 def remove(spark: SparkSession) -> None:
     """What `install` did is undone, in the session's application and in all of its sessions."""
     spark._jvm.delta.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]
-
-
-def _convert_of_pyspark() -> Any:
-    return getattr(captured.convert_exception, "__wrapped__", captured.convert_exception)

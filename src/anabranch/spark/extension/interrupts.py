@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from anabranch.patches import patch, undo
+
 logger = logging.getLogger("anabranch.spark")
 
 CANCEL_SECONDS = 0.25
@@ -55,6 +57,7 @@ class Interrupts:
         """`client` is the gateway's, and the same for all of its objects."""
         self._client = client
         self._cancel_jobs = cancel_jobs
+        self._purpose = f"Ctrl-C over gateway {id(client)}"
         self._send: Callable[..., Any] = client.send_command
         self._inside: list[_Inside] = []
         self._before: Any = None
@@ -68,11 +71,11 @@ class Interrupts:
 
     def begin(self) -> None:
         """Calls are watched from now on."""
-        self._client.send_command = self._watched
+        patch(self._purpose, self._client, _SEND, lambda _: self._watched)
 
     def end(self) -> None:
         """As if `begin` had not been called."""
-        vars(self._client).pop(_SEND, None)
+        undo(self._purpose)
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from anabranch.spark.served.stream_causes import hide_causes, show_causes
+from anabranch.patches import patch, undo
+from anabranch.spark.served.stream_causes import show_causes
 
 _OUR_ERROR = "delta.DeltaError"
 _STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
@@ -22,17 +22,20 @@ Finder = Callable[[Mapping[str, str], str], BaseException | None]
 _finders: dict[str, Finder] = {}
 
 
+_PURPOSE = "errors of clients"
+
+
 def raise_what_is_found(by: str, find: Finder) -> None:
     """From now on clients of this process raise what `find` finds; `by` names who wants that.
 
     Programs look for Spark's own exception of a stream, which has ours as its cause.
     """
-    core: Any = importlib.import_module(_CLIENT)
     _finders[by] = find
-    convert: Any = core.convert_exception
-    if hasattr(convert, "__wrapped__"):
-        return
+    patch(_PURPOSE, importlib.import_module(_CLIENT), "convert_exception", _converting)
+    show_causes(_PURPOSE, importlib.import_module(_EXCEPTIONS))
 
+
+def _converting(convert: Callable[..., Any]) -> Callable[..., Any]:
     def convert_exception(info: Any, message: str, details: Any, *more: Any, **named: Any) -> Any:
         ours, is_of_stream = _found(info, message, details)
         if ours is not None and not is_of_stream:
@@ -42,18 +45,14 @@ def raise_what_is_found(by: str, find: Finder) -> None:
             sparks._cause = ours
         return sparks
 
-    convert_exception.__wrapped__ = convert  # type: ignore[attr-defined]
-    core.convert_exception = convert_exception
-    show_causes(importlib.import_module(_EXCEPTIONS))
+    return convert_exception
 
 
 def raise_as_before(by: str) -> None:
     """As if `raise_what_is_found` had not been called for it."""
     _finders.pop(by, None)
-    core: Any = sys.modules.get(_CLIENT)
-    if core is not None and not _finders:
-        core.convert_exception = getattr(core.convert_exception, "__wrapped__", core.convert_exception)
-        hide_causes(importlib.import_module(_EXCEPTIONS))
+    if not _finders:
+        undo(_PURPOSE)
 
 
 def _found(info: Any, message: str, details: Any) -> tuple[BaseException | None, bool]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.patches import patch
+
 _STORED: Any = vars(BaseException)["__cause__"]
-_CAUSE = "__cause__"
 
 
 def _cause(failure: Any) -> BaseException | None:
@@ -16,12 +17,9 @@ def _set_cause(failure: Any, cause: BaseException | None) -> None:
     _STORED.__set__(failure, cause)
 
 
-def show_causes(exceptions: Any) -> None:
-    """Let `StreamingQueryException` of that module of PySpark's have what is in `_cause` for its cause."""
-    exceptions.StreamingQueryException.__cause__ = property(_cause, _set_cause)
+def show_causes(purpose: str, exceptions: Any) -> None:
+    """Let `StreamingQueryException` of that module of PySpark's have what is in `_cause` for its cause.
 
-
-def hide_causes(exceptions: Any) -> None:
-    """As if `show_causes` had not been called."""
-    if _CAUSE in vars(exceptions.StreamingQueryException):
-        del exceptions.StreamingQueryException.__cause__
+    `patches.undo(purpose)` ends it.
+    """
+    patch(purpose, exceptions.StreamingQueryException, "__cause__", lambda _: property(_cause, _set_cause))
