@@ -18,30 +18,33 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
+from anabranch.connect_messages import message_plugin
 from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.server import java_classes
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
 from anabranch.spark.native.jvm_classes import JvmClasses, class_loader
-from anabranch.spark.served import connect_plugin
 
 ROOT = Path(__file__).parents[1]
 ONE_UNIT = ROOT / "src/anabranch/spark/extension"
 """All files of this folder are one package and are compiled together."""
 
 BUILT_ON_IT = {
-    **{package: ROOT / "src/anabranch/spark/served" / folder for package, (folder, _) in connect_plugin.UNITS.items()},
+    **{
+        package: ROOT / "src/anabranch/connect_messages" / folder
+        for package, (folder, _) in message_plugin.UNITS.items()
+    },
     java_classes.PACKAGE: ROOT / "src/anabranch/server" / java_classes.FOLDER,
 }
-"""Units that are built on that one: by package, the folder of the sources."""
+"""Units that are built on that one, and each on those before it: by package, the folder of the sources."""
 
 UNITS_OF_THEIR_OWN = ROOT / "src/anabranch/spark/native"
 """Each file of this folder is compiled by itself."""
@@ -100,17 +103,20 @@ def check(jars: Path) -> list[str]:
         classes = classes_of_release(gateway.jvm)
         warnings = warning_handler(gateway.jvm)
         found = [problem for unit in units(classes) for problem in problems_of(gateway, unit, warnings)]
-        with loader_with(gateway, java_unit(java_sources(ONE_UNIT), classes)) as loader:
+        with ExitStack() as open_loaders:
+            one_unit = java_unit(java_sources(ONE_UNIT), classes)
+            loader = open_loaders.enter_context(loader_with(gateway, one_unit, class_loader(gateway.jvm)))
             for package, folder in BUILT_ON_IT.items():
                 unit = java_unit(java_sources(folder), classes, package=package)
-                found += [] if loader is None else problems_of(gateway, unit, warnings, loader)
+                if loader is not None:
+                    found += problems_of(gateway, unit, warnings, loader)
+                    loader = open_loaders.enter_context(loader_with(gateway, unit, loader))
         return [f"  {problem}" for problem in found]
 
 
 @contextmanager
-def loader_with(gateway: Any, unit: JavaUnit) -> Iterator[Any]:
-    """A loader that has the classes of `unit`; None where they do not compile."""
-    loader = class_loader(gateway.jvm)
+def loader_with(gateway: Any, unit: JavaUnit, loader: Any) -> Iterator[Any]:
+    """A loader that has the classes of `unit` beside those of `loader`; None where they do not compile."""
     try:
         compiled = compile_unit(gateway.jvm, loader, unit, digest="0" * 32)
     except ExtensionNotLoadedError:

@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
     {"uniform"},
     {"transaction"},
     {"spark"},
+    {"connect_messages"},
     {"change_feed"},
     {"commands"},
     {"streaming"},
@@ -123,7 +124,7 @@ def test_other_projects_that_are_imported_are_dependencies() -> None:
     declared = {re.split(r"\W", line.replace("-", "_"))[0] for line in [*project["dependencies"], *extras]}
     imported = {name.split(".")[0] for _, name in imports()}
     others = imported - set(sys.stdlib_module_names) - {"anabranch", "delta", "__future__"}
-    assert others - declared == {"py4j"}, "PySpark brings Py4J"
+    assert others - declared == {"py4j", "google"}, "PySpark brings Py4J, and its Connect client protobuf"
 
 
 @pytest.mark.parametrize("package", ["log", "snapshot", "transaction"])

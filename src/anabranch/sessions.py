@@ -8,10 +8,10 @@ import sys
 from pyspark.sql import SparkSession
 
 from anabranch.callbacks.enable_classic import disable_extension, enable_extension, enable_server
-from anabranch.spark.extension.own_server import session_behind
-from anabranch.spark.served.client_errors import raise_as_before, raise_what_is_found
-from anabranch.spark.served.served_sessions import check_knows_delta
-from anabranch.spark.served.told_errors import error_in
+from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
+from anabranch.connect_messages.own_server import session_behind
+from anabranch.connect_messages.server_capabilities import check_knows_delta
+from anabranch.spark.extension.error_text import error_in
 from anabranch.spark.session.session_settings import is_connect
 
 
@@ -38,7 +38,7 @@ def enable(spark: SparkSession) -> SparkSession:
         enable_server(behind)
     else:
         check_knows_delta(spark)
-        raise_what_is_found(__name__, error_in)
+        raise_our_errors(__name__, error_in)
     return spark
 
 
@@ -48,7 +48,7 @@ def disable(spark: SparkSession) -> None:
     Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
     where nothing was enabled.
     """
-    raise_as_before(__name__)
+    raise_sparks_errors(__name__)
     behind = session_behind(spark) if is_connect(spark) else spark
     if behind is not None:
         disable_extension(behind)

@@ -15,9 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql.connect import functions as F
+from pyspark.sql.connect import proto
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
+from anabranch.connect_messages.message_classes import message, message_class
+from anabranch.connect_messages.message_descriptor import TYPE_PREFIX
+from anabranch.connect_messages.message_sender import MessageSender
 from anabranch.errors import (
     AppendOnlyTableError,
     CheckConstraintViolationError,
@@ -37,10 +42,7 @@ from anabranch.errors import (
     VersionNotFoundError,
 )
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.served.sent_messages import Sender
-from anabranch.spark.served.wire_fields import data, integer, text
 from anabranch.tables import DeltaTable, IdentityGenerator
-from anabranch.tables.served_table import ServedTable
 from serve.client_programs import Program, answer_lines, merge_by_every_clause, refused, rows_of
 from serve.served import ConnectClient, Served, has_begun, let_go, until, waiting
 
@@ -79,7 +81,6 @@ def finds_tables(spark: Any, folder: str) -> None:
         DeltaTable.forName(spark, "found_by_name"),
         DeltaTable.forName(spark, f"delta.`{path}`").alias("one").alias("other"),
     ):
-        assert isinstance(table, ServedTable)
         assert isinstance(table, DeltaTable)
         assert ids(table) == list(range(10))
         assert [row.operation for row in table.history().collect()] == ["WRITE", "CREATE TABLE"]
@@ -356,32 +357,69 @@ def create_by_each_mode(spark: Any, folder: str) -> None:
 def messages_that_lack_something(spark: Any, folder: str) -> None:
     path = f"{folder}/t"
     table_of(spark, path)
-    sender = Sender(spark)
-    table = data(1, data(1, text(1, path)))
-    target = data(1, sender.rows_of(DeltaTable.forPath(spark, path).toDF()))
-    source = data(2, sender.rows_of(spark.range(3))) + data(3, sender.expression("true"))
-    for kind, fields, problem in (
-        ("Scan", b"", "names no table"),
-        ("RestoreTable", table, "neither version nor timestamp"),
-        ("DeleteFromTable", b"", "field 1 is not set"),
-        ("MergeIntoTable", target + source + data(4, b""), "no action for rows that are matched"),
-        ("MergeIntoTable", target + source + data(4, data(5, b"")), "the action insert for rows that are matched"),
-        ("MergeIntoTable", target + source + data(5, data(2, b"")), "the action delete for rows that are not matched"),
-        ("MergeIntoTable", target + source + data(6, data(4, b"")), "for rows that are not matched by the source"),
-        ("MergeIntoTable", target + data(2, sender.rows_of(spark.range(3))), "field 3 is not set"),
-        ("ConvertToDelta", text(1, "parquet.`/x`") + data(3, sender.type(LongType())), "is no struct"),
+    sender = MessageSender(spark)
+    table = message("DeltaTable", path=message("DeltaTable.Path", path=path))
+    target, source = sender.relation(DeltaTable.forPath(spark, path).toDF()), sender.relation(spark.range(3))
+    merged = {"target": target, "source": source, "condition": sender.expression("true")}
+
+    def clause(field: str, action: str | None = None) -> Any:
+        content: Any = {}
+        if action is not None:
+            kind = "".join(word.title() for word in action.split("_"))
+            content = {action: message(f"MergeIntoTable.Action.{kind}")}
+        return message("MergeIntoTable", **merged, **{field: [message("MergeIntoTable.Action", **content)]})
+
+    mode = message_class("CreateDeltaTable")(mode=70)
+    for sent, problem in (
+        (message("Scan"), "names no table"),
+        (message("RestoreTable", table=table), "neither version nor timestamp"),
+        (message("DeleteFromTable"), "target is not set"),
+        (clause("matched_actions"), "no action for rows that are matched"),
+        (clause("matched_actions", "insert_action"), "the action insert for rows that are matched"),
+        (clause("not_matched_actions", "delete_action"), "the action delete for rows that are not matched"),
+        (clause("not_matched_by_source_actions", "update_star_action"), "for rows that are not matched by the source"),
+        (message("MergeIntoTable", target=target, source=source), "condition is not set"),
+        (
+            message("ConvertToDelta", identifier="parquet.`/x`", partition_schema_struct=sender.data_type(LongType())),
+            "is no struct",
+        ),
     ):
         with pytest.raises(ClientMessageError, match=problem):
-            sender.rows(kind, lambda _, fields=fields: fields)  # type: ignore[misc]
-    for kind, fields, problem in (
-        ("CreateDeltaTable", integer(1, 70), "nothing is known of mode 70"),
-        ("Generate", table, "field 2 is empty"),
-        ("CloneTable", table, "field 2 is empty"),
-        ("AddFeatureSupport", table, "field 2 is empty"),
+            sender.rows(sent)
+    for sent, problem in (
+        (mode, "mode UNKNOWN_ENUM_VALUE_Mode_70 is not known"),
+        (message("Generate", table=table), "mode is empty"),
+        (message("CloneTable", table=table), "target is empty"),
+        (message("AddFeatureSupport", table=table), "feature_name is empty"),
     ):
         with pytest.raises(ClientMessageError, match=problem):
-            sender.run(kind, lambda _, fields=fields: fields)  # type: ignore[misc]
+            sender.run(sent)
+    for kind, content, problem in (
+        ("DeltaCommand", b"\x0a\x05abc", "ended unexpectedly|truncated"),
+        ("DeltaCommand", b"\x0b", "end-group|ended unexpectedly|group"),
+        ("DeltaCommand", b"", "nothing that is known"),
+        ("DeltaCommand", b"\xfa\x06\x00", "nothing that is known"),
+        ("DeltaCommand", b"\x22\x03\x12\x01\xff", "UTF-8"),
+        ("DeltaRelation", b"\x0a\x00", "it is a DeltaRelation"),
+    ):
+        command: Any = proto.Command()
+        command.extension.type_url = f"{TYPE_PREFIX}{kind}"
+        command.extension.value = content
+        with pytest.raises(PySparkException, match=problem) as raised:
+            spark.client.execute_command(command)
+        assert raised.value.getCondition() == ClientMessageError.condition
     assert len(ids(DeltaTable.forPath(spark, path))) == 10
+
+
+@program
+def plans_are_nested_deeply(spark: Any, folder: str) -> None:
+    """Deeper than protobuf parses by default."""
+    table = table_of(spark, f"{folder}/t")
+    source = spark.range(1)
+    for number in range(150):
+        source = source.withColumnsRenamed({"id": f"id{number}"}).withColumnsRenamed({f"id{number}": "id"})
+    table.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedDelete().execute()
+    assert ids(table) == list(range(1, 10))
 
 
 @program

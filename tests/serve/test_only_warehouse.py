@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from anabranch.errors.environment import MessagesRefusedError
-from anabranch.tables import DeltaTable
 from serve.served import ConnectClient, Served, client, connect_client, served
 
 pytest.importorskip("grpc")
@@ -237,24 +235,158 @@ def test_what_runs_code_of_connects_clients(server: Served, places: tuple[Path, 
         assert many.count() == 60_000
 
 
-def test_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
-    """Nobody looks at what is in them."""
-    from anabranch.spark.served.sent_messages import Sender, SentRelation
-    from anabranch.spark.served.wire_fields import data, text
+def test_tables_of_a_client(server: Served, places: tuple[Path, Path]) -> None:
+    """`DeltaTable` works for tables below the warehouse."""
+    from pyspark.sql.types import LongType
+
+    from anabranch.tables import DeltaTable
+
+    warehouse, _ = places
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        by.rows("CREATE TABLE changed (id BIGINT, v STRING) USING delta")
+        by.rows("INSERT INTO changed VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        table = DeltaTable.forName(spark, "changed").alias("t")
+        table.delete(table.toDF().id == 3)
+        table.update("id = 2", {"v": "'z'"})
+        source = spark.createDataFrame([(1, "m"), (9, "n")], "id BIGINT, v STRING").alias("s")
+        table.merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        assert sorted(tuple(row) for row in table.toDF().collect()) == [(1, "m"), (2, "z"), (9, "n")]
+        table.optimize().executeCompaction()
+        table.vacuum()
+        assert table.clone(f"{warehouse}/cloned", isShallow=True).toDF().count() == 3
+        assert DeltaTable.isDeltaTable(spark, f"{warehouse}/cloned")
+        DeltaTable.create(spark).location(f"{warehouse}/created").addColumn("id", LongType()).execute()
+        assert DeltaTable.forPath(spark, f"{warehouse}/created").toDF().count() == 0
+        by.rows("DROP TABLE changed")
+
+
+def test_messages_about_tables_outside(server: Served, places: tuple[Path, Path]) -> None:
+    """Whether a path is called one or a name, in each message."""
+    from pyspark.sql.types import LongType
+
+    from anabranch.connect_messages.message_classes import message
+    from anabranch.connect_messages.message_sender import MessageRelation, MessageSender
+    from anabranch.tables import DeltaTable
+
+    warehouse, outside = places
+    before = files_of(outside)
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        sender, kept = MessageSender(spark), DeltaTable.forName(spark, "kept")
+        references = [
+            *(
+                message("DeltaTable", path=message("DeltaTable.Path", path=path))
+                for path in ways_out(warehouse, outside)
+            ),
+            *(message("DeltaTable", table_or_view_name=path) for path in ways_out(warehouse, outside)),
+            *(message("DeltaTable", table_or_view_name=f"delta.`{path}`") for path in ways_out(warehouse, outside)),
+        ]
+        for reference in references:
+            for refused in (
+                lambda table: sender.rows(message("Scan", table=table)),
+                lambda table: sender.rows(message("DescribeHistory", table=table)),
+                lambda table: sender.rows(message("DescribeDetail", table=table)),
+                lambda table: sender.rows(message("RestoreTable", table=table, version=0)),
+                lambda table: sender.rows(message("OptimizeTable", table=table)),
+                lambda table: sender.run(message("VacuumTable", table=table)),
+                lambda table: sender.run(message("Generate", table=table, mode="symlink_format_manifest")),
+                lambda table: sender.run(message("CloneTable", table=table, target="other", is_shallow=True)),
+                lambda table: sender.run(message("AddFeatureSupport", table=table, feature_name="v2Checkpoint")),
+                lambda table: sender.run(message("UpgradeTableProtocol", table=table, reader_version=3)),
+                lambda table: (
+                    spark.range(3).join(sender.frame(MessageRelation(message("Scan", table=table)))).collect()
+                ),
+            ):
+                with pytest.raises(Exception, match=OUTSIDE):
+                    refused(reference)
+        for path in ways_out(warehouse, outside):
+            for named in (path, f"delta.`{path}`"):
+                with pytest.raises(Exception, match=OUTSIDE):
+                    kept.clone(named, isShallow=True)
+            builder = DeltaTable.createOrReplace(spark).addColumn("id", LongType())
+            rows = spark.read.csv(path).withColumnRenamed("_c0", "id")
+            for attempt in (
+                lambda path=path: DeltaTable.isDeltaTable(spark, path),
+                lambda path=path: DeltaTable.convertToDelta(spark, f"parquet.`{path}`"),
+                lambda builder=builder, path=path: builder.location(path).execute(),
+                lambda path=path: (
+                    DeltaTable.create(spark).tableName(f"delta.`{path}`").addColumn("id", LongType()).execute()
+                ),
+                lambda path=path: (
+                    DeltaTable.create(spark).tableName("x").location(path).addColumn("id", LongType()).execute()
+                ),
+                lambda rows=rows: kept.merge(rows, "false").whenNotMatchedInsertAll().execute(),
+                lambda path=path: kept.delete(f"id IN (SELECT _c0 FROM csv.`{path}`)"),
+            ):
+                with pytest.raises(Exception, match=OUTSIDE):
+                    attempt()
+        assert by.rows("SELECT * FROM kept") == [(1, "a")]
+    assert files_of(outside) == before
+
+
+def ways_out(warehouse: Path, outside: Path) -> list[str]:
+    return [f"{outside}/files", f"{warehouse}/../outside/files", f"{warehouse}/link/files", f"file:{outside}/files"]
+
+
+def test_code_in_messages_about_tables(server: Served, places: tuple[Path, Path]) -> None:
+    """What is refused in a query is refused in the plans and expressions of these messages."""
+    from pyspark.sql.connect import proto
+    from pyspark.sql.connect.functions import udf
+    from pyspark.sql.types import LongType
+
+    from anabranch.connect_messages.message_classes import extension_of, message
+    from anabranch.connect_messages.message_sender import MessageSender
+    from anabranch.tables import DeltaTable
 
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)
-        with pytest.raises(MessagesRefusedError, match="SQL does the same"):
-            DeltaTable.forName(by.session, "kept")
-        sender, table = Sender(by.session), data(1, text(2, "kept"))
-        for kind in ("Scan", "DescribeHistory", "OptimizeTable"):
+        spark = by.session
+        kept, sender = DeltaTable.forName(spark, "kept"), MessageSender(spark)
+        called = udf(lambda value: value, LongType())("id")
+        rows = spark.range(2)
+        mapped = rows.mapInPandas(lambda frames: frames, "id BIGINT")
+
+        def nested(levels: int) -> Any:
+            relation = sender.relation(spark.range(1))
+            for _ in range(levels):
+                relation = proto.Relation(
+                    extension=any_of("DeltaRelation", message("DeleteFromTable", target=relation))
+                )
+            return message("DeleteFromTable", target=relation)
+
+        def any_of(family: str, content: Any) -> Any:
+            url, value = extension_of(family, content)
+            command: Any = proto.Command()
+            command.extension.type_url, command.extension.value = url, value
+            return command.extension
+
+        def other_extension(url: str, value: bytes) -> None:
+            command: Any = proto.Command()
+            command.extension.type_url, command.extension.value = url, value
+            spark.client.execute_command(command)  # type: ignore[attr-defined]
+
+        for refused in (
+            lambda: kept.delete(called == 1),
+            lambda: kept.update(set={"id": called}),
+            lambda: kept.update(called == 1, {"id": "1"}),
+            lambda: kept.merge(mapped, "false").whenNotMatchedInsert(values={"id": "1"}).execute(),
+            lambda: kept.merge(rows, called == 1).whenMatchedDelete().execute(),
+            lambda: kept.merge(rows, "true").whenMatchedDelete(called == 1).execute(),
+            lambda: kept.merge(rows, "false").whenNotMatchedInsert(values={"id": called}).execute(),
+            lambda: kept.merge(rows, "false").whenNotMatchedBySourceUpdate(set={"id": called}).execute(),
+            lambda: kept.delete("reflect('java.lang.System', 'getProperty', 'user.home') = ''"),
+            lambda: DeltaTable.forPath(spark, f"{places[0]}/x", {"fs.file.impl": "org.example.Other"}),
+            lambda: DeltaTable.create(spark).tableName("x").property("fs.file.impl", "org.example.Other").execute(),
+            lambda: sender.rows(nested(20)),
+            lambda: other_extension("type.googleapis.com/org.example.Other", b""),
+            lambda: other_extension("type.googleapis.com/delta.connect.DeltaCommand", b"\x0a\x05abc"),
+        ):
             with pytest.raises(Exception, match=REFUSED):
-                sender.rows(kind, lambda _: table)
-        for kind in ("VacuumTable", "Generate"):
-            with pytest.raises(Exception, match=REFUSED):
-                sender.run(kind, lambda _: table)
-        with pytest.raises(Exception, match=REFUSED):
-            by.session.range(3).union(sender.frame(SentRelation(sender, "Scan", lambda _: table))).collect()
+                refused()
+        assert by.rows("SELECT * FROM kept") == [(1, "a")]
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:

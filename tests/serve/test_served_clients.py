@@ -198,6 +198,8 @@ def test_enable_leaves_a_client_as_it_is(server: Served) -> None:
         by.rows("CREATE TABLE of_client USING delta AS SELECT 1L AS id")
         assert by.session.read.format("delta").table("of_client").count() == 1
         by.rows("DROP TABLE of_client")
+        # For all clients of this process.
+        anabranch.disable(by.session)
 
 
 def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: Any) -> None:

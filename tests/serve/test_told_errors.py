@@ -14,7 +14,7 @@ from typing import Any
 import anabranch.errors
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import TableNotFoundError
-from anabranch.spark.served.told_errors import error_told, told
+from anabranch.spark.extension.error_text import error_of_text, text_of_error
 
 for module in pkgutil.iter_modules(anabranch.errors.__path__):
     importlib.import_module(f"anabranch.errors.{module.name}")
@@ -51,7 +51,7 @@ def is_restored(cls: type[DeltaError]) -> bool:
     """Whether the text of an error of this class gives back an equal error."""
     hints = typing.get_type_hints(cls)
     error = cls(**{field.name: sample(hints[field.name]) for field in dataclasses.fields(cls)})
-    again = error_told(told(error), f"[X] {error.explain()} SQLSTATE: 00000")
+    again = error_of_text(text_of_error(error), f"[X] {error.explain()} SQLSTATE: 00000")
     return type(again) is cls and str(again) == str(error) and typed_facts(again) == typed_facts(error)
 
 
@@ -66,10 +66,10 @@ def test_every_error_is_restored_from_its_text() -> None:
 
 def test_what_is_not_known_here_is_not_made() -> None:
     error = TableNotFoundError(table="t")
-    text, message = told(error), str(error)
-    assert isinstance(error_told(text, message), TableNotFoundError)
+    text, message = text_of_error(error), str(error)
+    assert isinstance(error_of_text(text, message), TableNotFoundError)
     # Its words are others here.
-    assert error_told(text, "something else") is None
+    assert error_of_text(text, "something else") is None
     for change in (
         {"module": "os"},
         {"module": "anabranch.errors.no_such_module"},
@@ -80,6 +80,6 @@ def test_what_is_not_known_here_is_not_made() -> None:
         {"facts": {}},
         {"facts": None},
     ):
-        assert error_told(json.dumps({**json.loads(text), **change}), message) is None
+        assert error_of_text(json.dumps({**json.loads(text), **change}), message) is None
     for other in ("", "{}", "[]", "not JSON"):
-        assert error_told(other, message) is None
+        assert error_of_text(other, message) is None

@@ -1,159 +1,119 @@
-"""Messages of clients, read by the numbers of their fields: bytes that are messages, and bytes that are not."""
+"""Messages about tables: one descriptor, by which a client writes them; each kind has a handler on the server."""
 
 from __future__ import annotations
 
-import struct
+import json
+import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from anabranch.callbacks.delta_sparks_clients.answer_clients import COMMANDS, RELATIONS, content_of
-from anabranch.callbacks.delta_sparks_clients.wire_messages import WireMessage
+pytest.importorskip("grpc")
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+from pyspark.sql.connect import proto
+
+import anabranch.connect_messages
+from anabranch.callbacks.message_handlers.message_dispatch import COMMANDS, RELATIONS, content_of
+from anabranch.callbacks.message_handlers.received_message import MessageFields
+from anabranch.connect_messages.message_classes import extension_of, message, message_class
+from anabranch.connect_messages.message_descriptor import COMMAND, PACKAGE, RELATION, descriptor_set
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.served import wire_fields
-from anabranch.spark.served.message_kinds import COMMAND, KINDS, RELATION
+
+SOURCE = f"{anabranch.connect_messages.__path__[0]}/delta_connect.proto"
+FIELD = re.compile(r"(?:(optional|repeated) )?(map<string, string>|[\w.]+) (\w+) = (\d+);")
+
+Fields = set[tuple[str, str, str, str, int]]
+"""Message, label, type, name and number."""
 
 
-def varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+def fields_of_source() -> Fields:
+    """As they stand in the file."""
+    fields: Fields = set()
+    scopes: list[str] = []
+    with open(SOURCE, encoding="utf-8") as lines:
+        for line in (line.partition("//")[0].strip() for line in lines):
+            if opened := re.match(r"(message|oneof|enum) (\w+) {(}?)", line):
+                if not opened[3]:
+                    scopes.append(opened[2] if opened[1] == "message" else f"{opened[1]} {opened[2]}")
+            elif line == "}":
+                scopes.pop()
+            elif (field := FIELD.fullmatch(line)) and not scopes[-1].startswith("enum"):
+                kind = "".join(word.title() for word in field[3].split("_")) + "Entry" if "<" in field[2] else field[2]
+                label = "repeated" if "<" in field[2] else field[1] or ""
+                owner = ".".join(scope for scope in scopes if " " not in scope)
+                fields.add((owner, label, kind.rpartition(".")[2], field[3], int(field[4])))
+    return fields
 
 
-def field(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(data)) + data
+def fields_of(found: DescriptorProto, outer: str = "") -> Fields:
+    name = f"{outer}{found.name}"
+    fields: Fields = set()
+    for field in found.field:
+        kind = field.type_name.rpartition(".")[2] or FieldDescriptorProto.Type.Name(field.type)[5:].lower()
+        label = "repeated" if field.label == FieldDescriptorProto.LABEL_REPEATED else ""
+        fields.add((name, label or ("optional" if field.proto3_optional else ""), kind, field.name, field.number))
+    for nested in found.nested_type:
+        fields |= set() if nested.options.map_entry else fields_of(nested, f"{name}.")
+    return fields
 
 
-def sent(kind: str, held: bytes) -> bytes:
-    return field(1, f"type.googleapis.com/delta.connect.{kind}".encode()) + field(2, held)
+def test_the_descriptor_is_that_of_the_file() -> None:
+    """Run scripts/compile_messages.py after a change."""
+    (file,) = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set()).file
+    assert (file.name, file.package) == ("delta_connect.proto", PACKAGE)
+    described = set().union(*(fields_of(each) for each in file.message_type))
+    assert described == fields_of_source()
+    assert len(described) > 90
 
 
-def test_fields_by_number() -> None:
-    entry = field(1, b"fs.key") + field(2, b"v")
-    data = varint(3 << 3) + varint(300) + field(1, "é".encode()) + b"\x25\0\0\0\1" + field(2, entry) + field(1, b"last")
-    message = WireMessage(data, kind="Scan")
-    assert message.numbers() == {1, 2, 3, 4}
-    assert message.text(1) == "last"
-    assert message.text(9) is None
-    assert message.texts_by_name(2) == {"fs.key": "v"}
+def test_each_kind_has_a_handler() -> None:
+    for family, handlers in ((RELATION, RELATIONS), (COMMAND, COMMANDS)):
+        assert [field.message_type.name for field in message_class(family).DESCRIPTOR.fields] == list(handlers)
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b"\x0a\x05abc", "goes beyond its end"),
-        (b"\x0a", "ends within a number"),
-        (b"\x08" + b"\xff" * 11, "has no end"),
-        (b"\x0b\x0c", "wire type 3"),
-        (b"\x02\x00", "number 0"),
-    ],
-)
-def test_bytes_that_are_no_message(data: bytes, problem: str) -> None:
-    with pytest.raises(ClientMessageError, match=problem):
-        WireMessage(data, kind="Scan")
+def test_a_message_is_written_by_the_names_of_its_fields() -> None:
+    relation = proto.Relation()
+    relation.range.end = 3
+    pairs = [message("Assignment", field=proto.Expression(), value=proto.Expression())]
+    url, data = extension_of(RELATION, message("UpdateTable", target=relation, condition=None, assignments=pairs))
+    assert url == "type.googleapis.com/delta.connect.DeltaRelation"
+    sent = message_class(RELATION).FromString(data).update_table
+    assert sent.target == relation
+    assert not sent.HasField("condition")
+    assert len(sent.assignments) == 1
+    assert sent.assignments[0].HasField("value")
+    created = message("CreateDeltaTable", mode="MODE_REPLACE", properties={"a": "b"}, clustering_columns=("x", "y"))
+    assert (created.mode, dict(created.properties), list(created.clustering_columns)) == (3, {"a": "b"}, ["x", "y"])
+    assert message("VacuumTable", retention_hours=0.0).HasField("retention_hours")
+    with pytest.raises(KeyError):
+        message("VacuumTable", nope=1)
 
 
-def test_numbers() -> None:
-    minus_two = varint(2**64 - 2)
-    data = varint(1 << 3) + minus_two + varint(2 << 3) + b"\x01" + varint(3 << 3 | 1) + struct.pack("<d", 0.5)
-    message = WireMessage(data, kind="VacuumTable")
-    assert (message.integer(1), message.flag(2), message.double(3)) == (-2, True, 0.5)
-    assert (message.integer(9), message.flag(9), message.double(9)) == (None, None, None)
-
-
-def test_several_values_in_their_order() -> None:
-    message = WireMessage(
-        field(2, b"b") + field(2, b"a") + field(3, field(1, b"x")) + field(3, b""), kind="OptimizeTable"
-    )
-    assert message.texts(2) == ["b", "a"]
-    assert [each.text(1) for each in message.messages(3, kind="Assignment")] == ["x", None]
-    assert (message.texts(9), message.messages(9, kind="Assignment")) == ([], [])
-
-
-def test_what_must_be_there() -> None:
-    message = WireMessage(field(1, b"") + field(2, b"t"), kind="Generate")
-    assert (message.needed(2), message.needed_data(1)) == ("t", b"")
-    for read in (message.needed, message.needed_data):
-        with pytest.raises(ClientMessageError, match=r"Generate .* field 3"):
-            read(3)
-    with pytest.raises(ClientMessageError, match="field 1 is empty"):
-        message.needed(1)
-
-
-def test_a_field_of_another_kind() -> None:
-    number = WireMessage(b"\x08\x01", kind="Scan")
-    for read in (number.text, number.data, number.texts, number.texts_by_name):
-        with pytest.raises(ClientMessageError, match="is a number"):
-            read(1)
-    with pytest.raises(ClientMessageError, match="no floating-point number"):
-        number.double(1)
-    with pytest.raises(ClientMessageError, match="no whole number"):
-        WireMessage(field(1, b"1"), kind="Scan").flag(1)
-    with pytest.raises(ClientMessageError, match="UTF-8"):
-        WireMessage(field(1, b"\xff"), kind="Scan").text(1)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    try:
-        message = WireMessage(data, kind="Scan")
-    except ClientMessageError:
-        return
-    assert 0 not in message.numbers()
-
-
-@given(st.dictionaries(st.integers(1, 1000), st.binary(max_size=300), max_size=5))
-def test_what_is_written_is_read(fields: dict[int, bytes]) -> None:
-    message = WireMessage(b"".join(field(*each) for each in fields.items()), kind="Scan")
-    assert {number: message.data(number) for number in message.numbers()} == fields
-
-
-@given(
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False),
-    st.text(),
-    st.dictionaries(st.text(), st.text(), max_size=3),
-)
-def test_what_our_client_writes_is_read(whole: int, number: float, word: str, named: dict[str, str]) -> None:
-    written = (
-        wire_fields.integer(1, whole)
-        + wire_fields.double(2, number)
-        + wire_fields.texts(300, [word, "", word])
-        + wire_fields.texts_by_name(4, named)
-        + wire_fields.text(5, None)
-        + wire_fields.data(6, wire_fields.integer(1, True))
-    )
-    message = WireMessage(written, kind="CreateDeltaTable")
-    assert (message.integer(1), message.double(2), message.texts(300)) == (whole, number, [word, "", word])
-    assert message.texts_by_name(4) == named
-    assert message.text(5) is None
-    held = message.message(6, kind="Column")
-    assert held is not None
-    assert held.flag(1)
-
-
-@pytest.mark.parametrize(
-    ("kind", "number", "name"),
-    [("DeltaRelation", 1, "Scan"), ("DeltaRelation", 9, "MergeIntoTable"), ("DeltaCommand", 7, "DropFeatureSupport")],
-)
-def test_what_a_message_holds_is_known_by_name(kind: str, number: int, name: str) -> None:
-    message = content_of(sent(kind, field(number, field(1, b"x"))), kind)
-    assert (message.kind, message.data(1)) == (name, b"x")
-
-
-def test_each_kind_has_somebody_who_answers_it() -> None:
-    assert list(RELATIONS) == list(KINDS[RELATION])
-    assert list(COMMANDS) == list(KINDS[COMMAND])
+def test_plans_may_be_nested_deeper_than_protobuf_parses() -> None:
+    relation = proto.Relation()
+    for _ in range(300):
+        outer = proto.Relation()
+        outer.limit.input.CopyFrom(relation)
+        relation = outer
+    _, data = extension_of(RELATION, message("MergeIntoTable", target=relation, source=relation))
+    assert len(data) > 2 * 300
 
 
 def test_what_is_unknown_is_refused() -> None:
-    for data, problem in [
-        (sent("DeltaRelation", field(99, b"")), "nothing that is known"),
-        (sent("DeltaCommand", field(1, b"")), "a DeltaRelation was expected"),
-        (b"", "without a name"),
-    ]:
-        with pytest.raises(ClientMessageError, match=problem):
-            content_of(data, RELATION)
+    assert content_of(RELATION, json.dumps({"Scan": {"table": {}}})) == MessageFields(kind="Scan", values={"table": {}})
+    for family, content in ((RELATION, {}), (RELATION, {"Later": {}}), (RELATION, {"Generate": {}})):
+        with pytest.raises(ClientMessageError, match="nothing that is known"):
+            content_of(family, json.dumps(content))
+
+
+def test_fields_that_must_be_set() -> None:
+    fields = MessageFields(kind="Generate", values={"mode": "", "inner": {"name": "x"}, "several": [{"a": 1}]})
+    with pytest.raises(ClientMessageError, match=r"Generate .* table is not set"):
+        fields.required("table")
+    with pytest.raises(ClientMessageError, match="mode is empty"):
+        fields.required("mode")
+    inner = fields.message("inner")
+    assert inner is not None
+    assert (inner.required("name"), fields.message("nope"), fields.get("nope")) == ("x", None, None)
+    assert [each.get("a") for each in fields.messages("several")] == [1]

@@ -63,7 +63,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("stream columns", "open stream", "stream until now", "stream position", "stream batch"),
         *("stream committed", "stream metrics", "close stream"),
     ),
-    "delta_sparks_clients.answer_clients.ClientsOfDeltaSpark": ("relation of delta-spark", "command of delta-spark"),
+    "message_handlers.message_dispatch.MessageHandlers": ("message", "refuse message"),
 }
 """Modules of this package and the classes in them, with questions and commands that they are known to answer. For any
 other all parts are asked, in this order."""

@@ -7,9 +7,10 @@ import threading
 from pyspark.sql import SparkSession
 
 from anabranch.callbacks.answers import Answers
-from anabranch.spark.extension import install, own_server
+from anabranch.connect_messages import own_server
+from anabranch.connect_messages.message_plugin import answer_messages, stop_answering
+from anabranch.spark.extension import install
 from anabranch.spark.extension.compiled import load_extension
-from anabranch.spark.served.connect_plugin import answer_messages, stop_answering
 from anabranch.sql.own.first_words import FIRST_WORDS
 
 TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")

@@ -166,7 +166,6 @@ __all__ = [
     "ManifestsNeedPlainColumnsError",
     "MergeColumnNotFoundError",
     "MergeWithoutClauseError",
-    "MessagesRefusedError",
     "MetadataChangedException",
     "MetastoreTakenError",
     "MisalignedReplaceUsingError",

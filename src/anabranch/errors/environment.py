@@ -112,19 +112,6 @@ class ServerWithoutDeltaError(DeltaError):
     lacks: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class MessagesRefusedError(DeltaError):
-    """The server of a Spark Connect session answers no calls of `DeltaTable`."""
-
-    condition: ClassVar[str] = "ANABRANCH_REFUSED_TO_CLIENTS"
-    sqlstate: ClassVar[str] = "42501"
-    template: ClassVar[str] = (
-        "The server of this session does not answer DeltaTable: it was started with --warehouse-only, or lacks Spark "
-        "Connect's jars. SQL does the same there: DELETE, UPDATE, MERGE INTO, OPTIMIZE, VACUUM, DESCRIBE HISTORY, "
-        "RESTORE."
-    )
-
-
 # What cannot be read from data files.
 
 

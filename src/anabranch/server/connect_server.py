@@ -8,9 +8,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from anabranch.connect_messages.message_plugin import answer_messages, stop_answering
 from anabranch.errors.environment import ExtensionNotLoadedError, ServerNotStartedError
 from anabranch.server.addresses import address_of, root_cause
-from anabranch.spark.served.connect_plugin import answer_messages, stop_answering
 
 logger = logging.getLogger("anabranch.server")
 
@@ -28,8 +28,8 @@ _AT_WORK = {"Pending", "Started", "Analyzed", "ReadyForExecution"}
 class ConnectServer:
     """It listens from the beginning."""
 
-    def __init__(self, spark: SparkSession, *, host: str, port: int, answers_tables: bool) -> None:
-        """Port 0 is any that is free. Messages of `DeltaTable` are answered or not. Raises `ServerNotStartedError`."""
+    def __init__(self, spark: SparkSession, *, host: str, port: int) -> None:
+        """Port 0 is any that is free. Raises `ServerNotStartedError`."""
         self.host = host
         self._spark = spark
         jvm: Any = spark._jvm
@@ -41,7 +41,7 @@ class ConnectServer:
         self._service = jvm.java.lang.Class.forName(f"{_SERVICE}$").getField("MODULE$").get(None)
         if self._service.started() and not self._service.stopped():
             _refuse(host, port, "this driver has one", "Stop that one first")
-        _answer(spark, answers=answers_tables)
+        _answer(spark)
         try:
             self._service.start(context)
         except Py4JJavaError as error:
@@ -77,11 +77,8 @@ class ConnectServer:
         self._service.stop(self._none, self._none)
 
 
-def _answer(spark: SparkSession, *, answers: bool) -> None:
-    """Or not: nor are they where this Spark lacks jars that the classes need."""
-    if not answers:
-        stop_answering(spark)
-        return
+def _answer(spark: SparkSession) -> None:
+    """Messages of `DeltaTable` are not answered where this Spark lacks jars that the classes need."""
     try:
         answer_messages(spark)
     except ExtensionNotLoadedError as error:

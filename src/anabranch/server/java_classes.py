@@ -8,7 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anabranch.spark.extension.compiled import driver_loader, load_classes, load_extension
+from anabranch.connect_messages.message_plugin import load_message_classes
+from anabranch.spark.extension.compiled import driver_loader, load_classes
 from anabranch.spark.extension.kept_jars import cache_folder
 
 PACKAGE = "delta.server"
@@ -19,11 +20,11 @@ FOLDER, KNOWN_BY = "java", "OnlyWarehouse"
 def server_classes(spark: SparkSession) -> Any:
     """The package as Py4J has it: `server_classes(spark).Login`.
 
-    Beside `load_extension`'s, on which they are built, as they need jars that some Sparks of clusters come without: of
-    Spark Connect, and of Hive's protocol. Raises as that does.
+    Beside those of `load_extension` and of messages, on which they are built, as they need jars that some Sparks of
+    clusters come without: of Spark Connect, and of Hive's protocol. Raises as that does.
     """
     gateway: Any = spark.sparkContext._gateway
-    load_extension(gateway)
+    load_message_classes(spark)
     sources = importlib.resources.files(__package__).joinpath(FOLDER)
     loader = driver_loader(gateway.jvm)
     load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, known_by=KNOWN_BY)

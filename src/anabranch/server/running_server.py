@@ -67,11 +67,7 @@ def serve(
     # The one whose port is taken more easily is last, so that less is to be undone.
     jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login)
     try:
-        connect_started = (
-            None
-            if connect is None
-            else ConnectServer(spark, host=host, port=connect, answers_tables=not warehouse_only)
-        )
+        connect_started = None if connect is None else ConnectServer(spark, host=host, port=connect)
     except BaseException:
         if warehouse_only:
             let_go_everywhere(spark)

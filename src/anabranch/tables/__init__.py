@@ -1,7 +1,7 @@
 """Delta's Python API: replace `from delta.tables import DeltaTable` by `from anabranch.tables import DeltaTable`."""
 
-from anabranch.tables.builder import DeltaTableBuilder, IdentityGenerator
-from anabranch.tables.delta_table import DeltaTable
+from anabranch.tables.column_arguments import IdentityGenerator
+from anabranch.tables.delta_table import DeltaTable, DeltaTableBuilder
 from anabranch.tables.merge_builder import DeltaMergeBuilder
 from anabranch.tables.optimize_builder import DeltaOptimizeBuilder
 

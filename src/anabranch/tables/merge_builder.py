@@ -4,49 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.merge.merge_source import (
     ChangeClause,
     DeleteClause,
     InsertClause,
-    MergeClause,
     MergeStatement,
     UpdateClause,
 )
-from anabranch.commands.table_access import TableRef
-from anabranch.spark.extension.row_change_plans import PlannedClause
-from anabranch.tables.table_rows import TableRows
-
-# The dictionaries of column values that Delta's Python API takes.
-
-
-ColumnMapping = dict[str, str | Column]
-
-
-def column_values(given: ColumnMapping | None, *, argument: str) -> ColumnMapping:
-    """The dictionary, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
-    if given is None:
-        raise ValueError(f"{argument} cannot be None")
-    if not isinstance(given, dict):
-        raise TypeError(f"{argument} must be a dict of column names and values, got {type(given).__name__}")
-    for name, value in given.items():
-        if not isinstance(name, str):
-            raise TypeError(f"Keys of dict in {argument} must contain only strings, found {name!r}")
-        if not isinstance(value, str | Column):
-            raise TypeError(
-                f"Values of dict in {argument} must contain only Spark SQL Columns or strings with SQL, found {value!r}"
-            )
-    return given
-
-
-def condition_or_none(given: str | Column | None, *, argument: str = "condition") -> str | Column | None:
-    """The condition, checked. Raises `TypeError`, as Delta's API does."""
-    if given is not None and not isinstance(given, str | Column):
-        raise TypeError(f"{argument} must be a Spark SQL Column or a string with SQL, got {type(given).__name__}")
-    return given
-
+from anabranch.tables.argument_checks import ColumnMapping, column_values, condition_or_none
+from anabranch.tables.table_operations import TableOperations
 
 MERGED = StructType(
     [
@@ -54,19 +23,6 @@ MERGED = StructType(
         for name in ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
     ]
 )
-
-
-def merge_statement(source: DataFrame, condition: str | Column, *, alias: str | None) -> MergeStatement:
-    """What a MERGE begins with, checked. Raises `TypeError` and `ValueError`, as Delta's API does."""
-    if source is None:
-        raise ValueError("'source' in merge cannot be None")
-    if not isinstance(source, DataFrame):
-        raise TypeError(f"Type of 'source' in merge must be DataFrame, got {type(source).__name__}")
-    if condition is None:
-        raise ValueError("'condition' in merge cannot be None")
-    checked = condition_or_none(condition, argument="'condition' in merge")
-    assert checked is not None
-    return MergeStatement(source=source, condition=checked, alias=alias)
 
 
 class DeltaMergeBuilder:
@@ -78,11 +34,10 @@ class DeltaMergeBuilder:
     by two rows of the source.
     """
 
-    def __init__(self, spark: SparkSession, handle: TableRef, rows: TableRows, statement: MergeStatement) -> None:
-        self._spark = spark
-        self._handle = handle
-        self._rows = rows
+    def __init__(self, table: TableOperations, statement: MergeStatement, *, alias: str | None) -> None:
+        self._table = table
         self._statement = statement
+        self._alias = alias
 
     def whenMatchedUpdate(
         self, condition: str | Column | None = None, set: ColumnMapping | None = None
@@ -107,8 +62,8 @@ class DeltaMergeBuilder:
         `values` maps columns to a Column or to SQL, of the source's columns alone. Columns that are left out get
         their default, or NULL.
         """
-        given = column_values(values, argument="'values' in whenNotMatchedInsert")
-        return self._not_matched(InsertClause(condition=condition_or_none(condition), values=given))
+        checked = column_values(values, argument="'values' in whenNotMatchedInsert")
+        return self._not_matched(InsertClause(condition=condition_or_none(condition), values=checked))
 
     def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
         """Insert each row of the source that matches none, column by column of the same name."""
@@ -136,17 +91,7 @@ class DeltaMergeBuilder:
         `spark.anabranch.conflictRetries` does. Raises the errors of `anabranch.errors.dml` and the exceptions of
         `anabranch.exceptions`.
         """
-        statement, alias = self._statement, self._statement.alias
-        assert alias is None or isinstance(alias, str)
-        return self._rows.plans(conflictRetries).merge(
-            self._rows.frame(alias),
-            statement.source,
-            statement.condition,
-            matched=[_planned(each) for each in statement.matched],
-            not_matched=[_planned(each) for each in statement.not_matched],
-            not_matched_by_source=[_planned(each) for each in statement.not_matched_by_source],
-            evolves=statement.evolves,
-        )
+        return self._table.merge(self._statement, alias=self._alias, conflict_retries=conflictRetries)
 
     def _matched(self, clause: ChangeClause) -> DeltaMergeBuilder:
         return self._with(dataclasses.replace(self._statement, matched=(*self._statement.matched, clause)))
@@ -159,12 +104,4 @@ class DeltaMergeBuilder:
         return self._with(dataclasses.replace(self._statement, not_matched_by_source=clauses))
 
     def _with(self, statement: MergeStatement) -> DeltaMergeBuilder:
-        return DeltaMergeBuilder(self._spark, self._handle, self._rows, statement)
-
-
-def _planned(clause: MergeClause) -> PlannedClause:
-    if isinstance(clause, DeleteClause):
-        return PlannedClause(action="delete", condition=clause.condition)
-    action = "update" if isinstance(clause, UpdateClause) else "insert"
-    values = None if clause.values is None else clause.values.items()
-    return PlannedClause(action=action, condition=clause.condition, values=values)
+        return DeltaMergeBuilder(self._table, statement, alias=self._alias)

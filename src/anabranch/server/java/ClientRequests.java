@@ -1,6 +1,7 @@
 package delta.server;
 
 import delta.DeltaError;
+import delta.messages.MessageTypes;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Iterator;
@@ -12,7 +13,9 @@ import org.sparkproject.connect.grpc.ServerCall;
 import org.sparkproject.connect.grpc.ServerCallHandler;
 import org.sparkproject.connect.grpc.ServerInterceptor;
 import org.sparkproject.connect.grpc.Status;
+import org.sparkproject.connect.protobuf.Any;
 import org.sparkproject.connect.protobuf.Descriptors;
+import org.sparkproject.connect.protobuf.InvalidProtocolBufferException;
 import org.sparkproject.connect.protobuf.Message;
 
 /**
@@ -26,6 +29,11 @@ public final class ClientRequests implements ServerInterceptor {
       "StreamingForeachFunction", "StreamingQueryListenerBusCommand", "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
       "Plan.CompressedOperation", "PipelineCommand", "MlCommand", "MlRelation", "ExecuteExternalCommand"}));
   private static final String PACKAGE = "spark.connect.";
+  /** Elements of messages about tables that are a path; what is a name or a path is looked at when the table is opened. */
+  private static final Set PATHS = new HashSet(Arrays.asList(new String[] {"path", "location"}));
+  private static final Set OPTIONS = new HashSet(Arrays.asList(new String[] {"options", "hadoop_conf", "properties"}));
+  /** A target, a source and what is below them; a client that nests more has the server read the same bytes again and again. */
+  private static final int EXTENSIONS_MAX = 16;
 
   public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
     ServerCall.Listener listener = next.startCall(call, headers);
@@ -46,7 +54,7 @@ public final class ClientRequests implements ServerInterceptor {
     public void onMessage(Object message) {
       if (over) return;
       try {
-        if (message instanceof Message) look((Message) message);
+        if (message instanceof Message) look((Message) message, 0);
       } catch (DeltaError refused) {
         over = true;
         call.close(Status.PERMISSION_DENIED.withDescription(refused.getMessage()), new Metadata());
@@ -73,13 +81,16 @@ public final class ClientRequests implements ServerInterceptor {
     }
   }
 
-  private static void look(Message message) {
+  /** `extensions` is how many extensions of Spark Connect the message is within. */
+  private static void look(Message message, int extensions) {
     String kind = message.getDescriptorForType().getFullName();
-    if (!kind.startsWith(PACKAGE)) {
-      if (kind.equals("google.protobuf.Any")) throw OnlyWarehouse.refused("an extension of Spark Connect");
+    if (kind.equals("google.protobuf.Any")) {
+      look(contentOf(message, extensions), extensions + 1);
       return;
     }
-    String name = kind.substring(PACKAGE.length());
+    boolean isOurs = kind.startsWith(MessageTypes.PACKAGE);
+    if (!kind.startsWith(PACKAGE) && !isOurs) return;
+    String name = isOurs ? kind : kind.substring(PACKAGE.length());
     if (REFUSED.contains(name)) throw OnlyWarehouse.refused(name);
     boolean isArtifact = name.startsWith("AddArtifactsRequest.");
     boolean isSetting = name.equals("ConfigRequest.Set");
@@ -89,18 +100,29 @@ public final class ClientRequests implements ServerInterceptor {
       Object value = field.getValue();
       if (isArtifact && facts.getName().equals("name") && !((String) value).startsWith("cache/"))
         throw OnlyWarehouse.refused("the artifact " + value);
-      if (facts.getName().equals("path") && value instanceof String) OnlyWarehouse.check((String) value);
+      boolean isPath = isOurs ? PATHS.contains(facts.getName()) : facts.getName().equals("path");
+      if (isPath && value instanceof String) OnlyWarehouse.check((String) value);
       if (!(value instanceof List)) {
-        if (value instanceof Message) look((Message) value);
+        if (value instanceof Message) look((Message) value, extensions);
         continue;
       }
       for (Iterator part = ((List) value).iterator(); part.hasNext();) {
         Object one = part.next();
         if (!(one instanceof Message)) continue;
         if (isSetting) lookAtSetting((Message) one);
-        else if (facts.isMapField()) lookAtEntry(name, facts.getName(), (Message) one);
-        else look((Message) one);
+        else if (facts.isMapField()) lookAtEntry(facts.getName(), (Message) one, extensions);
+        else look((Message) one, extensions);
       }
+    }
+  }
+
+  /** Messages about tables are all that may be in an `Any`. */
+  private static Message contentOf(Message any, int extensions) {
+    if (extensions >= EXTENSIONS_MAX) throw OnlyWarehouse.refused("extensions of Spark Connect within each other");
+    try {
+      return MessageTypes.parse(Any.parseFrom(any.toByteString()));
+    } catch (InvalidProtocolBufferException error) {
+      throw OnlyWarehouse.refused("an extension of Spark Connect");
     }
   }
 
@@ -108,10 +130,10 @@ public final class ClientRequests implements ServerInterceptor {
     ClientSettings.check((String) pair.getField(pair.getDescriptorForType().findFieldByName("key")));
   }
 
-  private static void lookAtEntry(String message, String field, Message entry) {
+  private static void lookAtEntry(String field, Message entry, int extensions) {
     Object key = entry.getField(entry.getDescriptorForType().findFieldByName("key"));
     Object value = entry.getField(entry.getDescriptorForType().findFieldByName("value"));
-    if (value instanceof Message) look((Message) value);
-    else if (field.equals("options") && value instanceof String) PlanPaths.checkOption((String) key, (String) value);
+    if (value instanceof Message) look((Message) value, extensions);
+    else if (OPTIONS.contains(field) && value instanceof String) PlanPaths.checkOption((String) key, (String) value);
   }
 }

@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.spark.extension.answer_threads import answering
+from anabranch.spark.extension.error_text import text_of_error
 from anabranch.spark.extension.interrupts import Interrupts
-from anabranch.spark.served.told_errors import told
 
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -98,7 +98,7 @@ def throwable(classes: Any, error: BaseException) -> Any:
         # A mistake, of which somebody will want to know where it is.
         kept.add_note("Raised while Spark asked:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
     condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
-    text = told(error) if isinstance(error, DeltaError) else None
+    text = text_of_error(error) if isinstance(error, DeltaError) else None
     facts = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text
     if isinstance(error, DeltaConcurrentModificationException):
         return classes.DeltaError.of(type(error).__name__, *facts)

@@ -13,7 +13,7 @@ from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTak
 from anabranch.patches import patch, undo
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
-from anabranch.spark.served.stream_causes import show_causes
+from anabranch.spark.extension.stream_causes import show_causes
 from anabranch.spark.session.session_settings import is_connect
 
 _PURPOSE = "errors of the JVM"

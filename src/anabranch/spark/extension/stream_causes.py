@@ -1,4 +1,4 @@
-"""What made a stream fail: PySpark knows it, and raises its exception so that no cause shows."""
+"""The cause of a stream's failure: PySpark has it, and raises its exception without it."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
+from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
 from anabranch.spark.extension.answer_threads import tell_threads_alike, tell_threads_apart
 from anabranch.spark.extension.door import raised_as
-from anabranch.spark.served.client_errors import raise_as_before, raise_what_is_found
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _STARTED_BY_PYSPARK = "SPARK_LOCAL_REMOTE"
@@ -23,8 +23,8 @@ def session_behind(client: SparkSession) -> SparkSession | None:
     driver = _driver()
     if driver is None:
         return None
-    asked: Any = client
-    behind = next((each for key, each in _served(driver) if key == asked.session_id), None)
+    connect: Any = client
+    behind = next((session for key, session in _served(driver) if key == connect.session_id), None)
     return None if behind is None else ClassicSession(driver.sparkContext, behind)
 
 
@@ -32,20 +32,20 @@ def sessions_of_server(behind: SparkSession) -> list[SparkSession]:
     """All that the server of this process has, and the one that it was started with; `behind` is one of them."""
     context = behind.sparkContext
     driver = _driver()
-    served = [] if driver is None else [driver._jsparkSession, *(each for _, each in _served(driver))]
-    return [ClassicSession(context, each) for each in served if not each.equals(behind._jsparkSession)]
+    served = [] if driver is None else [driver._jsparkSession, *(session for _, session in _served(driver))]
+    return [ClassicSession(context, session) for session in served if not session.equals(behind._jsparkSession)]
 
 
 def begin() -> None:
-    """Answers find themselves in a classic process; the client's errors are ours again."""
+    """Handlers run as in a classic process, and the client raises our errors as they were raised."""
     tell_threads_apart()
-    raise_what_is_found(__name__, lambda _, message: raised_as(message))
+    raise_our_errors(__name__, lambda _, message: raised_as(message))
 
 
 def end() -> None:
     """As if `begin` had not been called."""
     tell_threads_alike()
-    raise_as_before(__name__)
+    raise_sparks_errors(__name__)
 
 
 def _driver() -> ClassicSession | None:
@@ -62,11 +62,11 @@ def _served(driver: ClassicSession) -> Iterator[tuple[str, Any]]:
     service = jvm.java.lang.Class.forName(_SERVICE).getField("MODULE$").get(None)
     none = jvm.scala.Option.empty()
     opened = service.sessionManager().listActiveSessions()
-    for place in range(opened.size()):
-        told = opened.apply(place)
+    for index in range(opened.size()):
+        facts = opened.apply(index)
         try:
-            held = service.getOrCreateIsolatedSession(told.userId(), told.sessionId(), none)
+            held = service.getOrCreateIsolatedSession(facts.userId(), facts.sessionId(), none)
         except Py4JJavaError:
             # It was closed meanwhile.
             continue
-        yield str(told.sessionId()), held.session()
+        yield str(facts.sessionId()), held.session()

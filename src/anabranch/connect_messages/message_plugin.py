@@ -9,16 +9,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from anabranch.connect_messages.message_descriptor import descriptor_set
+from anabranch.connect_messages.server_capabilities import ANSWERED
 from anabranch.spark.extension.compiled import driver_loader, load_classes, load_extension
 from anabranch.spark.extension.kept_jars import cache_folder
-from anabranch.spark.served.message_kinds import ANSWERED
 
 UNITS = {
     "io.delta.exceptions": ("delta_exceptions", "DeltaConcurrentModificationException"),
-    "delta.messages": ("java", "DeltaSparksClients"),
+    "delta.messages": ("java", "MessagePlugin"),
 }
 """By Java package: the folder of its sources beside this module, and a class of it. Each is compiled by itself."""
-_PLUGIN = "delta.messages.DeltaSparksClients"
+_PLUGIN = "delta.messages.MessagePlugin"
 _SETTINGS = ("spark.connect.extensions.relation.classes", "spark.connect.extensions.command.classes")
 
 
@@ -28,6 +29,15 @@ def answer_messages(spark: SparkSession, sessions: Iterable[SparkSession] = ()) 
     Clients see it by the setting `ANSWERED`. Raises `ExtensionNotLoadedError` where this Spark lacks the jars of Spark
     Connect.
     """
+    load_message_classes(spark)
+    _set_plugins(spark, [_PLUGIN])
+    _settings(spark).set(ANSWERED, "true")
+    for session in sessions:
+        session.conf.set(ANSWERED, "true")
+
+
+def load_message_classes(spark: SparkSession) -> None:
+    """Put the Java classes that parse messages into the driver's JVM. Raises as `load_extension`."""
     gateway: Any = spark.sparkContext._gateway
     load_extension(gateway)
     sources = importlib.resources.files(__package__)
@@ -35,10 +45,7 @@ def answer_messages(spark: SparkSession, sessions: Iterable[SparkSession] = ()) 
     for package, (folder, known_by) in UNITS.items():
         java = sources.joinpath(folder)
         load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
-    _set_plugins(spark, [_PLUGIN])
-    _settings(spark).set(ANSWERED, "true")
-    for session in sessions:
-        session.conf.set(ANSWERED, "true")
+    gateway.jvm.delta.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
 
 
 def stop_answering(spark: SparkSession, sessions: Iterable[SparkSession] = ()) -> None:

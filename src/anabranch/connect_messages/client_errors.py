@@ -1,4 +1,4 @@
-"""What a client of Spark Connect raises where its server tells of an error of ours: that error."""
+"""Errors of ours that a server sends, raised as such by clients of Spark Connect."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from anabranch.patches import patch, undo
-from anabranch.spark.served.stream_causes import show_causes
+from anabranch.spark.extension.stream_causes import show_causes
 
 _OUR_ERROR = "delta.DeltaError"
 _STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
 _CLIENT = "pyspark.sql.connect.client.core"
-"""Where clients make exceptions of what the server tells. It needs grpc."""
+"""Where clients make exceptions of the server's errors. It needs grpc."""
 _EXCEPTIONS = "pyspark.errors.exceptions.connect"
 
 
 Finder = Callable[[Mapping[str, str], str], BaseException | None]
-"""Finds the error in what the server tells of one of ours: parameters of its message, and the message."""
+"""Makes the error of parameters of the server's message, and of the message; None where it does not know it."""
 _finders: dict[str, Finder] = {}
 
 
 _PURPOSE = "errors of clients"
 
 
-def raise_what_is_found(by: str, find: Finder) -> None:
-    """From now on clients of this process raise what `find` finds; `by` names who wants that.
+def raise_our_errors(by: str, find: Finder) -> None:
+    """From now on clients of this process raise the errors that `find` makes; `by` is the key to undo it by.
 
     Programs look for Spark's own exception of a stream, which has ours as its cause.
     """
@@ -37,7 +37,7 @@ def raise_what_is_found(by: str, find: Finder) -> None:
 
 def _converting(convert: Callable[..., Any]) -> Callable[..., Any]:
     def convert_exception(info: Any, message: str, details: Any, *more: Any, **named: Any) -> Any:
-        ours, is_of_stream = _found(info, message, details)
+        ours, is_of_stream = _ours(info, message, details)
         if ours is not None and not is_of_stream:
             return ours
         sparks = convert(info, message, details, *more, **named)
@@ -48,14 +48,14 @@ def _converting(convert: Callable[..., Any]) -> Callable[..., Any]:
     return convert_exception
 
 
-def raise_as_before(by: str) -> None:
-    """As if `raise_what_is_found` had not been called for it."""
+def raise_sparks_errors(by: str) -> None:
+    """As if `raise_our_errors` had not been called for it."""
     _finders.pop(by, None)
     if not _finders:
         undo(_PURPOSE)
 
 
-def _found(info: Any, message: str, details: Any) -> tuple[BaseException | None, bool]:
+def _ours(info: Any, message: str, details: Any) -> tuple[BaseException | None, bool]:
     """The error of ours, and whether it made a stream fail. `details` may be None: then the server has no more."""
     if details is None or not details.HasField("root_error_idx"):
         parameters = json.loads(info.metadata.get("messageParameters") or "{}")
@@ -70,13 +70,13 @@ def _found(info: Any, message: str, details: Any) -> tuple[BaseException | None,
 
 
 def _chain(details: Any) -> Iterator[Any]:
-    place: int | None = details.root_error_idx
-    while place is not None:
-        error = details.errors[place]
+    index: int | None = details.root_error_idx
+    while index is not None:
+        error = details.errors[index]
         yield error
-        place = error.cause_idx if error.HasField("cause_idx") else None
+        index = error.cause_idx if error.HasField("cause_idx") else None
 
 
 def _first(parameters: Mapping[str, str], message: str) -> BaseException | None:
-    found = (find(parameters, message) for find in _finders.values())
-    return next((error for error in found if error is not None), None)
+    errors = (find(parameters, message) for find in _finders.values())
+    return next((error for error in errors if error is not None), None)

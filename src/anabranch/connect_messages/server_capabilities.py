@@ -1,33 +1,34 @@
-"""Clients' sessions of Spark Connect, and whether their servers know Delta."""
+"""Whether the server of a client of Spark Connect knows Delta, and answers messages about tables."""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from anabranch.errors.environment import MessagesRefusedError, ServerWithoutDeltaError
-from anabranch.spark.served.message_kinds import ANSWERED
+from anabranch.errors.environment import ServerWithoutDeltaError
 from anabranch.spark.session.session_settings import is_connect
+
+ANSWERED = "spark.anabranch.tables.answered"
+"""The setting of clients' sessions that says `true` where our server answers messages about tables."""
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _OURS, _DELTA_SPARKS = "delta.DeltaCatalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _PLUGINS = "spark.connect.extensions.relation.classes"
+_OUR_PLUGIN = "delta.messages.MessagePlugin"
 _PLUGIN_OF_DELTA_SPARK = "org.apache.spark.sql.connect.delta.DeltaRelationPlugin"
 
 
-def is_served(spark: SparkSession) -> bool:
-    """Whether the server answers messages about tables for this session; False for a classic session.
+def answers_messages(spark: SparkSession) -> bool:
+    """Whether a server answers messages about tables for this session; False for a classic session.
 
-    Raises `ServerWithoutDeltaError` and `MessagesRefusedError` for a client whose server does not.
+    Raises `ServerWithoutDeltaError` for a client whose server does not.
     """
     if not is_connect(spark):
         return False
     if spark.conf.get(ANSWERED, "") == "true" or _PLUGIN_OF_DELTA_SPARK in (spark.conf.get(_PLUGINS, "") or ""):
         return True
-    if _catalog(spark) == _OURS:
-        raise MessagesRefusedError
-    if _catalog(spark) == _DELTA_SPARKS:
-        raise ServerWithoutDeltaError(lacks=f"{_PLUGIN_OF_DELTA_SPARK} in {_PLUGINS}")
-    raise ServerWithoutDeltaError(lacks=f"{_OURS} in {_CATALOG}")
+    # A driver that knows Delta may have a server that was started without us.
+    lacks = {_OURS: _OUR_PLUGIN, _DELTA_SPARKS: _PLUGIN_OF_DELTA_SPARK}.get(_catalog(spark) or "")
+    raise ServerWithoutDeltaError(lacks=f"{_OURS} in {_CATALOG}" if lacks is None else f"{lacks} in {_PLUGINS}")
 
 
 def check_knows_delta(spark: SparkSession) -> None:

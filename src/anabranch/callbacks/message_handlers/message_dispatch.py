@@ -1,0 +1,77 @@
+"""Clients' messages about tables, executed by our own `DeltaTable`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame
+
+from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.message_handlers import command_handlers, relation_handlers, row_change_handlers
+from anabranch.callbacks.message_handlers.received_message import MessageFields, ReceivedMessage, SparkMessages
+from anabranch.callbacks.resolved_commands import Command
+from anabranch.connect_messages.message_descriptor import COMMAND, RELATION
+from anabranch.errors.arguments import ClientMessageError
+from anabranch.spark.extension.door import Answer
+
+RELATIONS: Mapping[str, Callable[[ReceivedMessage], DataFrame]] = {
+    "Scan": relation_handlers.scan,
+    "DescribeHistory": relation_handlers.history,
+    "DescribeDetail": relation_handlers.detail,
+    "ConvertToDelta": relation_handlers.convert,
+    "RestoreTable": relation_handlers.restore,
+    "IsDeltaTable": relation_handlers.is_delta_table,
+    "DeleteFromTable": row_change_handlers.delete,
+    "UpdateTable": row_change_handlers.update,
+    "MergeIntoTable": row_change_handlers.merge,
+    "OptimizeTable": relation_handlers.optimize,
+}
+COMMANDS: Mapping[str, Callable[[ReceivedMessage], None]] = {
+    "CloneTable": command_handlers.clone,
+    "VacuumTable": command_handlers.vacuum,
+    "UpgradeTableProtocol": command_handlers.upgrade_protocol,
+    "Generate": command_handlers.generate,
+    "CreateDeltaTable": command_handlers.create,
+    "AddFeatureSupport": command_handlers.add_feature,
+    "DropFeatureSupport": command_handlers.drop_feature,
+}
+
+
+class MessageHandlers:
+    """Handles what `delta.messages.MessagePlugin` has parsed."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def answers(self) -> dict[str, Answer]:
+        return {"message": self.handle, "refuse message": self.refuse}
+
+    def commands(self) -> dict[str, Command]:
+        return {}
+
+    def handle(self, session: Any, family: str, facts: str, reader: Any) -> Any:
+        """The plan of a relation; nothing for a command. Either is executed; raises as `DeltaTable`'s methods."""
+        fields = content_of(family, facts)
+        sparks = SparkMessages(self._asker, session, reader)
+        message = ReceivedMessage(spark=self._asker.spark(session), fields=fields, sparks=sparks)
+        if family == COMMAND:
+            return COMMANDS[fields.kind](message)
+        rows: Any = RELATIONS[fields.kind](message)
+        execution = rows._jdf.queryExecution()
+        # Spark keeps plans for later executions. The table of a scan may have other columns by then.
+        return execution.logical() if fields.kind == "Scan" else execution.commandExecuted()
+
+    def refuse(self, family: str, problem: str) -> NoReturn:
+        """Raises `ClientMessageError`."""
+        raise ClientMessageError(kind=family, problem=problem)
+
+
+def content_of(family: str, facts: str) -> MessageFields:
+    """The message in a relation or a command. Raises `ClientMessageError` for one that this release does not know."""
+    handlers: Mapping[str, object] = RELATIONS if family == RELATION else COMMANDS
+    for kind, values in json.loads(facts).items():
+        if kind in handlers:
+            return MessageFields(kind=kind, values=values)
+    raise ClientMessageError(kind=family, problem="it holds nothing that is known")

@@ -1,0 +1,39 @@
+package delta.messages;
+
+import delta.Python;
+import java.util.Optional;
+import org.apache.spark.sql.connect.planner.SparkConnectPlanner;
+import org.apache.spark.sql.connect.plugin.CommandPlugin;
+import org.apache.spark.sql.connect.plugin.RelationPlugin;
+import org.sparkproject.connect.protobuf.Any;
+import org.sparkproject.connect.protobuf.InvalidProtocolBufferException;
+
+/**
+ * Receives clients' messages about tables, which Spark passes on to plugins. They are parsed here, where protobuf is: Python gets
+ * the fields of one as JSON, and Spark's own messages within it by their positions.
+ */
+public final class MessagePlugin implements RelationPlugin, CommandPlugin {
+  public Optional transform(byte[] relation, SparkConnectPlanner planner) {
+    Object plan = handle("DeltaRelation", relation, planner);
+    return plan == null ? Optional.empty() : Optional.of(plan);
+  }
+
+  public boolean process(byte[] command, SparkConnectPlanner planner) {
+    return handle("DeltaCommand", command, planner) != null;
+  }
+
+  /** Null where the message is none of these. */
+  private static Object handle(String family, byte[] extension, SparkConnectPlanner planner) {
+    MessageReader reader = new MessageReader(planner);
+    String facts;
+    try {
+      Any any = Any.parseFrom(extension);
+      if (!MessageTypes.isAboutTables(any)) return null;
+      facts = reader.read(family, any);
+    } catch (InvalidProtocolBufferException error) {
+      return Python.ask("refuse message", new Object[] {family, String.valueOf(error.getMessage())});
+    }
+    Object answer = Python.ask("message", new Object[] {planner.session(), family, facts, reader});
+    return answer == null ? Boolean.TRUE : answer;
+  }
+}
