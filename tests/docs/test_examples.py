@@ -17,6 +17,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page says works, works in the order in which it says it."""

@@ -106,6 +106,7 @@ def copied(delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return copy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("winner", EVERY)
 @pytest.mark.parametrize("ours", EVERY)
 def test_statements_of_different_rows_never_conflict(

@@ -23,7 +23,7 @@ from anabranch.tables import DeltaTable
 from extension.left_behind import check_nothing_is_left, counted
 from streaming.streams import Feed
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROUNDS = int(os.environ.get("ANABRANCH_LEAK_ROUNDS", "3"))
 """How often each statement is run, and how many batches a stream has."""

@@ -81,6 +81,7 @@ def assert_equal_rows(native: SparkSession, root: Path, theirs: pa.Table, column
     assert explain(rows_of(theirs), here(native, root, columns)) == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", TABLES)
 def test_delta_rs_and_we_write_in_turn(
     native: SparkSession, made: Callable[[str], Path], tmp_path: Path, kind: str
@@ -165,6 +166,7 @@ BY_DELTA_RS: dict[str, tuple[Callable[[Path], object], str | None]] = {
 """Tables that delta-rs makes, and a row that would break their rule."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", BY_DELTA_RS)
 def test_we_go_on_with_tables_of_delta_rs(native: SparkSession, tmp_path: Path, kind: str) -> None:
     make, broken = BY_DELTA_RS[kind]

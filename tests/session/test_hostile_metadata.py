@@ -26,7 +26,7 @@ from anabranch.errors.constraints import CheckConstraintViolationError, Untruste
 from anabranch.errors.schema import ReservedColumnsError
 from anabranch.tables import DeltaTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 NAMES = [
     "`",

@@ -71,6 +71,7 @@ BY_PLAN = [
 """Of rows too, as the plan shows."""
 
 
+@pytest.mark.long
 @in_this_process
 @pytest.mark.parametrize(("query", "change", "conflicts"), [*BY_ROWS, *BY_FILES, *BY_PLAN])
 def test_other_rows_of_the_same_file_do_not_matter(

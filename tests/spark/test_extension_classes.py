@@ -316,6 +316,7 @@ def test_a_jvm_that_takes_no_jars_tells_so(gateway: Any, monkeypatch: pytest.Mon
         thread.setContextClassLoader(before)
 
 
+@pytest.mark.long
 def test_two_processes_at_once(cache: Path) -> None:
     """With the sources of this package. Afterwards there is one jar, which later starts and sessions take."""
     environment = {**os.environ, "ANABRANCH_CACHE": str(cache), "PYSPARK_PYTHON": sys.executable}

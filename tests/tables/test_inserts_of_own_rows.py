@@ -21,7 +21,7 @@ from anabranch.spark.native import plan_reading
 from tables.made_tables import numbered_table
 from tables.races import beaten
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SCHEMA = "id long, n long, part long, s struct<a: long, b: long>, words array<string>"
 

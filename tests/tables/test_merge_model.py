@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 STATEMENTS = 8
 Values = tuple[int | None, int | None]

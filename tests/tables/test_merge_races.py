@@ -26,7 +26,7 @@ from session_kinds import in_this_process
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 LEVELS = ["Serializable", "WriteSerializable"]
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)

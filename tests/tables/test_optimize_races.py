@@ -27,7 +27,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 OPTIONS = {"delta.enableDeletionVectors": "true"}
 

@@ -101,6 +101,7 @@ def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeyp
     check_ids(table, 25)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", ["support", "a batch", "the property"])
 def test_writers_beside_it(
     delta: SparkSession, path: str, vectors: str, before: str, monkeypatch: pytest.MonkeyPatch

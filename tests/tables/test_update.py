@@ -153,6 +153,7 @@ def test_random_values_are_computed_once(delta: SparkSession, path: str, vectors
     assert table.toDF().where("n = -1").count() == changed
 
 
+@pytest.mark.long
 def test_rows_of_a_cache_that_is_lost_are_not_chosen_again(
     delta: SparkSession, path: str, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
