@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.spark.engine import WriteRequest, WrittenFiles
-from anabranch.spark.session.delta_session import DeltaSession
-from session_kinds import in_this_process
+from session_kinds import delta_session, in_this_process
 
 pytestmark = pytest.mark.spark
 
@@ -85,7 +84,7 @@ def test_other_rows_of_the_same_file_do_not_matter(
     query = query.format(t=name, u=others, v=view)
     delta.sql(f"CREATE TABLE {name} (id INT, word STRING, part INT) USING delta")
     delta.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)")
-    engine: Any = type(DeltaSession.of(delta).engine)
+    engine: Any = type(delta_session(delta).engine)
     write = engine.write
 
     def write_later(self: Any, request: WriteRequest) -> WrittenFiles:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.table_access import TableRef, table_at
-from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable
+from session_kinds import table_ref
 
 
 def make_table(
@@ -27,4 +27,4 @@ def numbered_table(
     """Rows `id`, `n = id`, `part = id % 2`, all of one partition in one file."""
     frame = delta.range(0, rows, 1, 1).select("id", F.col("id").alias("n"), (F.col("id") % 2).alias("part"))
     make_table(delta, path, frame, by=by, **properties)
-    return table_at(DeltaSession.of(delta), path)
+    return table_ref(delta, path)

@@ -23,7 +23,7 @@ from anabranch.commands.alter.alter_properties import alter_set_properties, alte
 from anabranch.commands.alter.alter_transaction import Alteration
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
-from anabranch.commands.table_access import TableRef, table_at, table_named
+from anabranch.commands.table_access import TableRef, table_named
 from anabranch.errors.alterations import (
     ColumnInUseError,
     ColumnMappingNeededError,
@@ -60,9 +60,9 @@ from anabranch.errors.protocol import (
 from anabranch.errors.schema import ColumnMappingChangeError, ColumnNotFoundError, DuplicateColumnsError
 from anabranch.errors.tables import DefaultsNotEnabledError
 from anabranch.schema.column_changes import FIRST, ColumnChange, NewColumn, Position
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.proposed_commit import Operation
+from session_kinds import delta_session, table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -82,7 +82,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
 def table(delta: SparkSession, path: str, query: str, **properties: str) -> TableRef:
     """A table of the rows of a query."""
     delta.sql(query).write.format("delta").options(**properties).save(path)
-    return table_at(DeltaSession.of(delta), path)
+    return table_ref(delta, path)
 
 
 def rows(delta: SparkSession, path: str) -> list[tuple[Any, ...]]:
@@ -194,11 +194,10 @@ def test_columns_that_cannot_be_added(
     delta: SparkSession, tmp_path_factory: pytest.TempPathFactory, new: NewColumn, error: type[Exception]
 ) -> None:
     path = str(tmp_path_factory.getbasetemp() / "cannot be added")
-    session = DeltaSession.of(delta)
-    if table_at(session, path).table.snapshots.latest_or_none() is None:
+    if table_ref(delta, path).table.snapshots.latest_or_none() is None:
         delta.sql("SELECT 1 AS a").write.format("delta").save(path)
     with pytest.raises(error):
-        alter_add_columns(table_at(session, path), [new])
+        alter_add_columns(table_ref(delta, path), [new])
 
 
 def test_drop_and_rename_columns(delta: SparkSession, path: str) -> None:
@@ -239,7 +238,7 @@ def test_columns_that_something_depends_on(delta: SparkSession, path: str) -> No
     builder.addColumn("s", "STRUCT<x: INT, y: INT>").addColumn("g", "INT", generatedAlwaysAs="s.x + a")
     builder.property("delta.constraints.c", "A > 0").property("delta.enableTypeWidening", "true")
     builder.property("delta.columnMapping.mode", "name").partitionedBy("p").execute()
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     with pytest.raises(ColumnInUseError, match=r"CHECK constraint c \(A > 0\); generated column g") as refused:
         alter_drop_columns(handle, [("a",)])
     assert "dropped" in str(refused.value)
@@ -293,7 +292,7 @@ def test_change_columns(delta: SparkSession, path: str) -> None:
 
 def test_lengths_may_grow(delta: SparkSession, path: str) -> None:
     DeltaTable.create(delta).location(path).addColumn("v", "VARCHAR(2)").execute()
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     alter_change_columns(handle, [ColumnChange(path=("v",), data_type=VarcharType(4))])
     append(delta.sql("SELECT 'abcd' AS v"), path)
     with pytest.raises(UnsupportedColumnChangeError, match=r"varchar\(4\)"):
@@ -421,14 +420,14 @@ def test_cluster_by(delta: SparkSession, path: str, tmp_path: Any) -> None:
     other = str(tmp_path / "partitioned")
     delta.sql("SELECT 1 AS a, 2 AS b").write.format("delta").partitionBy("b").save(other)
     with pytest.raises(InvalidClusteringError, match="partitioned"):
-        alter_cluster_by(table_at(DeltaSession.of(delta), other), [("a",)])
+        alter_cluster_by(table_ref(delta, other), [("a",)])
 
 
 def test_sync_identity(delta: SparkSession, path: str) -> None:
     """The column goes on behind the values that were given, and on its own steps."""
     builder = DeltaTable.create(delta).location(path).addColumn("v", "INT")
     builder.addColumn("id", "BIGINT", generatedByDefaultAs=IdentityGenerator(start=1, step=10)).execute()
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     assert alter_sync_identity(handle, ("id",)) is None
     append(delta.sql("SELECT 1 AS v, 55L AS id"), path)
     alter_sync_identity(handle, ("ID",))
@@ -507,6 +506,6 @@ def test_protocol_calls(delta: SparkSession, path: str) -> None:
 
 def test_the_catalog_follows(delta: SparkSession, name: str) -> None:
     delta.sql("SELECT 1 AS a").write.format("delta").saveAsTable(name)
-    alter_add_columns(table_named(DeltaSession.of(delta), name), [NewColumn(path=("b",), data_type=STRING)])
+    alter_add_columns(table_named(delta_session(delta), name), [NewColumn(path=("b",), data_type=STRING)])
     assert delta.table(name).columns == ["a", "b"]
     assert [row.col_name for row in delta.sql(f"DESCRIBE TABLE {name}").collect()][:2] == ["a", "b"]

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.tables import DeltaTable
-from session_kinds import in_this_process
+from session_kinds import in_this_process, table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -237,10 +237,8 @@ def test_a_compaction_that_fails_fails_no_statement(
 @in_this_process
 def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: str) -> None:
     create(delta, path)
-    from anabranch.commands.table_access import table_at
-    from anabranch.spark.session.delta_session import DeltaSession
 
-    table = table_at(DeltaSession.of(delta), path).table
+    table = table_ref(delta, path).table
     with settings(delta, min_num_files="2"):
         append(delta, path, 0)
         with table.compacting:

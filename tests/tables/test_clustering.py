@@ -22,11 +22,11 @@ from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
 from anabranch.commands.optimize.purge import purge
 from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.actions import AddFile
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import table_ref
 
 pytestmark = [pytest.mark.spark]
 
@@ -60,7 +60,7 @@ def setting(delta: SparkSession, **values: object) -> Iterator[None]:
 
 
 def handle(delta: SparkSession, path: str) -> TableRef:
-    return table_at(DeltaSession.of(delta), path)
+    return table_ref(delta, path)
 
 
 def live(delta: SparkSession, path: str) -> list[AddFile]:

@@ -34,8 +34,8 @@ from anabranch.errors.convert import (
     UnconvertibleNamesError,
 )
 from anabranch.exceptions import ProtocolChangedException
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import delta_session
 from tables.races import commit_with_retries, lose
 
 pytestmark = pytest.mark.spark
@@ -199,7 +199,7 @@ def test_row_ids_need_statistics(delta: SparkSession, path: str) -> None:
     delta.conf.set(key, "true")
     try:
         with pytest.raises(RowIdsNeedStatisticsError):
-            convert_to_delta(DeltaSession.of(delta), ("parquet", path), collects_statistics=False)
+            convert_to_delta(delta_session(delta), ("parquet", path), collects_statistics=False)
         convert(delta, path)
     finally:
         delta.conf.unset(key)
@@ -223,7 +223,7 @@ def test_only_one_can_make_the_table(delta: SparkSession, path: str) -> None:
 
 def conversion(delta: SparkSession, path: str) -> Prepared:
     """All of one but its commit."""
-    source = convert_source(DeltaSession.of(delta), ("parquet", path), None)
+    source = convert_source(delta_session(delta), ("parquet", path), None)
     return prepare_conversion(source, collects_statistics=True)
 
 

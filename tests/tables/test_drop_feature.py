@@ -23,7 +23,7 @@ from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.drop_feature.drop_feature import ROUNDS_MAX, alter_add_feature, alter_drop_feature, prepare_drop
 from anabranch.commands.drop_feature.feature_rewrite import FilesOfOldTypes
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import ColumnNamesNeedMappingError, FeatureDropError, FeatureInHistoryError
 from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.errors.log import VersionNotFoundError
@@ -31,11 +31,11 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.protocol.features import supported_features
 from anabranch.schema.column_changes import ColumnChange
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from session_kinds import delta_session, table_ref
 from tables.made_tables import numbered_table
 
 pytestmark = pytest.mark.spark
@@ -66,7 +66,7 @@ class OtherClock:
 @pytest.fixture
 def clock(delta: SparkSession, monkeypatch: pytest.MonkeyPatch) -> OtherClock:
     made = OtherClock()
-    monkeypatch.setattr(DeltaSession.of(delta), "clock", made)
+    monkeypatch.setattr(delta_session(delta), "clock", made)
     return made
 
 
@@ -153,7 +153,7 @@ def test_columns_lose_their_mapping(delta: SparkSession, path: str) -> None:
         f"""CREATE TABLE delta.`{path}` (k INT NOT NULL COMMENT 'key', s STRUCT<x: INT, y: ARRAY<STRUCT<z: INT>>>,
             p STRING, gone INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"""
     )
-    table = table_at(DeltaSession.of(delta), path)
+    table = table_ref(delta, path)
     query = "id, named_struct('x', id, 'y', array(named_struct('z', id))), concat('p ', id % 2), 1"
     delta.sql(f"INSERT INTO delta.`{path}` SELECT {query} FROM range(0, 6, 1, 1)")
     alter_change_columns(table, [ColumnChange(path=("p",), new_name="the part")])
@@ -212,7 +212,7 @@ def test_type_changes_are_forgotten(delta: SparkSession, path: str) -> None:
         f"""CREATE TABLE delta.`{path}` (a SMALLINT, d DECIMAL(4, 1), l ARRAY<INT>) USING delta
             TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'false')"""
     )
-    table = table_at(DeltaSession.of(delta), path)
+    table = table_ref(delta, path)
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1.5, array(1))")
     for column, kind in {"a": "INT", "d": "DECIMAL(10, 2)", "l.element": "BIGINT"}.items():
         delta.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {column} TYPE {kind}")

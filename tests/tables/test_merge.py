@@ -16,7 +16,6 @@ from pyspark.sql.types import LongType
 
 from anabranch.commands.merge.merge_command import prepare_merge
 from anabranch.commands.merge.merge_source import DeleteClause, MergeStatement
-from anabranch.commands.table_access import table_at
 from anabranch.errors.dml import (
     AmbiguousMergeError,
     MergeWithoutClauseError,
@@ -26,8 +25,8 @@ from anabranch.errors.dml import (
     UnreachableNotMatchedBySourceClauseError,
     UnreachableNotMatchedClauseError,
 )
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaMergeBuilder, DeltaTable
+from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -294,7 +293,7 @@ def test_bad_arguments(letters: DeltaTable, source: DataFrame) -> None:
 def test_only_files_that_can_match_are_read(delta: SparkSession, path: str) -> None:
     """The source's values tell them, not literals alone; what is not read cannot be in conflict."""
     delta.range(0, 40, 1, 4).selectExpr("id", "id % 2 AS p").write.format("delta").save(path)
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     for keys, number in (([12], 1), ([3, 38], 2), ([15, 25], 2), ([None], 0), ([90], 0)):
         source = delta.createDataFrame([(key,) for key in keys], "k long")
         statement = MergeStatement(source=source, condition="k = id", matched=[DeleteClause()])

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.optimize.purge import purge, purge_frame
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import (
     NonPartitionColumnError,
     PartitionConditionError,
@@ -22,9 +22,9 @@ from anabranch.errors.maintenance import (
     ZOrderTypeError,
     ZOrderWithoutStatisticsError,
 )
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -261,7 +261,7 @@ def test_zorder_by_columns_that_make_no_sense(delta: SparkSession, path: str) ->
 def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10), range(10, 20), range(20, 30), options=VECTORS)
     DeltaTable.forPath(delta, path).delete("id IN (3, 25)")
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     found = metrics(purge_frame(handle))
     assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
     assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 2
@@ -276,7 +276,7 @@ def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str
 
 def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10), options={"delta.columnMapping.mode": "name"})
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     assert purge(handle).num_bins == 0
     drop_column(handle, "name")
     assert delta.read.format("delta").load(path).columns == ["id", "k"]

@@ -21,11 +21,11 @@ from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
 from anabranch.commands.optimize.purge import purge, purge_work
 from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import ROUNDS_MAX, RewriteJob, RewriteResult, run_rewrite_job
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from session_kinds import table_ref
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -38,7 +38,7 @@ def table(delta: SparkSession, path: str) -> TableRef:
     for start, padding in ((0, 1), (10, 60), (20, 20)):
         frame = delta.range(start, start + 10, 1, 1).selectExpr("id", f"repeat(concat('n', id), {padding}) AS name")
         frame.write.format("delta").mode("append").options(**({} if start else OPTIONS)).save(path)
-    return table_at(DeltaSession.of(delta), path)
+    return table_ref(delta, path)
 
 
 def ids(table: TableRef) -> list[int]:
@@ -212,7 +212,7 @@ def test_partitions_in_bins_of_their_own(delta: SparkSession, path: str) -> None
     for start in (0, 10):
         frame = delta.range(start, start + 10, 1, 1).selectExpr("id", "id % 2 AS part")
         frame.write.format("delta").mode("append").partitionBy("part").options(**OPTIONS).save(path)
-    table = table_at(DeltaSession.of(delta), path)
+    table = table_ref(delta, path)
     work = optimize_work(table)
     with prepare_delete(table, "id IN (2, 3, 13, 18)") as ours:
         done = run_rewrite_job(table, meanwhile(work, lambda: delete(table, 4, 5), lambda: delete(table, 0, 2, 6, 8)))
@@ -267,7 +267,7 @@ def test_equal_rows_of_every_type_are_told_from_unequal_ones(delta: SparkSession
     for start in (0, 4):
         frame = delta.range(start, start + 4, 1, 1).selectExpr("id % 2 AS k", *columns)
         frame.write.format("delta").mode("append").options(**OPTIONS).save(path)
-    table = table_at(DeltaSession.of(delta), path)
+    table = table_ref(delta, path)
     with prepare_delete(table, "k = 1 AND at = timestamp_micros(2)") as ours:
         delta.range(1).selectExpr("1L AS k", *columns).write.format("delta").mode("append").save(path)
         optimize(table, zorder_by=["k"])

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from anabranch.commands.dml.delete import delete, prepare_delete
 from anabranch.commands.dml.statement import Prepared, execute
 from anabranch.commands.dml.update import prepare_update, update
-from anabranch.commands.table_access import table_at
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
@@ -19,8 +18,8 @@ from anabranch.exceptions import (
     ConcurrentDeleteReadException,
     DeltaConcurrentModificationException,
 )
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import table_ref
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
 
@@ -125,7 +124,7 @@ def test_nested_conditions_are_judged_by_rows(delta: SparkSession, path: str) ->
         F.create_map(F.lit("k"), F.col("id")).alias("m"),
     )
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     for condition, row in (("s.id = 1", 1), ("array_contains(a, 2)", 2), ("m['k'] = 3", 3)):
         ours = prepare_delete(handle, condition)
         delete(handle, f"id = {row + 3}")
@@ -153,7 +152,7 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
         rows.coalesce(1).write.format("delta").mode("append").save(path)
 
     insert(1, "1.5", "b")
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     for number, (condition, hit, miss) in enumerate(
         [
             ("x = 0.0 OR id = 1", ("-0.0", "q"), ("2.0", "q")),
@@ -173,7 +172,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     """Covers race 30: what `current_date()` meant when the table was read, it means for the winner's rows too."""
     frame = delta.sql("SELECT 1L AS id, DATE'2000-01-01' AS day")
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     ours = prepare_delete(handle, "day < current_date()")
     (scan,) = ours.transaction.reads().scans
     assert scan.again is not None
@@ -196,7 +195,7 @@ def test_write_skew(delta: SparkSession, path: str) -> None:
     """Covers race 25 on Spark: each of two doctors may leave while the other stays."""
     frame = delta.createDataFrame([(1, True), (2, True)], "id long, duty boolean")
     frame.coalesce(1).write.format("delta").save(path)
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("on_call")
 
     def leave(doctor: int) -> Mapping[str, str]:

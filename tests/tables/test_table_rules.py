@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.definition.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import MetadataChangedException
 from anabranch.errors.constraints import (
@@ -38,10 +38,10 @@ from anabranch.errors.tables import DefaultsNotEnabledError, InvalidIdentityColu
 from anabranch.schema.computed_columns import default_column
 from anabranch.schema.enforcement import plan_write
 from anabranch.schema.write_rules import WriteApi, rules_for
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.write.conform import conform
 from anabranch.tables import DeltaTable, IdentityGenerator
 from anabranch.transaction.proposed_commit import Operation
+from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +63,7 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
 def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> TableRef:
     """A table of these columns, which may not be made through the public builder."""
     schema = delta.createDataFrame([], ddl).schema
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     return create_table(handle, TableDefinition(schema=schema, **definition), CreationMode.CREATE)
 
 
@@ -211,7 +211,7 @@ def test_default_columns(delta: SparkSession, path: str) -> None:
     fields[2] = default_column(fields[2], "current_timestamp()")
     fields[3] = default_column(fields[3], "upper('x')")
     definition = TableDefinition(schema=StructType(fields))
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     with pytest.raises(DefaultsNotEnabledError, match="allowColumnDefaults"):
         create_table(handle, definition, CreationMode.CREATE)
     create_table(handle, dataclasses.replace(definition, properties=DEFAULTS), CreationMode.CREATE)
@@ -223,7 +223,7 @@ def test_default_columns(delta: SparkSession, path: str) -> None:
     bad = StructType([fields[0], default_column(fields[1], "id + 1")])
     with pytest.raises(UntrustedExpressionError, match="id"):
         create_table(
-            table_at(DeltaSession.of(delta), path + "2"),
+            table_ref(delta, path + "2"),
             TableDefinition(schema=bad, properties=DEFAULTS),
             CreationMode.CREATE,
         )
@@ -274,7 +274,7 @@ def test_identity_columns_take_nulls_unless_they_are_declared_not_to(delta: Spar
     assert made.toDF().schema["id"].nullable
     append(delta.createDataFrame([(None, 10), (None, 11)], "id long, v long").coalesce(1), path)
     append(delta.createDataFrame([(20,)], "v long").coalesce(1), path)
-    alter_set_properties(table_at(DeltaSession.of(delta), path), {"delta.enableDeletionVectors": "false"})
+    alter_set_properties(table_ref(delta, path), {"delta.enableDeletionVectors": "false"})
     source = delta.createDataFrame([(10, 100), (30, 300)], "k long, w long").alias("s")
     merging = made.alias("t").merge(source, "t.v = s.k").whenMatchedUpdate(set={"v": "s.w"})
     merging.whenNotMatchedInsert(values={"v": "s.w"}).execute()
@@ -309,7 +309,7 @@ def test_identity_columns_end_at_the_largest_number(delta: SparkSession, path: s
 def test_writers_of_an_identity_column_take_turns(delta: SparkSession, path: str) -> None:
     """Covers race 79."""
     identity_table(delta, path, generatedAlwaysAs=IdentityGenerator())
-    handle = table_at(DeltaSession.of(delta), path)
+    handle = table_ref(delta, path)
     old = handle.latest()
     append(delta.range(1).withColumnRenamed("id", "v"), path)
     late = handle.table.begin_at(Operation(name="WRITE"), snapshot=old)
@@ -333,7 +333,7 @@ def test_new_rows_among_rows_of_the_table(delta: SparkSession, path: str) -> Non
     builder.addColumn("id", "BIGINT", generatedAlwaysAs=IdentityGenerator(start=10, step=1))
     builder.addColumn("double", "BIGINT", generatedAlwaysAs="v * 2").execute()
     append(delta.range(2).withColumnRenamed("id", "v").coalesce(1), path)
-    snapshot = table_at(DeltaSession.of(delta), path).latest()
+    snapshot = table_ref(delta, path).latest()
     rules = rules_for(WriteApi.MERGED_ROWS, overwriting=False, merge_schema=False, overwrite_schema=False)
     data = load(delta, path).select("id", (F.col("v") + 5).alias("v"), F.lit("kept").alias("_note"))
     mixed = data.unionByName(delta.sql("SELECT CAST(NULL AS BIGINT) AS id, 9L AS v, 'new' AS _note")).coalesce(1)

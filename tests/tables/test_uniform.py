@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from readers import read_iceberg_by_duckdb, read_iceberg_by_pyiceberg
 
-from anabranch.commands.table_access import table_at
 from anabranch.errors.other_formats import (
     IcebergCompatFilesError,
     IcebergCompatPartitioningError,
@@ -21,8 +20,8 @@ from anabranch.errors.other_formats import (
     IcebergCompatVectorsError,
     IcebergCompatVersionError,
 )
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +29,7 @@ UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabled
 
 
 def latest(delta: SparkSession, path: str) -> Any:
-    return table_at(DeltaSession.of(delta), path).latest()
+    return table_ref(delta, path).latest()
 
 
 def rows_agree(delta: SparkSession, path: str) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from anabranch.commands.table_access import TableRef, table_at
+from anabranch.commands.table_access import TableRef
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.schema.column_mapping import physical_name
-from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.tables import DeltaTable
+from session_kinds import table_ref
 
 TRACKED = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
 Ids: TypeAlias = dict[int, tuple[int, int]]
@@ -30,7 +30,7 @@ def delete(delta: SparkSession, path: str, *gone: int) -> None:
 
 
 def handle(delta: SparkSession, path: str) -> TableRef:
-    return table_at(DeltaSession.of(delta), path)
+    return table_ref(delta, path)
 
 
 def stored(table: TableRef, file: str) -> pa.Table:
