@@ -113,9 +113,8 @@ def test_micro_batches(delta: SparkSession, table: str, tmp_path: Path) -> None:
         told = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
         told.option("checkpointLocation", f"{tmp_path}/{name}-function").start().awaitTermination()
 
-    # Each query has a session of its own, and those used last are kept: a long run begins when no more can be.
-    queries = delta_session.SESSIONS_KEPT_MAX + 2 if IS_LONG else 2
-    for number in range(queries // 2):
+    # Each query has a session of its own, and those used last are kept: the count begins when no more can be.
+    for number in range(delta_session.SESSIONS_KEPT_MAX // 2 + 1):
         stream(f"warm-up-{number}", 2)
     check_nothing_is_left(delta, lambda: stream("all", ROUNDS), slack=SLACK)
 
