@@ -51,10 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files with long tests start first, then those with many: else one process ends long after the other."""
+    """Files with long tests start first, those with few of them before all, then those with many tests.
+
+    Else one process ends long after the other: the fewer long tests a file has, the longer they take.
+    """
     tests = Counter(item.path for item in items)
     long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: (item.path not in long, -tests[item.path]))
+    items.sort(key=lambda item: (0, tests[item.path]) if item.path in long else (1, -tests[item.path]))
 
 
 OF_ONE_PORT = (
