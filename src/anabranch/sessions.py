@@ -19,9 +19,9 @@ def enable(spark: SparkSession) -> SparkSession:
     """Let a running session read and write Delta tables, and give it back.
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
-    Delta tables, by path and by names of the session's catalog. Nothing is added to Spark's classpath, and nothing of
-    PySpark is wrapped for it. Calling it again changes nothing. Tasks of a local session that run Python run this
-    one, unless the environment or the session names another.
+    Delta tables, by path and by names of the session's catalog. Nothing is added to Spark's classpath. Calling it again
+    changes nothing. Tasks of a local session that run Python run this one, unless the environment or the session names
+    another.
 
     For a client of Spark Connect whose server is in this process (`remote("local[*]")`), the server knows Delta from
     now on, in all of its sessions. For a client whose server knows Delta already (`anabranch serve`, or delta-spark's

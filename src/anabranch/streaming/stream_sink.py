@@ -43,6 +43,3 @@ def check_batch(schema: StructType, *, table: str) -> None:
     for field in schema.fields:
         if contains_type(field.dataType, NullType):
             raise VoidWriteError(table=table, column=quoted([field.name]), reason="has void in the rows of a stream")
-
-
-# A streaming query that tells why its sink failed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -267,7 +266,6 @@ def _number(text: str) -> Literal | None:
     return Literal(value, DecimalType(max(len(digits), -exponent), -exponent))
 
 
-@functools.cache
 def _has_plain_order(data_type: DataType) -> bool:
     """Whether values are compared as such; text with a collation is not."""
     return not isinstance(data_type, StringType) or getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"

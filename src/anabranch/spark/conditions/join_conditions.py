@@ -85,7 +85,6 @@ class JoinScope:
         self._spark = spark
         self._table = table
         self._schema = schema
-        self._alias = alias
         self._names = PhysicalNames(schema, column_mapping)
         self._now_ms = now_ms
         self._zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
