@@ -6,6 +6,9 @@ import random
 import time
 from typing import Protocol
 
+_ALSO_ASLEEP: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""On Linux the first goes on while the machine sleeps, on macOS the second. Windows has neither, and needs none."""
+
 # Time, handed to whatever needs it, so that tests decide what time it is.
 
 
@@ -14,6 +17,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment in the past. Nobody sets it back, and it goes on while the machine sleeps."""
 
     def sleep_ms(self, duration_ms: float) -> None:
         """Return after `duration_ms` have passed."""
@@ -24,6 +30,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        return (time.clock_gettime_ns(_ALSO_ASLEEP) if _ALSO_ASLEEP is not None else time.monotonic_ns()) // 1_000_000
 
     def sleep_ms(self, duration_ms: float) -> None:
         time.sleep(duration_ms / 1000)

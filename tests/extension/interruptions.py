@@ -24,6 +24,9 @@ class _InterruptedClock:
             meanwhile()
         return self._clock.now_ms()
 
+    def elapsed_ms(self) -> int:
+        return self._clock.elapsed_ms()
+
     def sleep_ms(self, duration_ms: float) -> None:
         self._clock.sleep_ms(duration_ms)
 

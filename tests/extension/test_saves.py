@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import (
-    InvalidArgumentError,
+    HistoricalTargetError,
     InvalidOptionError,
     OverwriteSchemaDynamicError,
     UnsupportedOperationError,
@@ -136,9 +136,9 @@ def test_a_path_with_a_version_is_not_written(delta: SparkSession, path: str) ->
     with pytest.raises(InvalidOptionError, match="path"):
         numbers(delta, 1).write.format("delta").mode("append").save()
     numbers(delta, 2).write.format("delta").mode("append").save(path)
-    with pytest.raises(InvalidArgumentError, match="old version"):
+    with pytest.raises(HistoricalTargetError, match="version 0"):
         delta.sql(f"INSERT INTO delta.`{path}@v0` VALUES (1, 1)")
-    with pytest.raises(InvalidArgumentError, match="old version"):
+    with pytest.raises(HistoricalTargetError, match="version 0"):
         numbers(delta, 1).writeTo(f"delta.`{path}@v0`").append()
     assert ids(load(delta, path)) == [1, 2]
 

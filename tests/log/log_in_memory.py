@@ -44,6 +44,9 @@ class StillClock:
     def now_ms(self) -> int:
         return self.time_ms
 
+    def elapsed_ms(self) -> int:
+        return self.time_ms
+
     def sleep_ms(self, duration_ms: float) -> None:
         self.time_ms += int(duration_ms)
 

@@ -59,6 +59,9 @@ class OtherClock:
             acts()
         return SystemClock().now_ms() + self.ahead_ms
 
+    def elapsed_ms(self) -> int:
+        return SystemClock().elapsed_ms()
+
     def sleep_ms(self, duration_ms: float) -> None:
         """No time to lose."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import prepare_restore
 from anabranch.commands.table_access import TableRef
 from anabranch.exceptions import DeltaConcurrentModificationException

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import delete, prepare_delete
-from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import prepare_restore, restore
 from anabranch.errors.commits import AppendOnlyTableError
 from anabranch.errors.log import TimestampAfterLatestCommitError, VersionNotFoundError

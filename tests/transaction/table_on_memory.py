@@ -58,6 +58,9 @@ class TestClock:
     def now_ms(self) -> int:
         return int(self.time_ms)
 
+    def elapsed_ms(self) -> int:
+        return int(self.time_ms)
+
     def sleep_ms(self, duration_ms: float) -> None:
         self.naps.append(duration_ms)
         self.time_ms += duration_ms

@@ -12,16 +12,23 @@ import random
 import threading
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log_linter import lint
 from table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
-from anabranch.errors.commits import CommitFateUnknownError, DeltaConcurrentModificationException
+from anabranch.errors.commits import (
+    CommitFateUnknownError,
+    DeltaConcurrentModificationException,
+    LogMovedOnError,
+)
 from anabranch.errors.environment import StorageError
+from anabranch.log.cleanup import DAY_MS
 from anabranch.protocol.actions import AddFile
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.commit import commit_loop
 from anabranch.transaction.commit.commit_context import RetryLimits
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
@@ -204,3 +211,59 @@ def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]
         for path in outcome.files:
             assert adds.get(path, 0) == len(at), "no half commits, no second ones"
     assert set(zombies) <= {PutOutcome.CREATED, PutOutcome.EXISTS}
+
+
+# The same, beside a keeper of the log: it writes checkpoints and removes what is old, while writers are held up.
+
+
+def schedule_with_clean_up(seed: int) -> list[str]:
+    """What is wrong at the end of one schedule: a file that was acknowledged and is not there, or the other way round."""
+    chooser = random.Random(seed)
+    clock = TestClock()
+    store = MemoryStore(clock=clock)
+    described = with_properties(metadata(), checkpointInterval=str(chooser.choice([1, 2, 3])))
+    Table(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
+        [PLAIN, described]
+    )
+    told: dict[str, str] = {}
+
+    def writer(number: int) -> Callable[[Callable[[], None]], None]:
+        def work(hand_over: Callable[[], None]) -> None:
+            held = FaultyStore(store, before_put=lambda path: hand_over(), only=_is_commit)
+            table = Table(held, clock, random.Random(f"{seed}/{number}"), bounds=RetryLimits(doubts_max=2))
+            for step in range(3):
+                name = f"w{number}-{step}"
+                told[name] = "nothing"
+                try:
+                    table.begin(Operation(name="WRITE")).commit([add(name)])
+                    told[name] = "landed"
+                except LogMovedOnError:
+                    told[name] = "refused"
+
+        return work
+
+    def keeper(hand_over: Callable[[], None]) -> None:
+        table = Table(store, clock, random.Random(f"{seed}/keeper"))
+        for step in range(6):
+            clock.time_ms += 20 * DAY_MS
+            told[f"k{step}"] = "landed"
+            table.begin(Operation(name="WRITE")).commit([add(f"k{step}")])
+            hand_over()
+
+    Turns(chooser).run({"keeper": keeper, "w1": writer(1), "w2": writer(2)})
+    files = Table(store, clock, random.Random(0)).snapshots.latest().files
+    live = set(files.columns("path")["path"].to_pylist())
+    return sorted(name for name, outcome in told.items() if (outcome == "landed") != (name in live))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged(seed: int) -> None:
+    """Covers bug B58."""
+    assert schedule_with_clean_up(seed) == []
+
+
+def test_a_commit_that_is_not_looked_at_behind_its_put_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: what was put is taken for what readers read."""
+    monkeypatch.setattr(commit_loop, "check_landed", lambda *args, **facts: None)
+    assert any(schedule_with_clean_up(seed) for seed in range(100))

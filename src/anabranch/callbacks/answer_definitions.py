@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anabranch.callbacks.answer_alterations import apply_changes
-from anabranch.callbacks.answer_tables import handle_of
+from anabranch.callbacks.answer_tables import whole_table_of
 from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
 from anabranch.callbacks.resolved_commands import Command
@@ -66,7 +66,7 @@ class Definitions:
         own = self._asker.session(session)
         defined = definition_facts(self._asker, own, ident, columns, partitions, properties)
         if source is not None:
-            like = definition_of(handle_of(self._asker, own, source).latest())
+            like = definition_of(whole_table_of(self._asker, own, source, statement="CREATE TABLE LIKE").latest())
             like = dataclasses.replace(like, properties={**like.properties, **defined.definition.properties})
             defined = dataclasses.replace(defined, definition=like)
         return self._created(session, defined)
@@ -108,7 +108,8 @@ class Definitions:
 
     def alter(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
-        apply_changes(handle_of(self._asker, self._asker.session(session), table), changes)
+        own = self._asker.session(session)
+        apply_changes(whole_table_of(self._asker, own, table, statement="ALTER TABLE"), changes)
 
     def alter_columns(self, session: Any, plan: Any) -> Any:
         """An `AlterColumns` that Spark itself would not let pass to the catalog."""
@@ -119,7 +120,8 @@ class Definitions:
     def add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
         leaf = self._asker.delta.Plans.target(plan)
-        handle = handle_of(self._asker, self._asker.session(session), self._asker.delta.Leaves.tableOf(leaf))
+        table, own = self._asker.delta.Leaves.tableOf(leaf), self._asker.session(session)
+        handle = whole_table_of(self._asker, own, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(handle, str(check.name()), as_quoted_names(handle.session, str(check.condition())))
         return self._asker.seq([])
@@ -162,7 +164,7 @@ class Definitions:
 
     def truncate(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
-        truncate(handle_of(self._asker, self._asker.session(session), table))
+        truncate(whole_table_of(self._asker, self._asker.session(session), table, statement="TRUNCATE TABLE"))
 
 
 def _identifier(name: Any) -> TableIdentifier:

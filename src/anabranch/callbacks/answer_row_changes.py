@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.callbacks.answer_tables import TableFacts, bound, facts_of
+from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.dml.assignments import DEFAULT, Value
@@ -24,7 +24,6 @@ from anabranch.errors.arguments import (
     AssignmentError,
     ConflictingAssignmentsError,
     DuplicateInsertColumnsError,
-    HistoricalTargetError,
     PartialTargetError,
     UnchangeableTargetError,
 )
@@ -110,12 +109,7 @@ class RowChanges:
 
     def _checked(self, session: Any, plan: Any) -> Any:
         """The statement, where its target is the newest version of a table."""
-        facts = self._facts(session, plan)
-        statement, table = _WORDS[str(plan.nodeName())], facts.handle.label
-        if facts.version is not None:
-            raise HistoricalTargetError(statement=statement, problem=f"it shows version {facts.version} of {table}")
-        if facts.shows_less:
-            raise PartialTargetError(statement=statement, problem=f"it shows some of {table}, or its changes")
+        check_whole_table(self._facts(session, plan), statement=_WORDS[str(plan.nodeName())])
         return plan
 
     def _facts(self, session: Any, plan: Any) -> TableFacts:

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.answer_tables import handle_of
+from anabranch.callbacks.answer_tables import whole_table_of
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.describe.describe_table import SCHEMA as JSON_SCHEMA
@@ -32,6 +32,11 @@ from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
 
 _COMMAND = "OwnStatement"
+_STATEMENTS = {
+    "ShowPartitions": "SHOW PARTITIONS",
+    "ShowCreateTable": "SHOW CREATE TABLE",
+    "DescribeRelationJsonCommand": "DESCRIBE AS JSON",
+}
 _HIVE_LISTINGS = "spark.anabranch.hiveListings"
 """Lists in Hive's form; `delta.Listings` gives those of tables and views."""
 
@@ -141,7 +146,8 @@ class Descriptions:
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
     def _handle(self, session: Any, plan: Any) -> TableRef:
-        return handle_of(self._asker, self._asker.session(session), self._asker.delta.Statements.tableOf(plan))
+        own, table = self._asker.session(session), self._asker.delta.Statements.tableOf(plan)
+        return whole_table_of(self._asker, own, table, statement=_STATEMENTS[str(plan.nodeName())])
 
 
 def _lists_as_hive(handle: TableRef) -> bool:

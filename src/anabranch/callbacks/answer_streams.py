@@ -12,13 +12,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.callbacks.answer_tables import entry_of
+from anabranch.callbacks.answer_tables import entry_of, facts_of
 from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
 from anabranch.callbacks.asker import Asker, joined, split_map
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.read.read_changes import to_milliseconds
-from anabranch.commands.read.read_table import table_to_write
-from anabranch.commands.table_access import TableRef, table_of_entry
+from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.native.jvm_classes import joined_map
@@ -74,12 +73,17 @@ class Streams:
         write = dataclasses.replace(told.write, reads_target=reads_table(plan, handle.path))
         write_batch(handle, batch, write, query_id=query_id_of_thread(own), number=number)
 
-    def entry_of_path(self, session: Any, path: str, version: int | None, schema: str) -> Any:
+    def entry_of_path(self, session: Any, table: Any) -> Any:
         """What Spark wants of a name, for a path, which has no entry in a catalog. Raises `InvalidOptionError`."""
-        if version is not None:
+        facts = facts_of(self._asker, self._asker.session(session), table)
+        path = facts.handle.path
+        if facts.version is not None:
             problem = f"a stream has no version; use {path}, to read it from a version on with startingVersion"
-            raise InvalidOptionError(option="path", value=f"{path}@v{version}", problem=problem)
-        columns = StructType.fromJson(json.loads(schema))
+            raise InvalidOptionError(option="path", value=f"{path}@v{facts.version}", problem=problem)
+        if facts.shows_less:
+            problem = "a stream follows the whole table; filter its rows"
+            raise InvalidOptionError(option="path", value=path, problem=problem)
+        columns = StructType.fromJson(json.loads(facts.schema_json))
         return ClassicCatalog(self._asker.spark(session)).entry_of_path(path, columns)
 
     def refuse_name(self, path: str) -> None:

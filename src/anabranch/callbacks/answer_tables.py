@@ -19,20 +19,21 @@ from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
 from anabranch.commands.describe.show_table import properties_of
+from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
 from anabranch.commands.read.read_changes import ChangesAsked, asks_for_changes, changes_asked, read_changes
 from anabranch.commands.read.read_table import (
-    NEWEST,
-    TimeTravel,
     check_declared,
     parse_version,
-    partition_column,
     snapshot_of,
-    split_partitions,
-    split_time_travel,
+    table_in_folder,
     time_travel_of,
 )
 from anabranch.commands.table_access import TableRef, table_at, table_of_entry
-from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
+from anabranch.errors.arguments import (
+    HistoricalTargetError,
+    InvalidOptionError,
+    PartialTargetError,
+)
 from anabranch.errors.base import DeltaError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.errors.tables import NotADeltaTableError, PathNotFoundError
@@ -97,9 +98,22 @@ def facts_of(asker: Asker, session: DeltaSession, table: Any) -> TableFacts:
     )
 
 
-def handle_of(asker: Asker, session: DeltaSession, table: Any) -> TableRef:
-    """The handle of a `delta.DeltaTable`."""
-    return facts_of(asker, session, table).handle
+def whole_table_of(asker: Asker, session: DeltaSession, table: Any, *, statement: str) -> TableRef:
+    """The table of a `delta.DeltaTable` that a statement is about. Raises as `check_whole_table`."""
+    facts = facts_of(asker, session, table)
+    check_whole_table(facts, statement=statement)
+    return facts.handle
+
+
+def check_whole_table(facts: TableFacts, *, statement: str) -> None:
+    """Raises `HistoricalTargetError` for an old version, `PartialTargetError` for a partition and for changes."""
+    table = facts.handle.label
+    if facts.version is not None:
+        raise HistoricalTargetError(statement=statement, problem=f"it shows version {facts.version} of {table}")
+    if PARTITION_OPTION in facts.options:
+        raise PartialTargetError(statement=statement, problem=f"it shows one partition of {table}")
+    if FEED_OPTION in facts.options:
+        raise PartialTargetError(statement=statement, problem=f"it shows the changes of {table}")
 
 
 def entry_of(entry: Any, location: str) -> CatalogEntry:
@@ -138,12 +152,14 @@ class Tables:
 
     def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None where there is no table."""
-        handle, travel = _at(self._asker.session(session), path, {}, _travel(version, micros))
-        return None if handle.table.snapshots.latest_or_none() is None else self.described(handle, travel)
+        handle, travel, partitions = table_in_folder(self._asker.session(session), path, {}, _travel(version, micros))
+        if handle.table.snapshots.latest_or_none() is None:
+            return None
+        return self.described(handle, travel, options=_shown(partitions))
 
     def check_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` where there is no table in the folder."""
-        handle, _ = _at(self._asker.session(session), path, {}, NEWEST)
+        handle, _, _ = table_in_folder(self._asker.session(session), path, {}, NEWEST)
         if handle.table.snapshots.latest_or_none() is None:
             raise _no_table(handle)
 
@@ -176,18 +192,17 @@ class Tables:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
         travel = time_travel_of(lower)
-        handle, travel = _at(own, lower["path"], given, travel)
+        handle, travel, partitions = table_in_folder(own, lower["path"], given, travel)
         if handle.table.snapshots.latest_or_none() is None:
             if schema is not None:
                 return None
             raise _no_table(handle)
         found = {key: value for key, value in given.items() if key.startswith(_STORAGE)}
-        _, partitions = split_partitions(split_time_travel(lower["path"])[0])
-        if partitions and handle.path != own.qualified_path(lower["path"]):
-            for column, value in partitions.items():
-                partition_column(handle, column, value)
-            found[PARTITION_OPTION] = json.dumps(partitions)
+        found.update(_shown(partitions))
         if asks_for_changes(given):
+            if partitions:
+                problem = "changes are those of the whole table; give its own path, and filter the rows"
+                raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
             if schema is not None:
                 problem = "changes have columns of their own beside the table's; leave the schema out"
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
@@ -204,13 +219,13 @@ class Tables:
         """The table of changes that the options ask for, of a `delta.DeltaTable`; None where they ask for none."""
         own = self._asker.session(session)
         given = self._asker.java_map(options)
-        handle = handle_of(self._asker, own, table)
+        handle = whole_table_of(self._asker, own, table, statement="readChangeFeed")
         asked = changes_asked(given, table=handle.label)
         return None if asked is None else self._feed(handle, asked, entry=table.catalogTable())
 
     def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
         """The table of changes that `CHANGES FROM` asks for, by Spark's `ChangelogContext`."""
-        handle = handle_of(self._asker, self._asker.session(session), table)
+        handle = whole_table_of(self._asker, self._asker.session(session), table, statement="CHANGES FROM")
         try:
             frame = changes_from(handle, context)
         except DeltaError as refused:
@@ -304,21 +319,9 @@ def visible_json(snapshot: Snapshot) -> str:
     return visible_schema_json(snapshot.metadata.schema_string, snapshot.table_root)
 
 
-def _at(
-    session: DeltaSession, path: str, options: Mapping[str, str], travel: TimeTravel
-) -> tuple[TableRef, TimeTravel]:
-    """The table in a folder, whose path may end in a version, a time, or folders of partitions."""
-    handle = table_at(session, path, options)
-    if handle.table.snapshots.latest_or_none() is not None:
-        return handle, travel
-    plain, suffix = split_time_travel(path)
-    if not suffix.is_newest and not travel.is_newest:
-        problem = "the version is given twice, in the path and beside it"
-        raise TimeTravelTwiceError(option="path", value=path, problem=problem)
-    root, partitions = split_partitions(plain)
-    if suffix.is_newest and not partitions:
-        return handle, travel
-    return table_at(session, root, options), suffix if travel.is_newest else travel
+def _shown(partitions: Mapping[str, str | None]) -> dict[str, str]:
+    """The options of a `delta.DeltaTable` that shows a partition alone; none of a whole table."""
+    return {PARTITION_OPTION: json.dumps(partitions)} if partitions else {}
 
 
 def _no_table(handle: TableRef) -> NotADeltaTableError:

@@ -11,13 +11,14 @@ from pyspark.sql import Column, DataFrame
 
 from anabranch.callbacks.answer_row_changes import Versions
 from anabranch.callbacks.answer_staging import STAGED_OPTION, Staging
-from anabranch.callbacks.answer_tables import FEED_OPTION, TableFacts, bound, facts_of
+from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
 from anabranch.callbacks.asker import Asker
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import given_default
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
-from anabranch.commands.write.write_rows import register_if_changed, save, write_frame
-from anabranch.errors.arguments import InvalidArgumentError, InvalidOptionError
+from anabranch.commands.write.write_rows import save, write_frame
+from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
 from anabranch.spark.extension.door import Answer
@@ -50,9 +51,7 @@ class Writes:
         if STAGED_OPTION in facts.options:
             self._staging.take(facts.options[STAGED_OPTION], session, plan.query(), options)
             return self._asker.seq([])
-        if facts.version is not None or FEED_OPTION in facts.options:
-            problem = "an old version, or a table's changes, cannot be written to; leave the version out"
-            raise InvalidArgumentError(argument="table", value=facts.name, problem=problem)
+        check_whole_table(facts, statement="INSERT")
         chosen = self._chosen(session, plan, facts, options)
         if not plan.isByName() and chosen.target_alias is None:
             # The places of its columns are those that Spark has resolved.

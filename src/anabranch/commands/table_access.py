@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from anabranch.errors.tables import NotADeltaTableError, TableLocationMismatchError
+from anabranch.commands.path_suffixes import split_partitions, split_time_travel
+from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
@@ -43,7 +45,12 @@ class TableRef:
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        """A transaction on a version that was read before. Its commit tells who made it, and the session's note."""
+        """A transaction on a version that was read before. Its commit tells who made it, and the session's note.
+
+        Without a version it creates the table. Raises as `check_new_folder`.
+        """
+        if snapshot is None:
+            check_new_folder(self)
         note = operation.user_metadata
         if note is None:
             note = self.session.setting(USER_METADATA_SETTING)
@@ -60,6 +67,37 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
         path=session.qualified_path(path),
         storage=tuple(sorted(storage.items())),
     )
+
+
+def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
+    """The table, existing or not, that a write to `path` means. Raises as `check_new_folder`."""
+    table = table_at(session, path, options)
+    if table.table.snapshots.latest_or_none() is None:
+        check_new_folder(table)
+    return table
+
+
+def check_new_folder(new: TableRef) -> None:
+    """Refuse to make a table in a folder that is a part of another table.
+
+    A folder may be called `base@v0` or `k=1`. Only where a table is in the folder before that does the path mean a
+    version of it, which raises `InvalidOptionError`, or a partition, which raises `LocationInTableError`. So does a
+    path into a log.
+    """
+    if "_delta_log" in new.path.split("/"):
+        raise LocationInTableError(table=new.label, outer=new.path.partition("/_delta_log")[0], part="its log")
+    plain, travel = split_time_travel(new.path)
+    if not travel.is_newest and _is_table(new, plain):
+        raise InvalidOptionError(
+            option="path", value=new.path, problem=f"an old version cannot be written to; use {plain}"
+        )
+    root, partitions = split_partitions(plain)
+    if partitions and _is_table(new, root):
+        raise LocationInTableError(table=new.label, outer=root, part="one of its partitions")
+
+
+def _is_table(new: TableRef, path: str) -> bool:
+    return table_at(new.session, path, dict(new.storage)).table.snapshots.latest_or_none() is not None
 
 
 def table_named(session: DeltaSession, text: str) -> TableRef:

@@ -152,6 +152,7 @@ __all__ = [
     "InventorySchemaError",
     "JavaMissingError",
     "LengthLimitError",
+    "LocationInTableError",
     "LocationNotEmptyError",
     "LogError",
     "LogGapError",

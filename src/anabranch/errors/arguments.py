@@ -146,13 +146,13 @@ class IdentityAssignmentError(AssignmentError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class UnchangeableTargetError(DeltaAnalysisError, ValueError):
-    """DELETE, UPDATE or MERGE names something that is not a table, and cannot be used as one. Nothing was done."""
+    """A statement names something that is not a table, and cannot be used as one. Nothing was done."""
 
     condition: ClassVar[str] = "DELTA_UNSUPPORTED_SOURCE"
     sqlstate: ClassVar[str] = "0AKDD"
     template: ClassVar[str] = (
-        "{statement} changes rows of a Delta table; what it names cannot stand for one: {problem}. Name the table "
-        "itself, or a temporary view of rows and columns of one table."
+        "{statement} needs a whole Delta table; what it names cannot stand for one: {problem}. Name the table itself; "
+        "DELETE, UPDATE and MERGE take a temporary view of rows and columns of one table, too."
     )
     statement: str
     problem: str
@@ -160,7 +160,7 @@ class UnchangeableTargetError(DeltaAnalysisError, ValueError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class PartialTargetError(UnchangeableTargetError):
-    """DELETE, UPDATE or MERGE names a view of a table that shows less than the statement needs. Nothing was done."""
+    """A statement names a part of a table, a partition for one, where it needs the whole. Nothing was done."""
 
     condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTIAL_SCAN"
     sqlstate: ClassVar[str] = "KD00A"
@@ -168,7 +168,7 @@ class PartialTargetError(UnchangeableTargetError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class HistoricalTargetError(UnchangeableTargetError):
-    """DELETE, UPDATE or MERGE names an old version of a table. Nothing was done."""
+    """A statement that is about the newest version of a table names an old one. Nothing was done."""
 
     condition: ClassVar[str] = "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION"
     sqlstate: ClassVar[str] = "KD002"

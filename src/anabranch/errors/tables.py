@@ -71,6 +71,22 @@ class LocationNotEmptyError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class LocationInTableError(DeltaAnalysisError):
+    """A new table's folder is a part of another Delta table."""
+
+    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "{table} cannot be created: its folder belongs to the Delta table in {outer} (it is {part}). To change rows of "
+        "that table, name the table and say which rows, by WHERE or replaceWhere; to make a new table, choose another "
+        "folder."
+    )
+    table: str
+    outer: str
+    part: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class TableLocationMismatchError(DeltaAnalysisError):
     """A table was to be replaced, and put elsewhere at once."""
 

@@ -24,7 +24,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
-from anabranch.storage.log_store import LogStore
+from anabranch.storage.log_store import LogStore, StoredFile
 
 # Actions of several commits without those that a later one supersedes. See "Action Reconciliation".
 
@@ -93,6 +93,8 @@ class Commit:
     """The in-commit timestamp where the commit has one, else `modified_ms`."""
     modified_ms: int
     """When storage says that the file was written."""
+    file: StoredFile | None = None
+    """As a listing shows it; None where the actions are a part of a commit's."""
 
 
 def read_commit(store: LogStore, version: int) -> Commit:
@@ -228,4 +230,5 @@ def _commit(commit: CommitFile, read: Iterator[Action]) -> Commit:
         info=info,
         timestamp_ms=commit.file.modified_ms if in_commit is None else in_commit,
         modified_ms=commit.file.modified_ms,
+        file=commit.file,
     )

@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.commands.definition.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.tables.argument_checks import (
     ColumnMapping,

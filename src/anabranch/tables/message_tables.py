@@ -19,7 +19,7 @@ from anabranch.commands.definition.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED
-from anabranch.commands.read.read_table import TimeTravel
+from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import RESULT as RESTORED
 from anabranch.connect_messages.message_classes import message
 from anabranch.connect_messages.message_sender import MessageRelation, MessageSender, raised_as_ours

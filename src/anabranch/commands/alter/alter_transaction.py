@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
+from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.definition.table_definition import NOTHING_ASKED, ResolvedDefinition, altered_table
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_rows import register
 from anabranch.errors.constraints import ExistingRowsViolateError
 from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
@@ -95,9 +95,7 @@ class Alteration:
         if not actions:
             return None
         committed = self._begin(name, parameters).commit(actions, tags=tags)
-        entry = self.handle.entry
-        if entry is not None and defined is not None and defined.metadata is not self.snapshot.metadata:
-            register(self.handle, entry)
+        register_if_changed(self.handle, committed)
         return committed
 
     def _begin(self, name: str, parameters: Mapping[str, Any]) -> Transaction:

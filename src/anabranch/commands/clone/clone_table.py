@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch.commands.catalog_registration import register
 from anabranch.commands.clone.clone_definition import CloneDefinition, CloneSource, clone_definition, cloned_files
 from anabranch.commands.definition.create_table import CreationMode, check_location_free
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
-from anabranch.commands.write.write_rows import register
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import CloneOntoItselfError, CloneTargetError, NotADeltaTableError, TableAlreadyExistsError
 from anabranch.log.commit_files import Commit
@@ -92,7 +92,7 @@ def shallow_clone(
     # Only now: until the commit, whatever is there is not of our making.
     target.session.allow_places(target.path, [source.root, *source.places])
     if target.entry is not None:
-        register(target, target.entry)
+        register(target, target.entry, cloned.committed)
     return cloned
 
 

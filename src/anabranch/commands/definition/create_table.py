@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from pyspark.sql.types import DataType, StructField, StructType
 
+from anabranch.commands.catalog_registration import register
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.rule_checks import check_rules
 from anabranch.commands.definition.table_definition import (
@@ -18,7 +19,6 @@ from anabranch.commands.definition.table_definition import (
     redefine_table,
 )
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
-from anabranch.commands.write.write_rows import register
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.constraints import NestedNotNullError
 from anabranch.errors.tables import (
@@ -40,6 +40,7 @@ from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
+from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -79,16 +80,17 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     snapshot = handle.table.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
         raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+    committed = None
     if snapshot is None:
-        _create(handle, definition, mode)
+        committed = _create(handle, definition, mode)
     elif mode.replaces:
-        _replace(handle, definition, mode, snapshot)
+        committed = _replace(handle, definition, mode, snapshot)
     elif handle.entry is not None:
         _check_same(handle, definition, snapshot)
     elif mode is CreationMode.CREATE:
         raise TableAlreadyExistsError(table=handle.label)
     if handle.entry is not None:
-        register(handle, handle.entry)
+        register(handle, handle.entry, committed)
     return handle
 
 
@@ -106,7 +108,8 @@ def _enforceable(handle: TableRef, schema: StructType) -> StructType:
     return nullable
 
 
-def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> None:
+def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> CommittedVersion | None:
+    """None where somebody else has created the same table meanwhile."""
     check_location_free(handle)
     defined = define_table(
         definition,
@@ -118,22 +121,23 @@ def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -
     check_defined_rules(handle, defined)
     transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=None)
     try:
-        transaction.commit([defined.protocol, defined.metadata, *defined.domains])
+        return transaction.commit([defined.protocol, defined.metadata, *defined.domains])
     except ProtocolChangedException as lost:
         if lost.reason is not ConflictReason.TABLE_CREATED:
             raise
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             # Whoever created it at the same time has done what was asked for.
-            return
+            return None
         if handle.entry is None:
             raise
         # Spark's catalogs say of a table that is there that it is there: IF NOT EXISTS then is content.
         if handle.session.catalog.find(handle.entry.full_name) is not None:
             raise TableAlreadyExistsError(table=handle.label) from lost
         _check_same(handle, definition, handle.latest())
+        return None
 
 
-def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> None:
+def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> CommittedVersion:
     check_writable(snapshot.protocol, table=handle.label)
     now_ms = handle.session.clock.now_ms()
     defined = redefine_table(
@@ -149,7 +153,8 @@ def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, 
     transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=snapshot)
     transaction.record_whole_table()
     protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
-    transaction.commit([*protocol, defined.metadata, *defined.domains, *leaving(snapshot, defined, now_ms=now_ms)])
+    gone = leaving(snapshot, defined, now_ms=now_ms)
+    return transaction.commit([*protocol, defined.metadata, *defined.domains, *gone])
 
 
 def leaving(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> list[Action]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
+from anabranch.commands.catalog_registration import register
 from anabranch.commands.definition.create_table import (
     CreationMode,
     check_defined_rules,
@@ -24,7 +25,7 @@ from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import FIRST, register, write_rows
+from anabranch.commands.write.write_rows import FIRST, write_rows
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
@@ -76,7 +77,7 @@ def create_table_as(
             raise
         return None
     if handle.entry is not None:
-        register(handle, handle.entry)
+        register(handle, handle.entry, committed)
     compact_after(handle, committed)
     return committed
 

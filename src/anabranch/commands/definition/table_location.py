@@ -7,9 +7,9 @@ import dataclasses
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.commands.catalog_registration import register
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.commands.vacuum.vacuum_plan import delete_files
-from anabranch.commands.write.write_rows import register
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.tables import CreateTableMismatchError, DropIncompleteError
 from anabranch.protocol.log_paths import LOG_DIRECTORY

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.change_feed.change_files import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
+from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, tell
 from anabranch.commands.dml.identity_high_water import with_moved_marks
@@ -29,7 +30,6 @@ from anabranch.commands.merge.merge_plan import MergeMarks, MergePlan, ambiguity
 from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, freeze, measure
 from anabranch.commands.merge.merge_write import merge_metrics, write_merged
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_rows import register_if_changed
 from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable

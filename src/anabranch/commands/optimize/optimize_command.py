@@ -102,8 +102,9 @@ def optimize_frame(
     handle: TableRef, *, predicate: str | None = None, zorder_by: Sequence[str] = (), full: bool = False
 ) -> DataFrame:
     """As `optimize`. The result is Delta's: one row with `path` and `metrics`."""
+    before = handle.latest()
     done = optimize(handle, predicate=predicate, zorder_by=zorder_by, full=full)
-    return result_frame(handle, metrics_of(handle.latest(), done, zorder=bool(zorder_by)))
+    return result_frame(handle, metrics_of(before, done, zorder=bool(zorder_by)))
 
 
 def metrics_of(snapshot: Snapshot, done: RewriteResult, *, zorder: bool = False) -> dict[str, Any]:

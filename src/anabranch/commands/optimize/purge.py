@@ -117,5 +117,6 @@ def purge_work(handle: TableRef, *, predicate: str | None = None) -> RewriteJob:
 
 def purge_frame(handle: TableRef, *, predicate: str | None = None) -> DataFrame:
     """As `purge`. The result is Delta's: one row with `path` and `metrics`."""
+    before = handle.latest()
     done = purge(handle, predicate=predicate)
-    return result_frame(handle, metrics_of(handle.latest(), done))
+    return result_frame(handle, metrics_of(before, done))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
+from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_partitions, split_time_travel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.deletion_vectors.vector_reading import load_vector
-from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.arguments import InvalidOptionError, TimeTravelTwiceError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
@@ -29,41 +28,31 @@ from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.storage.external_files import allowed_places
 
-_VERSION_SUFFIX = re.compile(r"^(.*)@[vV](\d+)$", re.DOTALL)
-_TIMESTAMP_SUFFIX = re.compile(r"^(.*)@(\d{17})$", re.DOTALL)
 
+def table_in_folder(
+    session: DeltaSession, path: str, options: Mapping[str, str], travel: TimeTravel
+) -> tuple[TableRef, TimeTravel, dict[str, str | None]]:
+    """The table in a folder, whose path may end in a version, a time, or folders of partitions.
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TimeTravel:
-    """Which version to read; the newest where neither is said."""
-
-    version: int | None = None
-    timestamp: str | datetime | None = None
-    """As Spark casts it to a timestamp, in the session's time zone."""
-
-    @property
-    def is_newest(self) -> bool:
-        return self.version is None and self.timestamp is None
-
-
-NEWEST = TimeTravel()
-
-
-def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
-    """The table, existing or not, that a write to `path` means.
-
-    A folder may be called `base@v0`. Only where no table is in it, and one is in `base`, does the path mean a version:
-    then this raises `InvalidOptionError`.
+    Beside it the version that is meant, and the partition, by column; empty for the whole table. Raises
+    `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
     """
-    handle = table_at(session, path, options)
-    plain, travel = split_time_travel(path)
-    if (
-        travel.is_newest
-        or handle.table.snapshots.latest_or_none() is not None
-        or table_at(session, plain, options).table.snapshots.latest_or_none() is None
-    ):
-        return handle
-    raise InvalidOptionError(option="path", value=path, problem=f"an old version cannot be written to; use {plain}")
+    table = table_at(session, path, options)
+    if table.table.snapshots.latest_or_none() is not None:
+        return table, travel, {}
+    plain, suffix = split_time_travel(path)
+    if not suffix.is_newest and not travel.is_newest:
+        problem = "the version is given twice, in the path and beside it"
+        raise TimeTravelTwiceError(option="path", value=path, problem=problem)
+    root, partitions = split_partitions(plain)
+    if suffix.is_newest and not partitions:
+        return table, travel, {}
+    table, travel = table_at(session, root, options), suffix if travel.is_newest else travel
+    if table.table.snapshots.latest_or_none() is None:
+        return table, travel, {}
+    for column, value in partitions.items():
+        partition_column(table, column, value)
+    return table, travel, partitions
 
 
 def read(handle: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
@@ -118,17 +107,6 @@ def scan_request(
     )
 
 
-def split_time_travel(path: str) -> tuple[str, TimeTravel]:
-    """A path or name without `@v3` or `@20240131093000000`, and what that said."""
-    if match := _VERSION_SUFFIX.match(path):
-        return match[1], TimeTravel(version=int(match[2]))
-    if match := _TIMESTAMP_SUFFIX.match(path):
-        digits = match[2]
-        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
-        return match[1], TimeTravel(timestamp=text)
-    return path, NEWEST
-
-
 def time_travel_of(given: Mapping[str, str]) -> TimeTravel:
     """What a reader's options say, their names in small letters. Raises `InvalidOptionError`."""
     version, timestamp = given.get("versionasof"), given.get("timestampasof")
@@ -161,25 +139,14 @@ def _parsed(ddl: str) -> StructType:
     return kind
 
 
-def split_partitions(path: str) -> tuple[str, dict[str, str]]:
-    """`/t/date=2024-01-01/part=2` as `/t` and the values; a path without such folders as it is."""
-    found: dict[str, str] = {}
-    rest = path.rstrip("/")
-    while "=" in rest.rsplit("/", 1)[-1]:
-        rest, folder = rest.rsplit("/", 1)
-        column, value = folder.split("=", 1)
-        found[column] = value
-    return rest, dict(reversed(found.items()))
-
-
-def equals_partition(frame: DataFrame, handle: TableRef, column: str, value: str) -> Column:
+def equals_partition(frame: DataFrame, handle: TableRef, column: str, value: str | None) -> Column:
     """Whether a row is of the partition that a folder's name says. Raises `InvalidOptionError`."""
     snapshot = handle.latest()
     name = partition_column(handle, column, value)
     return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
 
 
-def partition_column(handle: TableRef, column: str, value: str) -> str:
+def partition_column(handle: TableRef, column: str, value: str | None) -> str:
     """The partition column that a folder `column=value` is of. Raises `InvalidOptionError`."""
     snapshot = handle.latest()
     names = {name.lower(): name for name in snapshot.partition_columns}

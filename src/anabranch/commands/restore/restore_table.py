@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.statement import check_may_change_rows, executed_again
+from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_changes import to_milliseconds
-from anabranch.commands.read.read_table import TimeTravel
 from anabranch.commands.restore.restore_definition import restored_definition
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_rows import register_if_changed
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.log import (

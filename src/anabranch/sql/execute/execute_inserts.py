@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import given_default
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import register_if_changed, write_frame
+from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import (
     InvalidColumnListError,
     StaticPartitionColumnListedError,

@@ -12,7 +12,8 @@ from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.optimize.purge import purge_frame
 from anabranch.commands.other_formats.symlink_manifests import check_mode, generate
 from anabranch.commands.other_formats.upgrade_uniform import upgrade_uniform_frame
-from anabranch.commands.read.read_table import TimeTravel, parse_version
+from anabranch.commands.path_suffixes import TimeTravel
+from anabranch.commands.read.read_table import parse_version
 from anabranch.commands.restore.restore_table import restore_frame
 from anabranch.commands.vacuum.vacuum_command import VacuumRequest, vacuum_frame
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError

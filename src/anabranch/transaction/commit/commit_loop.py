@@ -9,10 +9,11 @@ from anabranch.log.commit_files import read_commits
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
 from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_known
+from anabranch.transaction.commit.log_continuity import Stopwatch, check_head_stands, check_landed
 from anabranch.transaction.conflicts.conflict_advice import told
 from anabranch.transaction.conflicts.conflict_checks import drop_redundant_actions, rebase
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.latest_state import LatestState, check_still_there, take_back_if_alone
+from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 
@@ -50,13 +51,14 @@ def commit_with_retries(
     """
     head, ours = read, drop_redundant_actions(proposal, read)
     for attempt in range(1, place.bounds.attempts_max + 1):
-        check_still_there(read, head, place.store)
+        stopwatch = Stopwatch.start(place.clock)
+        check_head_stands(read, head, place.store)
         draft = draft_commit(ours, head, now_ms=place.clock.now_ms(), engine_info=place.engine_info)
         fate = put_until_known(draft, place)
         if fate.theirs is None:
-            take_back_if_alone(draft.version, read=read, head=head, store=place.store)
+            interrupt = check_landed(draft, stopwatch, read=read, head=head, place=place) or fate.interrupt
             dropped = tuple(each for each in proposal.bins if each not in ours.bins)
-            return Committed(draft=draft, head=head, attempts=attempt, dropped=dropped, interrupt=fate.interrupt)
+            return Committed(draft=draft, head=head, attempts=attempt, dropped=dropped, interrupt=interrupt)
         _raise_interrupt(fate, draft)
         place.wait_after_race(attempt)
         head = head.after(_winners(fate, place))
