@@ -127,6 +127,12 @@ def test_other_projects_that_are_imported_are_dependencies() -> None:
     assert others - declared == {"py4j", "google"}, "PySpark brings Py4J, and its Connect client protobuf"
 
 
+def test_time_zones_are_those_of_the_jvm() -> None:
+    """Python's data of zones is another one: a decision about rows by it would miss some. The command line has no JVM."""
+    users = {package_of(module) for module, name in imports() if name.split(".")[0] == "zoneinfo"}
+    assert users == {"cli"}
+
+
 @pytest.mark.parametrize("package", ["log", "snapshot", "transaction"])
 def test_time_and_chance_are_handed_in(package: str) -> None:
     """What decides a race can be replayed: no clock, random source or environment of its own."""

@@ -7,10 +7,11 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.cli.rows.written_conditions import parse_condition
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.predicates.expressions import ColumnPath, Predicate
+from anabranch.protocol.time_zones import UTC, TimeZone
 from anabranch.schema.paths import find
 
 
-def parsed(text: str, schema: StructType, *, time_zone: str = "UTC") -> Predicate:
+def parsed(text: str, schema: StructType, *, time_zone: TimeZone = UTC) -> Predicate:
     def find_column(path: ColumnPath) -> tuple[ColumnPath, StructField]:
         if len(path) > 1 and find(schema, path[:1]) is None:
             path = path[1:]

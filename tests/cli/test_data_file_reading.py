@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from anabranch.cli.rows.arrow_types import arrow_type, by_name, by_position, file_schema, fit
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
 from anabranch.errors.environment import DataFileMismatchError, DataTypeNotPortableError
+from anabranch.protocol.time_zones import UTC, FixedOffset
 from anabranch.schema.column_mapping import ColumnMappingMode
 
 
@@ -92,7 +93,7 @@ def reader(root: str, schema: StructType, **facts: Any) -> RowReader:
     return RowReader(
         data_files=DataFiles(root, {}),
         schema=schema,
-        **{"partition_columns": (), "column_mapping": ColumnMappingMode.NONE, "time_zone": "UTC", **facts},
+        **{"partition_columns": (), "column_mapping": ColumnMappingMode.NONE, "time_zone": UTC, **facts},
     )
 
 
@@ -110,7 +111,12 @@ def test_hidden_rows_are_counted_across_row_groups(tmp_path: Path) -> None:
 
 def test_constants_and_nothing_else(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": range(3)}), tmp_path / "f")
-    rows = reader(str(tmp_path), struct(("p", TimestampType())), partition_columns=("p",), time_zone="Asia/Tokyo")
+    rows = reader(
+        str(tmp_path),
+        struct(("p", TimestampType())),
+        partition_columns=("p",),
+        time_zone=FixedOffset(9 * 3_600_000_000),
+    )
     at = datetime.datetime(2023, 12, 31, 15, tzinfo=datetime.UTC)
     assert read_all(rows, str(tmp_path / "f"), BitMap64([1]), p="2024-01-01 00:00:00") == [(at,), (at,)]
 

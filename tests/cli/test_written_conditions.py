@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zoneinfo
+
 import pytest
 from columns_of_schema import parsed
 from pyspark.sql import types as T
 
+from anabranch.cli.rows.local_time_zone import PythonTimeZone
 from anabranch.errors.arguments import PredicateSyntaxError
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.schema import ColumnNotFoundError
@@ -29,6 +32,8 @@ SCHEMA = T.StructType(
         T.StructField("a b", T.IntegerType()),
     ]
 )
+
+LOS_ANGELES = PythonTimeZone(zoneinfo.ZoneInfo("America/Los_Angeles"))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ SCHEMA = T.StructType(
     ],
 )
 def test_conditions_are_understood(text: str, expected: str) -> None:
-    predicate = parsed(text, SCHEMA, time_zone="America/Los_Angeles")
+    predicate = parsed(text, SCHEMA, time_zone=LOS_ANGELES)
     assert str(predicate) == expected
     assert is_exact(predicate)
 
@@ -108,7 +113,7 @@ def test_conditions_are_understood(text: str, expected: str) -> None:
     ],
 )
 def test_what_only_spark_can_evaluate_is_unknown(text: str) -> None:
-    assert not is_exact(parsed(text, SCHEMA, time_zone="America/Los_Angeles"))
+    assert not is_exact(parsed(text, SCHEMA, time_zone=LOS_ANGELES))
 
 
 def test_an_unknown_part_names_its_columns() -> None:

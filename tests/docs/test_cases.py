@@ -17,9 +17,11 @@ KINDS = {"A": "attack", "B": "bug", "C": "judge", "F": "fault"}
 ROW = re.compile(r"^\| ([A-Z]?\d+) \|.*\| (.*) \|$", re.MULTILINE)
 RACES = re.compile(r"\b[Rr]aces? (\d+(?:(?:,| and|, and| to) \d+)*)")
 RANGE = re.compile(r"(\d+)(?: to (\d+))?")
-LETTERED = re.compile(r"\b(?:[Aa]ttack|[Bb]ug|[Ff]ault|[Jj]udge)s? ([ABCF]\d{1,3}(?:(?:,| and|, and) [ABCF]\d{1,3})*)")
+LETTERED = re.compile(
+    r"\b(?:[Aa]ttack|[Bb]ug|[Ff]ault|[Jj]udge)s? ([ABCF](?:1\d\d|\d{1,2})(?:(?:,| and|, and) [ABCF](?:1\d\d|\d{1,2}))*)"
+)
 INVARIANT = re.compile(r"\bI[1-7]\b")
-NUMBER = re.compile(r"(?<![%\w.])[ABCF]\d{1,3}\b")
+NUMBER = re.compile(r"(?<![%\w.])[ABCF](?:1\d\d|\d{1,2})\b")
 
 
 def rows() -> list[tuple[str, set[str]]]:

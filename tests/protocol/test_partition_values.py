@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import zoneinfo
 from decimal import Decimal
 from typing import Any
 
@@ -34,13 +35,18 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from anabranch.cli.rows.local_time_zone import PythonTimeZone
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol import value_text
 from anabranch.protocol.data_paths import escape, parse_partition_path, partition_path, unescape
 from anabranch.protocol.partition_values import parse, parse_column, serialize
+from anabranch.protocol.time_zones import UTC as UTC_ZONE
+from anabranch.protocol.time_zones import FixedOffset
 from anabranch.protocol.value_text import java_float_text
 
 UTC = datetime.UTC
+
+NEW_YORK = PythonTimeZone(zoneinfo.ZoneInfo("America/New_York"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +136,6 @@ def test_another_zone_is_brought_to_utc() -> None:
         ("2024-1-2 3:4:5", 1_704_164_645_000_000, 1_704_182_645_000_000),
         ("2024-01-01 00:00:00+05:30", 1_704_047_400_000_000, 1_704_047_400_000_000),
         ("2024-01-01 00:00:00 -8:00", 1_704_096_000_000_000, 1_704_096_000_000_000),
-        ("2024-01-01 00:00:00 Europe/Berlin", 1_704_063_600_000_000, 1_704_063_600_000_000),
         ("2024-01-01 00:00:00 UTC+1", 1_704_063_600_000_000, 1_704_063_600_000_000),
         # Skipped by the change to summer time: an hour later; and the hour there twice: the first.
         ("2024-03-10 02:30:00", 1_710_037_800_000_000, 1_710_055_800_000_000),
@@ -141,9 +146,9 @@ def test_another_zone_is_brought_to_utc() -> None:
     ],
 )
 def test_timestamps_are_read_as_spark_reads_them(text: str, utc: int, new_york: int) -> None:
-    assert value_text.parse_micros(text, "UTC") == utc
-    assert value_text.parse_micros(text, "America/New_York") == new_york
-    column = parse_column(pa.array([text, text]), TimestampType(), zone="America/New_York")
+    assert value_text.parse_micros(text, UTC_ZONE) == utc
+    assert value_text.parse_micros(text, NEW_YORK) == new_york
+    column = parse_column(pa.array([text, text]), TimestampType(), zone=NEW_YORK)
     assert column.cast(pa.int64()).to_pylist() == [new_york, new_york]
 
 
@@ -157,7 +162,7 @@ def test_years_beyond_python_come_as_numpy() -> None:
 def test_a_timestamp_without_zone_drops_what_zone_there_is() -> None:
     expected = datetime.datetime(2024, 1, 1, 5)
     for text in ("2024-01-01 05:00:00", "2024-01-01T05:00:00Z", "2024-01-01 05:00:00 America/New_York"):
-        assert parse(text, TimestampNTZType(), zone="Asia/Tokyo") == expected
+        assert parse(text, TimestampNTZType(), zone=FixedOffset(9 * 3_600_000_000)) == expected
 
 
 @pytest.mark.parametrize(
@@ -255,7 +260,7 @@ def test_all_days_round_trip(days: int) -> None:
 
 @given(st.integers(-(2**62), 2**62))
 def test_all_microseconds_round_trip(micros: int) -> None:
-    assert value_text.parse_micros(value_text.format_utc_micros(micros), "Asia/Kolkata") == micros
+    assert value_text.parse_micros(value_text.format_utc_micros(micros), FixedOffset(19_800_000_000)) == micros
     assert value_text.parse_local_micros(value_text.format_local_micros(micros)) == micros
 
 

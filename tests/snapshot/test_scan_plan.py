@@ -38,6 +38,7 @@ from anabranch.predicates.expressions import (
     Unknown,
 )
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.protocol.time_zones import UTC
 
 
 def add(stats: Any = None, partition: dict[str, str | None] | None = None, **fields: Any) -> AddFile:
@@ -374,7 +375,7 @@ def test_partition_timestamps_without_a_zone() -> None:
         table_of_adds([add(partition=local)]),
         physical_schema=PARTITIONED,
         partition_columns=PARTITIONS,
-        time_zone="UTC",
+        time_zone=UTC,
     )
     assert can_be_true(of("at", NE, noon), columns).tolist() == [False]
 

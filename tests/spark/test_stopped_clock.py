@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import zoneinfo
+
 import pytest
 
+from anabranch.cli.rows.local_time_zone import PythonTimeZone
 from anabranch.spark.conditions.repeatable_rows import stop_clock
 
 NEW_YEAR_MS = 1_704_067_200_000
+
+LOS_ANGELES = PythonTimeZone(zoneinfo.ZoneInfo("America/Los_Angeles"))
 
 
 @pytest.mark.parametrize(
@@ -26,5 +31,5 @@ NEW_YEAR_MS = 1_704_067_200_000
 )
 def test_the_clock_stops(text: str, stopped: str) -> None:
     """`current_timestamp` is a column here."""
-    found = stop_clock(text, columns={"current_timestamp"}, time_zone="America/Los_Angeles", now_ms=NEW_YEAR_MS)
+    found = stop_clock(text, columns={"current_timestamp"}, time_zone=LOS_ANGELES, now_ms=NEW_YEAR_MS)
     assert found == stopped

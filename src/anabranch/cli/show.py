@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from anabranch.cli.output import cells, console, count, json_values, plain, table_of
-from anabranch.cli.rows.condition_filter import Condition, RowFilter, column_paths, condition_on, local_zone
+from anabranch.cli.rows.condition_filter import Condition, RowFilter, column_paths, condition_on
 from anabranch.cli.rows.data_file_reading import DataFile, DataFiles, RowReader
+from anabranch.cli.rows.local_time_zone import local_time_zone
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.log.file_columns import adds_of_table
 from anabranch.predicates.expressions import TRUE
@@ -65,7 +66,7 @@ def first_rows(
         schema=schema,
         partition_columns=snapshot.partition_columns,
         column_mapping=snapshot.column_mapping_mode,
-        time_zone=local_zone(),
+        time_zone=local_time_zone(),
     )
     batches: list[pa.RecordBatch] = []
     opened = found = 0

@@ -9,13 +9,14 @@ from pyspark.sql.types import CharType, DataType, StructField, TimestampType
 from anabranch.data_skipping.column_bounds import ColumnBounds, bound_type, is_plain_text, nothing_known
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol.partition_values import parse_column
+from anabranch.protocol.time_zones import FixedOffset, TimeZone
 
-_EASTMOST, _WESTMOST = "+18:00", "-18:00"
+_EASTMOST, _WESTMOST = FixedOffset(18 * 3_600_000_000), FixedOffset(-18 * 3_600_000_000)
 """No zone is further from UTC; a timestamp that names none lies between its readings in these two."""
 
 
 def partition_bounds(
-    values: pa.ChunkedArray, field: StructField, *, padded: bool, time_zone: str | None
+    values: pa.ChunkedArray, field: StructField, *, padded: bool, time_zone: TimeZone | None
 ) -> ColumnBounds:
     """The one value that all rows of a file have in a partition column, as bounds that meet.
 
@@ -57,7 +58,7 @@ def partition_texts(values: pa.ChunkedArray, name: str) -> pa.Array:
     return pc.if_else(pc.equal(whole, ""), None, whole)
 
 
-def _parsed(texts: pa.Array, data_type: DataType, zone: str) -> pa.Array:
+def _parsed(texts: pa.Array, data_type: DataType, zone: TimeZone) -> pa.Array:
     """The texts as bounds store values; null where one does not parse, or is NaN, which has no place in the order."""
     try:
         typed = parse_column(texts, data_type, zone=zone)
@@ -70,7 +71,7 @@ def _parsed(texts: pa.Array, data_type: DataType, zone: str) -> pa.Array:
     return pc.if_else(pc.is_nan(typed), None, typed) if pa.types.is_floating(kind) else typed
 
 
-def _parsed_alone(text: pa.Array, data_type: DataType, zone: str) -> pa.Array:
+def _parsed_alone(text: pa.Array, data_type: DataType, zone: TimeZone) -> pa.Array:
     try:
         return parse_column(text, data_type, zone=zone)
     except PartitionValueError:

@@ -25,6 +25,7 @@ from anabranch.data_skipping.partition_columns import partition_bounds
 from anabranch.data_skipping.statistics_bounds import bounds_of, either, json_type, typed, whole_numbers
 from anabranch.data_skipping.statistics_columns import LeafStatistics, extract, read_num_records, read_statistics
 from anabranch.predicates.expressions import ColumnPath
+from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.logical_types import length_limits
 
 
@@ -42,7 +43,7 @@ class SkippingColumns:
         *,
         physical_schema: StructType,
         partition_columns: Iterable[str],
-        time_zone: str | None = None,
+        time_zone: TimeZone | None = None,
         generated: Sequence[GeneratedPartition] = (),
     ) -> None:
         self._time_zone = time_zone

@@ -43,6 +43,7 @@ from anabranch.predicates.expressions import (
     disjunction,
 )
 from anabranch.predicates.normalization import day_condition, year_condition
+from anabranch.protocol.time_zones import Zones
 
 NESTING_MAX = 100
 """Conditions that nest deeper are not looked into."""
@@ -59,14 +60,14 @@ _REDUNDANT = frozenset({"DynamicPruningExpression", "DynamicPruningSubquery", "B
 """Filters that the planner derives from a join: they leave out only rows that the join would."""
 
 
-def from_catalyst(text: str, *, session_time_zone: str) -> Predicate:
+def from_catalyst(text: str, *, zones: Zones) -> Predicate:
     """The condition in the names of its attributes; what is not understood becomes `Unknown`.
 
-    `session_time_zone` is the one in which Spark wrote the text: it gives timestamps no zone of their own.
+    `text` is what `delta.Conditions` writes: timestamps in UTC. `zones` has the rules of the JVM that wrote it.
     """
     try:
         nodes = json.loads(text)
-        (root,) = _Reader(session_time_zone).read(nodes)
+        (root,) = _Reader(zones).read(nodes)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         # Another shape than any that Spark had so far. It may be anything, also something that asks other rows.
         return Unknown(text[:TEXT_MAX], opaque=True)
@@ -76,8 +77,8 @@ def from_catalyst(text: str, *, session_time_zone: str) -> Predicate:
 class _Reader:
     """Builds terms from the last node to the first, so that children are there before their parent."""
 
-    def __init__(self, zone: str) -> None:
-        self._zone = zone
+    def __init__(self, zones: Zones) -> None:
+        self._zones = zones
 
     def read(self, nodes: list[dict[str, Any]]) -> list[Term]:
         terms: list[Term] = []
@@ -104,7 +105,7 @@ class _Reader:
             return plain
         value = VALUES.get(name)
         if value is not None:
-            return value(plain, self._zone)
+            return value(plain)
         return dataclasses.replace(plain, condition=self._condition(plain))
 
     def _condition(self, term: Term) -> Predicate | None:
@@ -116,7 +117,7 @@ class _Reader:
         if name in ("IsNull", "IsNotNull") and isinstance(children[0].value, Column):
             return (IsNull if name == "IsNull" else IsNotNull)(children[0].value)
         if name in _OPERATORS:
-            return _comparison(_OPERATORS[name], children[0], children[1], self._zone)
+            return _comparison(_OPERATORS[name], children[0], children[1], self._zones)
         if name == "In":
             return _membership(children[0], [child.value for child in children[1:]])
         if name == "StartsWith":
@@ -126,9 +127,9 @@ class _Reader:
         return None
 
 
-def _comparison(operator: Operator, left: Term, right: Term, zone: str) -> Predicate | None:
+def _comparison(operator: Operator, left: Term, right: Term, zones: Zones) -> Predicate | None:
     if isinstance(left.value, Literal) and not isinstance(right.value, Literal):
-        return _comparison(operator.mirrored, right, left, zone)
+        return _comparison(operator.mirrored, right, left, zones)
     if isinstance(left.value, Column):
         comparable = left.data_type is not None and left.data_type == right.data_type
         return Comparison(operator, left.value, right.value) if right.value is not None and comparable else None
@@ -136,17 +137,17 @@ def _comparison(operator: Operator, left: Term, right: Term, zone: str) -> Predi
         return None
     if left.name == "Substring" and operator is EQ:
         return _substring(left, right.value)
-    return _on_calendar(operator, left, right.value, zone)
+    return _on_calendar(operator, left, right.value, zones)
 
 
-def _on_calendar(operator: Operator, term: Term, literal: Literal, zone: str) -> Predicate | None:
+def _on_calendar(operator: Operator, term: Term, literal: Literal, zones: Zones) -> Predicate | None:
     """`year(column)` and `CAST(column AS DATE)` against a constant."""
     inner = term.children[0] if term.name == "Year" else term
     to_date = inner.name == "Cast" and isinstance(type_of(inner.node["dataType"]), DateType)
     subject = inner.children[0] if to_date and inner.value is None else inner
     if not isinstance(subject.value, Column) or subject.data_type is None:
         return None
-    zone = str(inner.node.get("timeZoneId") or zone) if to_date else zone
+    zone = zones(str(inner.node["timeZoneId"])) if to_date and inner.node.get("timeZoneId") else None
     if term.name == "Year" and isinstance(literal.data_type, IntegerType):
         return year_condition(subject.value, subject.data_type, operator, literal.value, zone=zone)
     if term is inner and to_date and isinstance(literal.data_type, DateType):

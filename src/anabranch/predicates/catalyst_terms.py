@@ -27,8 +27,9 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal, Predicate, Truth, Unknown
-from anabranch.predicates.normalization import keeps_order, moment_of_text, single
+from anabranch.predicates.normalization import keeps_order, single
 from anabranch.protocol import value_text
+from anabranch.protocol.time_zones import UTC
 
 TEXT_MAX = 200
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions."
@@ -135,12 +136,12 @@ def name_of(node: dict[str, Any]) -> str:
     return inside if inside != full and "." not in inside else str(full.rsplit(".", 1)[-1]) + "*"
 
 
-def _attribute(term: Term, _: str) -> Term:
+def _attribute(term: Term) -> Term:
     kind = term.node["dataType"]
     return dataclasses.replace(term, value=Column((str(term.node["name"]),)), data_type=type_of(kind), type_json=kind)
 
 
-def _struct_field(term: Term, _: str) -> Term:
+def _struct_field(term: Term) -> Term:
     above = term.children[0]
     if not isinstance(above.value, Column) or not isinstance(above.type_json, dict):
         return term
@@ -153,18 +154,18 @@ def _struct_field(term: Term, _: str) -> Term:
     )
 
 
-def _literal(term: Term, zone: str) -> Term:
+def _literal(term: Term) -> Term:
     data_type = type_of(term.node["dataType"])
     text = term.node["value"]
     if data_type is None:
         return term
     if text is None:
         return dataclasses.replace(term, value=Literal(None, data_type), data_type=data_type)
-    value = _value_of(str(text), data_type, zone)
+    value = _value_of(str(text), data_type)
     return term if value is None else dataclasses.replace(term, value=Literal(value, data_type), data_type=data_type)
 
 
-def _cast(term: Term, _: str) -> Term:
+def _cast(term: Term) -> Term:
     """A cast that only widens is the column itself; so is a NULL of another type."""
     inner, data_type = term.children[0], type_of(term.node["dataType"])
     if data_type is None:
@@ -177,7 +178,7 @@ def _cast(term: Term, _: str) -> Term:
     return term
 
 
-def _padding(term: Term, _: str) -> Term:
+def _padding(term: Term) -> Term:
     """A `char` column is always compared filled up with spaces, so the filling adds nothing."""
     inner = term.children[0] if term.children else None
     if term.node.get("functionName", "readSidePadding") != "readSidePadding" or inner is None:
@@ -185,7 +186,7 @@ def _padding(term: Term, _: str) -> Term:
     return dataclasses.replace(term, value=inner.value, data_type=inner.data_type)
 
 
-VALUES: dict[str, Callable[[Term, str], Term]] = {
+VALUES: dict[str, Callable[[Term], Term]] = {
     "AttributeReference": _attribute,
     "GetStructField": _struct_field,
     "Literal": _literal,
@@ -202,7 +203,7 @@ def type_of(kind: Any) -> DataType | None:
     return DecimalType(int(match[1]), int(match[2])) if match else _TYPES.get(kind)
 
 
-def _value_of(text: str, data_type: DataType, zone: str) -> Any:
+def _value_of(text: str, data_type: DataType) -> Any:
     """A literal's text as the value it was; None where that cannot be told."""
     try:
         match data_type:
@@ -221,7 +222,8 @@ def _value_of(text: str, data_type: DataType, zone: str) -> Any:
             case DateType():
                 return value_text.parse_days(text)
             case TimestampType():
-                return moment_of_text(text, zone=zone)
+                # `delta.Conditions` writes them in UTC, years of more than four digits with their sign.
+                return value_text.parse_micros(text, UTC)
             case TimestampNTZType():
                 return int(text) if text.lstrip("-").isdigit() else value_text.parse_local_micros(text)
             case _:

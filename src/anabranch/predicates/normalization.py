@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +53,7 @@ from anabranch.predicates.expressions import (
     disjunction,
 )
 from anabranch.protocol import value_text
+from anabranch.protocol.time_zones import UTC, TimeZone
 
 
 def normalise(predicate: Predicate) -> Predicate:
@@ -181,7 +181,6 @@ def _folded(path: ColumnPath) -> ColumnPath:
 _WHOLE = re.compile(r"-?\d{1,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?(Z|[+-]\d{2}:\d{2})?")
-_NAMED_ZONE = re.compile(r"[A-Za-z_]+(/[A-Za-z0-9_+\-]+)*")
 _FLOAT_WHOLE_MAX = 1 << 24
 _MICROS_PER_DAY = 86_400_000_000
 _DIGITS_OF_WHOLE = {"byte": 3, "short": 5, "integer": 10, "long": 19}
@@ -189,7 +188,7 @@ _DOUBLE_WHOLE_DIGITS = 10
 """Spark compares whole numbers with doubles as doubles: up to int, none of them is rounded."""
 
 
-def coerced(literal: Literal, data_type: DataType, *, zone: str) -> Literal | None:
+def coerced(literal: Literal, data_type: DataType, *, zone: TimeZone | None) -> Literal | None:
     """The literal as a value to compare with a column of this type; None where Spark might compare otherwise.
 
     Text becomes a number, date or timestamp only when written plainly; `zone` is that of the session.
@@ -233,30 +232,19 @@ def keeps_order(old: DataType, new: DataType) -> bool:
     return isinstance(old, FloatType) and isinstance(new, DoubleType)
 
 
-def utc_micros(on_wall: int, zone: str) -> int | None:
+def utc_micros(on_wall: int, zone: TimeZone | None) -> int | None:
     """The one moment at which clocks in `zone` show this; None where there are two or none, or no such zone."""
-    text = value_text.format_local_micros(on_wall)
-    try:
-        first = value_text.parse_micros(text, zone)
-        if _NAMED_ZONE.fullmatch(zone) and zone.upper() not in {"Z", "UTC", "GMT"}:
-            moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=on_wall)
-            region = zoneinfo.ZoneInfo(zone)
-            # Offsets differ before and after a change of clocks, and only times around it belong to both.
-            if region.utcoffset(moment) != region.utcoffset(moment.replace(fold=1)):
-                return None
-    except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
-        return None
-    return first
+    return zone.moment_of(on_wall) if zone is not None and zone.shows_once(on_wall) else None
 
 
-def moment_of_text(text: str, *, zone: str) -> int | None:
+def moment_of_text(text: str, *, zone: TimeZone | None) -> int | None:
     """Microseconds since the epoch of a timestamp's text, in `zone` if it names none; None if in doubt."""
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
         return None
     try:
         if match[4]:
-            return value_text.parse_micros(text, zone)
+            return value_text.parse_micros(text, UTC)
         return utc_micros(value_text.parse_local_micros(text), zone)
     except ValueError:
         return None
@@ -268,7 +256,7 @@ def single(value: float) -> float:
         return float(np.float32(value))
 
 
-def _from_text(text: str, data_type: DataType, zone: str) -> Any:
+def _from_text(text: str, data_type: DataType, zone: TimeZone | None) -> Any:
     plain = text.strip()
     try:
         if isinstance(data_type, IntegralType):
@@ -300,7 +288,7 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 
 def year_condition(
-    column: Column, data_type: DataType, operator: Operator, year: int, *, zone: str
+    column: Column, data_type: DataType, operator: Operator, year: int, *, zone: TimeZone | None
 ) -> Predicate | None:
     """`year(column) <operator> year`, or None where it is no plain range."""
     if not datetime.MINYEAR <= year < datetime.MAXYEAR:
@@ -309,13 +297,15 @@ def year_condition(
     return _between(column, data_type, operator, first.days, after.days, zone)
 
 
-def day_condition(column: Column, data_type: DataType, operator: Operator, day: int, *, zone: str) -> Predicate | None:
+def day_condition(
+    column: Column, data_type: DataType, operator: Operator, day: int, *, zone: TimeZone | None
+) -> Predicate | None:
     """`CAST(column AS DATE) <operator> day`, counted from 1970-01-01, or None where it is no plain range."""
     return _between(column, data_type, operator, day, day + 1, zone)
 
 
 def _between(
-    column: Column, data_type: DataType, operator: Operator, first_day: int, day_after: int, zone: str
+    column: Column, data_type: DataType, operator: Operator, first_day: int, day_after: int, zone: TimeZone | None
 ) -> Predicate | None:
     first, after = (_start_of(day, data_type, zone) for day in (first_day, day_after))
     if first is None or after is None:
@@ -332,7 +322,7 @@ def _between(
     }.get(operator)
 
 
-def _start_of(day: int, data_type: DataType, zone: str) -> Literal | None:
+def _start_of(day: int, data_type: DataType, zone: TimeZone | None) -> Literal | None:
     """The least value of the column's type that is on that day or later."""
     if isinstance(data_type, DateType):
         return Literal(day, data_type)

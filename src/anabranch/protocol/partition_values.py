@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol import value_text
+from anabranch.protocol.time_zones import UTC, TimeZone
 from anabranch.protocol.value_text import java_float_text
 
 VALUE_CHARACTERS_MAX: Final = 1 << 20
@@ -69,7 +70,7 @@ def serialize(value: Any, data_type: DataType) -> str | None:
     return text or None
 
 
-def parse(text: str | None, data_type: DataType, *, zone: str = "UTC") -> Any:
+def parse(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any:
     """The value of a partition string; None for null and for an empty string, whatever the type.
 
     `zone` is for timestamps that do not say theirs. Timestamps come in UTC; dates and timestamps of years
@@ -89,7 +90,7 @@ def parse(text: str | None, data_type: DataType, *, zone: str = "UTC") -> Any:
             return stored
 
 
-def parse_column(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, zone: str = "UTC") -> pa.Array:
+def parse_column(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, zone: TimeZone = UTC) -> pa.Array:
     """`parse` for a column of strings, typed for comparing. Each distinct string is parsed once."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     if pa.types.is_dictionary(whole.type):
@@ -154,7 +155,7 @@ def _text(value: Any, data_type: DataType) -> str:
             raise TypeError("columns of this type cannot partition a table")
 
 
-def _parse_stored(text: str, data_type: DataType, zone: str) -> Any:
+def _parse_stored(text: str, data_type: DataType, zone: TimeZone) -> Any:
     """The value as Arrow takes it: dates as days, timestamps as microseconds."""
     try:
         if len(text) > VALUE_CHARACTERS_MAX:
@@ -164,21 +165,21 @@ def _parse_stored(text: str, data_type: DataType, zone: str) -> Any:
         raise PartitionValueError(value=text[:200], data_type=data_type.simpleString(), reason=str(error)) from error
 
 
-def _reader(data_type: DataType) -> Callable[[str, DataType, str], Any]:
+def _reader(data_type: DataType) -> Callable[[str, DataType, TimeZone], Any]:
     for kind, reader in _READERS.items():
         if isinstance(data_type, kind):
             return reader
     raise _not_partitionable(data_type)
 
 
-def _parse_integer(text: str, data_type: DataType, _: str) -> int:
+def _parse_integer(text: str, data_type: DataType, _: TimeZone) -> int:
     stripped = text.strip()
     if len(stripped) > 20 or not stripped.lstrip("+-").isascii() or "_" in stripped:
         raise ValueError("it is not a whole number")
     return _in_range(int(stripped), data_type)
 
 
-def _parse_float(text: str, data_type: DataType, _: str) -> float:
+def _parse_float(text: str, data_type: DataType, _: TimeZone) -> float:
     lower = text.strip().lower()
     if lower in _NOT_FINITE:
         return _NOT_FINITE[lower]
@@ -189,7 +190,7 @@ def _parse_float(text: str, data_type: DataType, _: str) -> float:
     return float(np.float32(value)) if isinstance(data_type, FloatType) else value
 
 
-def _parse_decimal(text: str, data_type: DataType, _: str) -> decimal.Decimal:
+def _parse_decimal(text: str, data_type: DataType, _: TimeZone) -> decimal.Decimal:
     stripped = text.strip()
     if "_" in stripped:
         raise ValueError("it is not a number")
@@ -207,7 +208,7 @@ def _parse_boolean(text: str, *_: Any) -> bool:
     return lower in _TRUE
 
 
-_READERS: Final[dict[type[DataType], Callable[[str, DataType, str], Any]]] = {
+_READERS: Final[dict[type[DataType], Callable[[str, DataType, TimeZone], Any]]] = {
     StringType: lambda text, _, __: text,
     CharType: lambda text, _, __: text,
     VarcharType: lambda text, _, __: text,

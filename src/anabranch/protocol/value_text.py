@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import zoneinfo
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+
+from anabranch.protocol.time_zones import UTC, FixedOffset, TimeZone
 
 # Dates and timestamps as text, beyond the years that `datetime` knows.
 #
@@ -41,11 +42,14 @@ def parse_days(text: str) -> int:
     return days
 
 
-def parse_micros(text: str, zone: str) -> int:
-    """Microseconds in UTC; text that names no zone of its own is local time in `zone`."""
+def parse_micros(text: str, zone: TimeZone) -> int:
+    """Microseconds in UTC; text that has no offset of its own is local time in `zone`.
+
+    The name of a region behind it is no offset: whose data would tell what it means?
+    """
     match = _match_timestamp(text)
-    own = match["zone"]
-    return _checked(_to_utc(_local_micros(match), (own.strip() if own else "") or zone))
+    own = (match["zone"] or "").strip()
+    return _checked((_offset(own) if own else zone).moment_of(_local_micros(match)))
 
 
 def parse_local_micros(text: str) -> int:
@@ -150,28 +154,17 @@ def _local_micros(match: re.Match[str]) -> int:
     return seconds * MICROSECONDS_PER_SECOND + fraction
 
 
-def _to_utc(local: int, zone: str) -> int:
-    if zone.upper() in _ZERO_OFFSETS:
-        return local
-    if match := _OFFSET.fullmatch(zone):
-        sign, hours, minutes, seconds = match.groups()
-        offset = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-        if offset > 18 * 3600:
-            raise ValueError(f"there is no time zone {zone!r}")
-        return local - (-offset if sign == "-" else offset) * MICROSECONDS_PER_SECOND
-    return local - _region_offset(local, zone)
-
-
-def _region_offset(local: int, zone: str) -> int:
-    try:
-        region = zoneinfo.ZoneInfo(zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"there is no time zone {zone!r}") from None
-    # Outside the years datetime knows, zone rules stay as in its first and last year.
-    moment = min(max(local, _FIRST_MICROS), _LAST_MICROS)
-    plain = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=moment)
-    offset = region.utcoffset(plain) or datetime.timedelta()
-    return (offset.days * 86_400 + offset.seconds) * MICROSECONDS_PER_SECOND + offset.microseconds
+def _offset(text: str) -> FixedOffset:
+    if text.upper() in _ZERO_OFFSETS:
+        return UTC
+    match = _OFFSET.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no offset from UTC")
+    sign, hours, minutes, seconds = match.groups()
+    offset = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    if offset > 18 * 3600:
+        raise ValueError(f"{text!r} is too far from UTC")
+    return FixedOffset((-offset if sign == "-" else offset) * MICROSECONDS_PER_SECOND)
 
 
 def _checked(micros: int) -> int:
@@ -186,10 +179,6 @@ def _signed(text: str) -> str:
         year, _, rest = text[1:].partition("-")
         return f"-{year.rjust(4, '0')}-{rest}"
     return f"+{text}" if text.index("-") > 4 else text
-
-
-_FIRST_MICROS: Final = datetime_to_micros(datetime.datetime(2, 1, 1))
-_LAST_MICROS: Final = datetime_to_micros(datetime.datetime(9998, 12, 31))
 
 
 # Floating-point numbers as Java prints them, which is how Spark turns them to text.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import zoneinfo
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
 
+from anabranch.cli.rows.local_time_zone import local_time_zone
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.errors.arguments import ConditionNeedsSparkError
 from anabranch.errors.schema import ColumnNotFoundError
@@ -45,8 +44,6 @@ from anabranch.schema.column_mapping import physical_paths
 from anabranch.schema.logical_types import length_limits
 from anabranch.schema.paths import find, quoted
 from anabranch.snapshot.snapshot import Snapshot
-
-_LOCAL_TIME = "/etc/localtime"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +76,10 @@ def condition_on(snapshot: Snapshot, text: str | None) -> Condition:
     if text is None:
         everything = np.ones(snapshot.files.count, dtype=np.bool_)
         return Condition(text="", predicate=TRUE, may_match=everything)
-    # Imported here: most calls have no condition, and the parser takes a tenth of a second to load.
+        # Imported here: most calls have no condition, and the parser takes a tenth of a second to load.
     from anabranch.cli.rows.written_conditions import parse_condition  # noqa: PLC0415
 
-    predicate = parse_condition(text, functools.partial(_column_meant, snapshot), time_zone=local_zone())
+    predicate = parse_condition(text, functools.partial(_column_meant, snapshot), time_zone=local_time_zone())
     names = physical_paths(snapshot.schema, snapshot.column_mapping_mode)
     may_match = can_be_true(to_physical(predicate, names), snapshot.skipping_columns)
     return Condition(text=text, predicate=predicate, may_match=may_match)
@@ -110,22 +107,6 @@ def field_at(snapshot: Snapshot, path: ColumnPath) -> StructField:
             table=snapshot.table_root, column=quoted(path), available=tuple(snapshot.schema.fieldNames())
         )
     return field
-
-
-def local_zone() -> str:
-    """The time zone of this machine by name, as Spark's sessions take it; UTC where it has none."""
-    candidates: Iterable[str] = (os.environ.get("TZ", "").lstrip(":"), _zone_of_link())
-    for name in candidates:
-        if name and not name.startswith("/"):
-            try:
-                return zoneinfo.ZoneInfo(name).key
-            except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-                continue
-    return "UTC"
-
-
-def _zone_of_link() -> str:
-    return os.path.realpath(_LOCAL_TIME).partition("zoneinfo/")[2]
 
 
 def _path_of(snapshot: Snapshot, name: str) -> ColumnPath:

@@ -27,6 +27,7 @@ from anabranch.cli.rows.arrow_types import (
 from anabranch.deletion_vectors.vector_reading import to_words
 from anabranch.errors.environment import DataFileMismatchError
 from anabranch.protocol.partition_values import parse
+from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
 from anabranch.storage.external_files import open_reaching
@@ -76,7 +77,7 @@ class RowReader:
     schema: StructType
     partition_columns: tuple[str, ...]
     column_mapping: ColumnMappingMode
-    time_zone: str
+    time_zone: TimeZone
     """For partition values that are timestamps and do not name theirs."""
 
     @functools.cached_property

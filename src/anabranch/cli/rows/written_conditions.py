@@ -52,6 +52,7 @@ from anabranch.predicates.expressions import (
     disjunction,
 )
 from anabranch.predicates.normalization import coerced, day_condition, year_condition
+from anabranch.protocol.time_zones import TimeZone
 
 FindColumn = Callable[[ColumnPath], tuple[ColumnPath, StructField]]
 """The path of a column in the schema's spelling, and its field. Raises `ColumnNotFoundError`."""
@@ -86,7 +87,7 @@ _TYPES: Mapping[Any, DataType] = {
 }
 
 
-def parse_condition(text: str, find_column: FindColumn, *, time_zone: str) -> Predicate:
+def parse_condition(text: str, find_column: FindColumn, *, time_zone: TimeZone) -> Predicate:
     """What the condition says, in logical names. What only Spark can evaluate becomes `Unknown`.
 
     `time_zone` is that of timestamps without one. Raises `PredicateSyntaxError`, and `ColumnNotFoundError` for a
@@ -111,7 +112,7 @@ def parse_condition(text: str, find_column: FindColumn, *, time_zone: str) -> Pr
 
 
 class _Reader:
-    def __init__(self, find_column: FindColumn, time_zone: str) -> None:
+    def __init__(self, find_column: FindColumn, time_zone: TimeZone) -> None:
         self._find_column = find_column
         self._zone = time_zone
 

@@ -15,6 +15,7 @@ from anabranch.errors.convert import (
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol.data_paths import NULL_DIRECTORY, unescape
 from anabranch.protocol.partition_values import parse, serialize
+from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.paths import fold
 from anabranch.spark.session.table_identifiers import quote
 
@@ -57,7 +58,7 @@ class PartitionRules:
 
     table: str
     columns: tuple[StructField, ...]
-    zone: str
+    zone: TimeZone
     """Of timestamps in folders, which do not say theirs."""
     case_sensitive: bool = False
     ignores_bad_values: bool = False

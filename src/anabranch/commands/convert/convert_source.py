@@ -241,7 +241,7 @@ def _rules(source: ConvertSource) -> PartitionRules:
     return PartitionRules(
         table=source.label,
         columns=source.partition_columns,
-        zone=session.setting("spark.sql.session.timeZone") or "UTC",
+        zone=session.time_zone,
         case_sensitive=session.flag("spark.sql.caseSensitive", default=False),
         ignores_bad_values=session.flag(f"{_CONVERT}partitionValues.ignoreCastFailure", default=False),
     )

@@ -203,7 +203,7 @@ _GROUP = "__anabranch_group"
 
 def partitions_of(handle: TableRef, snapshot: Snapshot) -> npt.NDArray[np.int64]:
     """A number for each file, the same for files of one partition, however the log spells its values."""
-    listing, zone = _listing(handle, snapshot), _time_zone(handle)
+    listing, zone = _listing(handle, snapshot), handle.session.time_zone
     number_of = np.zeros(listing.group_count, dtype=np.int64)
     for texts, name in zip(listing.groups, snapshot.partition_columns, strict=True):
         values = parse_column(texts, snapshot.schema[name].dataType, zone=zone)
@@ -282,7 +282,3 @@ def _listing(handle: TableRef, snapshot: Snapshot) -> FileListing:
     files: pa.Table = snapshot.files.table
     places = allowed_places(handle.table.store)
     return listing_of(files, table_root=handle.path, physical_partition_columns=names, allowed_prefixes=places)
-
-
-def _time_zone(handle: TableRef) -> str:
-    return handle.session.setting("spark.sql.session.timeZone", "UTC") or "UTC"

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame
 
@@ -26,6 +25,7 @@ from anabranch.errors.log import VersionNotFoundError
 from anabranch.log.commit_files import Commit, read_commits
 from anabranch.log.listing import list_log
 from anabranch.log.time_travel import TimestampSearch, monotonic_times
+from anabranch.protocol import value_text
 from anabranch.protocol.actions import Metadata
 from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
@@ -39,9 +39,8 @@ from anabranch.storage.external_files import allowed_places
 def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option: str = "timestampAsOf") -> int:
     """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
     if isinstance(timestamp, datetime):
-        zone = ZoneInfo(session.setting("spark.sql.session.timeZone", "UTC") or "UTC")
-        aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=zone)
-        return int(aware.timestamp() * 1000)
+        micros = value_text.datetime_to_micros(timestamp)
+        return (micros if timestamp.tzinfo else session.time_zone.moment_of(micros)) // 1000
     query = "SELECT unix_millis(try_cast(:written AS TIMESTAMP)) AS at"
     row = session.spark.sql(query, args={"written": timestamp}).first()
     if row is None or row[0] is None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import datetime
 from collections.abc import Iterator, Mapping
-from zoneinfo import ZoneInfo
 
 import msgspec
 import pyarrow as pa
@@ -38,6 +36,7 @@ from anabranch.errors.log import (
 from anabranch.errors.tables import RestoreBeyondRetentionError, RestoreFilesMissingError
 from anabranch.log.commit_files import Commit
 from anabranch.log.file_columns import logical_keys
+from anabranch.protocol import value_text
 from anabranch.protocol.actions import Action, AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column
 from anabranch.protocol.features import check_writable
@@ -291,8 +290,8 @@ def _version(handle: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
         return travel.version, None
     assert travel.timestamp is not None
     timestamp_ms = to_milliseconds(handle.session, travel.timestamp)
-    zone = ZoneInfo(handle.session.setting("spark.sql.session.timeZone", "UTC") or "UTC")
-    at = datetime.datetime.fromtimestamp(timestamp_ms // 1000, zone)
+    local = handle.session.time_zone.local_of(timestamp_ms * 1000)
+    at = value_text.micros_to_datetime(local, utc=False)
     fraction = f"{timestamp_ms % 1000:03}".rstrip("0") or "0"
     return handle.table.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
 

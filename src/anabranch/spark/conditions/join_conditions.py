@@ -24,6 +24,7 @@ from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
 from anabranch.spark.conditions.user_condition import passed_filters, stand_in, tells_the_time, text_of
 from anabranch.spark.native.jvm_classes import JvmClasses
+from anabranch.spark.native.jvm_time_zones import session_zone
 
 
 class Scope(enum.Enum):
@@ -87,7 +88,6 @@ class JoinScope:
         self._schema = schema
         self._names = PhysicalNames(schema, column_mapping)
         self._now_ms = now_ms
-        self._zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
     def frame(self, scope: Scope) -> DataFrame:
         """A frame that shows what a scope shows."""
@@ -100,7 +100,7 @@ class JoinScope:
         if not isinstance(value, str):
             return value
         columns = {fold(name) for name in (*self._schema.fieldNames(), *self.source.columns)}
-        return stop_clock(value, columns=columns, time_zone=self._zone, now_ms=self._now_ms)
+        return stop_clock(value, columns=columns, time_zone=session_zone(self._spark), now_ms=self._now_ms)
 
     def has_subquery(self, frame: DataFrame, scope: Scope) -> bool:
         """Whether one of the values that `frame` computes in the scope holds a subquery."""
@@ -145,9 +145,7 @@ class JoinScope:
         frame = self.target
         for condition in conditions:
             frame = frame.where(condition)
-        return self._names.of(
-            conjunction(passed_filters(self._spark, frame._jdf.queryExecution().optimizedPlan(), self._zone))
-        )
+        return self._names.of(conjunction(passed_filters(self._spark, frame._jdf.queryExecution().optimizedPlan())))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

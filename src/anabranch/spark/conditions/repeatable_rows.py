@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
-import zoneinfo
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from anabranch.predicates.sql_lexer import Token, tokenize
+from anabranch.protocol import value_text
+from anabranch.protocol.time_zones import TimeZone
 from anabranch.spark.engine import KeptRows
 
 # Whether a DataFrame gives the same rows each time it runs, as far as its plan tells.
@@ -34,7 +34,7 @@ _CLOCKS = frozenset({"current_date", "curdate", "current_timestamp", "now", "loc
 _MAY_STAND_BARE = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 
 
-def stop_clock(text: str, *, columns: Collection[str], time_zone: str, now_ms: int) -> str:
+def stop_clock(text: str, *, columns: Collection[str], time_zone: TimeZone, now_ms: int) -> str:
     """`text` with the time it is for every built-in function that tells it. A column of that name stays one.
 
     `columns` are in small letters.
@@ -58,13 +58,14 @@ def _follows(tokens: Sequence[Token], place: int, symbol: str) -> bool:
     return place + 1 < len(tokens) and tokens[place + 1].is_symbol(symbol)
 
 
-def _literal(name: str, time_zone: str, now_ms: int) -> str:
-    now = datetime.datetime.fromtimestamp(now_ms / 1000, zoneinfo.ZoneInfo(time_zone))
+def _literal(name: str, time_zone: TimeZone, now_ms: int) -> str:
+    now = now_ms * 1000
+    local = value_text.micros_to_datetime(time_zone.local_of(now), utc=False)
     if name in ("current_date", "curdate"):
-        return f"DATE'{now:%Y-%m-%d}'"
+        return f"DATE'{local:%Y-%m-%d}'"
     if name == "localtimestamp":
-        return f"TIMESTAMP_NTZ'{now:%Y-%m-%d %H:%M:%S.%f}'"
-    return f"TIMESTAMP'{now.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
+        return f"TIMESTAMP_NTZ'{local:%Y-%m-%d %H:%M:%S.%f}'"
+    return f"TIMESTAMP'{value_text.micros_to_datetime(now, utc=False):%Y-%m-%d %H:%M:%S.%f}+00:00'"
 
 
 # Rows that are computed once and used several times.

@@ -21,6 +21,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import RowNames, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
+from anabranch.spark.native.jvm_time_zones import session_zone, zones_of
 
 _TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
 _NO_VERSION_CHOSEN = "delta: "
@@ -66,13 +67,12 @@ def understood(
     """
     names = PhysicalNames(schema, column_mapping)
     text = text_of(condition)
-    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     asked: Column | str = condition
     if isinstance(condition, str):
         columns = {name.lower() for name in schema.fieldNames()}
-        asked = stop_clock(condition, columns=columns, time_zone=zone, now_ms=now_ms)
+        asked = stop_clock(condition, columns=columns, time_zone=session_zone(spark), now_ms=now_ms)
     frame = stand_in(spark, schema, alias).where(asked)
-    return _resolved(frame, names, asked=asked, text=text, zone=zone, reads_table=reads_table)
+    return _resolved(frame, names, asked=asked, text=text, reads_table=reads_table)
 
 
 def has_subquery(frame: DataFrame) -> bool:
@@ -86,7 +86,6 @@ def _resolved(
     *,
     asked: Column | str,
     text: str,
-    zone: str,
     reads_table: Callable[[DataFrame], bool],
 ) -> ReadCondition:
     execution = frame._jdf.queryExecution()
@@ -94,7 +93,7 @@ def _resolved(
     if _has_subquery(frame.sparkSession, resolved):
         # What a subquery asks of other tables stands still. Of this one, any row may matter to it.
         rest = Unknown(text, opaque=not _reads_known_tables(execution.analyzed()) or reads_table(frame))
-        beside = conjunction(_beside_subqueries(frame, zone))
+        beside = conjunction(_beside_subqueries(frame))
         return ReadCondition(
             condition=asked,
             text=text,
@@ -107,7 +106,7 @@ def _resolved(
     return ReadCondition(
         condition=asked,
         text=text if isinstance(asked, str) else str(resolved.sql()),
-        predicate=names.of(conjunction(passed_filters(frame.sparkSession, execution.optimizedPlan(), zone)))
+        predicate=names.of(conjunction(passed_filters(frame.sparkSession, execution.optimizedPlan())))
         if steady
         else Unknown(text),
         repeatable=steady and bool(resolved.deterministic()),
@@ -120,7 +119,7 @@ def _has_subquery(spark: SparkSession, expression: Any) -> bool:
     return bool(jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(expression))
 
 
-def _beside_subqueries(frame: DataFrame, zone: str) -> Iterator[Predicate]:
+def _beside_subqueries(frame: DataFrame) -> Iterator[Predicate]:
     """What the parts of the frame's condition without a subquery say, each of which must be true."""
     spark: Any = frame.sparkSession
     jvm = spark.sparkContext._jvm
@@ -133,7 +132,7 @@ def _beside_subqueries(frame: DataFrame, zone: str) -> Iterator[Predicate]:
         elif not _has_subquery(spark, part) and not tells_the_time(part):
             alone = jvm.org.apache.spark.sql.catalyst.plans.logical.Filter(part, filtered.child())
             rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, alone)
-            yield from passed_filters(spark, rows.queryExecution().optimizedPlan(), zone)
+            yield from passed_filters(spark, rows.queryExecution().optimizedPlan())
 
 
 def _reads_known_tables(plan: Any) -> bool:
@@ -168,14 +167,14 @@ def _nullable(schema: StructType) -> StructType:
     return schema
 
 
-def passed_filters(spark: SparkSession, plan: Any, zone: str) -> list[Predicate]:
+def passed_filters(spark: SparkSession, plan: Any) -> list[Predicate]:
     """The conditions that rows pass on their way up from the stand-in."""
     found: list[Predicate] = []
     while True:
         name = str(plan.nodeName())
         if name == "Filter":
             condition = plan.condition()
-            found.append(_predicate(spark, condition, zone))
+            found.append(_predicate(spark, condition))
         if name == "LocalRelation":
             return [Truth(False)]
         if plan.children().isEmpty():
@@ -185,10 +184,10 @@ def passed_filters(spark: SparkSession, plan: Any, zone: str) -> list[Predicate]
         plan = plan.children().apply(0)
 
 
-def _predicate(spark: SparkSession, condition: Any, zone: str) -> Predicate:
+def _predicate(spark: SparkSession, condition: Any) -> Predicate:
     try:
         jvm: Any = spark._jvm
-        return from_catalyst(jvm.delta.Conditions.json(condition), session_time_zone=zone)
+        return from_catalyst(jvm.delta.Conditions.json(condition), zones=zones_of(jvm.delta))
     except Py4JError:
         # Some expressions, such as functions in Python, cannot be written down.
         return Unknown(str(condition.toString()))

@@ -265,13 +265,10 @@ public final class ListedFiles implements FileIndex {
     return (byte[]) answer;
   }
 
-  /**
-   * Parts, each ended by NUL: the time zone in which the filters are written, then each filter as JSON, empty where it
-   * cannot be written.
-   */
+  /** Each filter as JSON, empty where it cannot be written, ended by NUL. */
   private static String question(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
-    StringBuilder parts = new StringBuilder(SQLConf.get().sessionLocalTimeZone()).append('\0');
+    StringBuilder parts = new StringBuilder();
     append(parts, partitionFilters);
     append(parts, dataFilters);
     return parts.toString();

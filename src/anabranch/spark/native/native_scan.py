@@ -227,9 +227,7 @@ class NativeScan:
         if known is not None:
             return known
         listing = self._listing(request)
-        with naming_bad_values(
-            listing, layout.partition_fields.fields, zone=lambda: time_zone, table=request.table_root
-        ):
+        with naming_bad_values(listing, layout.partition_fields.fields, table=request.table_root):
             return self._handed_over.hand_over(
                 request.files,
                 variant,

@@ -16,6 +16,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, OwnRead
 from anabranch.spark.native.jvm_classes import column_of
+from anabranch.spark.native.jvm_time_zones import zones_of
 
 _ROW_BY_ROW = frozenset(
     {
@@ -137,15 +138,16 @@ class _ReadsOfPlan:
 
     def __init__(self, frame: DataFrame, schema: StructType) -> None:
         self._spark: Any = frame.sparkSession
-        self._jvm: Any = self._spark._jvm
-        self._zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        jvm: Any = self._spark._jvm
+        self._jvm = jvm
+        self._zones = zones_of(jvm.delta)
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
     def read(self, leaf: Any, filters: Sequence[Any], *, row_by_row: bool) -> OwnRead:
         known = [part for condition in filters for part in self._conjuncts(condition) if self._is_of_row(part)]
         predicate = conjunction(
-            from_catalyst(self._jvm.delta.Conditions.json(part), session_time_zone=self._zone) for part in known
+            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in known
         )
         if not known or not row_by_row:
             return OwnRead(predicate=predicate)

@@ -20,6 +20,7 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.extension.door import throwable
+from anabranch.spark.native.jvm_time_zones import zones_of
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
     CHUNK_ROWS,
@@ -72,11 +73,12 @@ class ScanReader:
     def files_wanted(self, filters: str) -> bytes | None:
         """One byte a file, 1 for those to read; None for all.
 
-        `filters` are parts ended by NUL: a time zone, then each filter as JSON, empty where Spark cannot write it.
+        `filters` are ended by NUL, each as JSON, empty where Spark cannot write it.
         """
-        time_zone, *conditions = filters.split("\0")[:-1]
+        conditions = filters.split("\0")[:-1]
         try:
-            predicate = conjunction(from_catalyst(text, session_time_zone=time_zone) for text in conditions)
+            zones = zones_of(self._classes)
+            predicate = conjunction(from_catalyst(text, zones=zones) for text in conditions)
             return self._prune(self._names.of(predicate)).astype(np.uint8).tobytes()
         except DeltaError:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -60,16 +60,14 @@ def listing_of(
 
 
 @contextlib.contextmanager
-def naming_bad_values(
-    listing: FileListing, fields: Sequence[StructField], *, zone: Callable[[], str], table: str
-) -> Iterator[None]:
+def naming_bad_values(listing: FileListing, fields: Sequence[StructField], *, table: str) -> Iterator[None]:
     """Where the block fails and a partition value of the listing does not parse, raise `PartitionValueError`."""
     try:
         yield
     except Exception:
         for field, texts in zip(fields, listing.groups, strict=True):
             try:
-                parse_column(texts, field.dataType, zone=zone())
+                parse_column(texts, field.dataType)
             except PartitionValueError as error:
                 raise dataclasses.replace(error, column=field.name, table=table) from None
         raise

@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
+from anabranch.protocol.time_zones import TimeZone
+from anabranch.spark.native.jvm_time_zones import session_zone
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
@@ -184,6 +186,11 @@ class DeltaSession:
     def user(self) -> str | None:
         """Who commits by this session: as the setting says, else whom Spark runs as."""
         return self.setting(USER_SETTING) or self._spark_user
+
+    @property
+    def time_zone(self) -> TimeZone:
+        """The zone in which the session reads and shows times, by the data of Spark's JVM."""
+        return session_zone(self.spark)
 
     @functools.cached_property
     def _spark_user(self) -> str | None:

@@ -186,5 +186,5 @@ def _as_in_log(text: str | None, data_type: DataType) -> str | None:
     if isinstance(data_type, BinaryType):
         return serialize(bytes.fromhex(text), data_type)
     if isinstance(data_type, TimestampType):
-        return serialize(parse(text, data_type, zone="UTC"), data_type)
+        return serialize(parse(text, data_type), data_type)
     return text

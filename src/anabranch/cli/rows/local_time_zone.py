@@ -1,0 +1,61 @@
+"""The time zone of this machine. Nothing here has a JVM: what it means is told by Python's data, to people alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import zoneinfo
+from collections.abc import Iterable
+
+from anabranch.protocol.time_zones import UTC, TimeZone
+from anabranch.protocol.value_text import datetime_to_micros
+
+_LOCAL_TIME = "/etc/localtime"
+_EPOCH = datetime.datetime(1970, 1, 1)
+_FIRST = datetime_to_micros(datetime.datetime(2, 1, 1))
+_LAST = datetime_to_micros(datetime.datetime(9998, 1, 1))
+"""Beyond the years that `datetime` knows, offsets are those of its first and last ones."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PythonTimeZone:
+    """A region by the data of Python's `zoneinfo`."""
+
+    region: datetime.tzinfo
+
+    def moment_of(self, local: int) -> int:
+        return local - self._offset(local, fold=0)
+
+    def shows_once(self, local: int) -> bool:
+        # Offsets differ before and after a change of clocks, and only times around it belong to both.
+        return self._offset(local, fold=0) == self._offset(local, fold=1)
+
+    def local_of(self, moment: int) -> int:
+        within = _EPOCH + datetime.timedelta(microseconds=min(max(moment, _FIRST), _LAST))
+        offset = within.replace(tzinfo=datetime.UTC).astimezone(self.region).utcoffset()
+        return moment + _micros(offset)
+
+    def _offset(self, local: int, *, fold: int) -> int:
+        plain = _EPOCH + datetime.timedelta(microseconds=min(max(local, _FIRST), _LAST))
+        return _micros(self.region.utcoffset(plain.replace(fold=fold)))
+
+
+def _micros(offset: datetime.timedelta | None) -> int:
+    return 0 if offset is None else offset // datetime.timedelta(microseconds=1)
+
+
+def local_time_zone() -> TimeZone:
+    """The zone that this machine's clocks show; UTC where it says none."""
+    candidates: Iterable[str] = (os.environ.get("TZ", "").lstrip(":"), _zone_of_link())
+    for name in candidates:
+        if name and not name.startswith("/"):
+            try:
+                return PythonTimeZone(zoneinfo.ZoneInfo(name))
+            except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+                continue
+    return UTC
+
+
+def _zone_of_link() -> str:
+    return os.path.realpath(_LOCAL_TIME).partition("zoneinfo/")[2]
