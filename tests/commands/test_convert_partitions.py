@@ -29,6 +29,7 @@ from anabranch.errors.convert import (
     UnexpectedPartitionFolderError,
 )
 from anabranch.protocol.data_paths import partition_path
+from anabranch.protocol.time_zones import UTC, FixedOffset, TimeZone
 
 KEYS = (StructField("k", IntegerType()), StructField("s", StringType()))
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
@@ -36,7 +37,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 )
 
 
-def rules(*columns: StructField, zone: str = "UTC", **given: bool) -> PartitionRules:
+def rules(*columns: StructField, zone: TimeZone = UTC, **given: bool) -> PartitionRules:
     return PartitionRules(table="t", columns=columns or KEYS, zone=zone, **given)
 
 
@@ -109,7 +110,7 @@ def test_folders_fit_by_name_in_order() -> None:
 def test_values_are_written_as_the_protocol_says(data_type: object, text: str | None, stored: str | None) -> None:
     """A timestamp of a folder is the session's; in the log it needs no session to be understood."""
     column = StructField("c", data_type)  # type: ignore[arg-type]
-    assert rules(column, zone="Europe/Berlin").values("f", (("c", text),)) == {"c": stored}
+    assert rules(column, zone=FixedOffset(3_600_000_000)).values("f", (("c", text),)) == {"c": stored}
 
 
 @pytest.mark.parametrize("text", ["x", "", "1.5", "99999999999"])

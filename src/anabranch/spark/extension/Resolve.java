@@ -1,6 +1,8 @@
 package delta;
 
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.expressions.AttributeMap$;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -10,7 +12,9 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.ApplyCharTypePadding$;
 import org.apache.spark.sql.execution.datasources.CreateTable;
+import scala.collection.immutable.Seq;
 
 /**
  * A resolution rule. Where a plan reads a table of ours, it puts a leaf that Spark can read. DELETE, UPDATE, MERGE and writes
@@ -73,6 +77,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
+      statement = padded((MergeIntoTable) statement);
       statement = Variables.set(session, Marks.set((MergeIntoTable) statement, Views.isPlain(target)));
       // From now on Spark resolves the conditions and values.
       if (isTable) Leaves.tableOf(relation).takesAnySchema = false;
@@ -81,6 +86,20 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     statement = Marks.uncast(statement);
     if (!statement.resolved()) return statement;
     return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));
+  }
+
+  /**
+   * With the CHAR columns of the source filled up. Spark does that behind all of its rules, when the statement is long a command, and
+   * gives such columns new ids.
+   */
+  private static LogicalPlan padded(MergeIntoTable merge) {
+    LogicalPlan source = merge.sourceTable();
+    LogicalPlan padded = (LogicalPlan) ApplyCharTypePadding$.MODULE$.apply(source);
+    if (padded == source) return merge;
+    LogicalPlan[] children = {merge.targetTable(), padded};
+    LogicalPlan statement = (LogicalPlan) merge.withNewChildren(scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(children)).toSeq());
+    Seq pairs = (Seq) source.output().zip(padded.output());
+    return (LogicalPlan) statement.rewriteAttrs(AttributeMap$.MODULE$.apply(pairs));
   }
 
   private LogicalPlan command(LogicalPlan statement) {

@@ -78,8 +78,9 @@ public final class Sessions {
       session.sparkContext().conf().set(CATALOG_KEY, CATALOG);
     }
     if (!isOurs(state.sqlParser())) putParser(state, Parse.around(state.sqlParser(), statements));
-    addRules(state, RULES, new Object[] {new Resolve(session)});
-    addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)});
+    // Behind Spark's, as in sessions that are made with our extensions: a source is resolved before we look at a MERGE.
+    addRules(state, RULES, new Object[] {new Resolve(session)}, true);
+    addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, false);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
     String set = session.conf().get(CATALOG_KEY, null);
     if (CATALOG.equals(set)) return;
@@ -193,10 +194,13 @@ public final class Sessions {
     put(state.catalog(), "parser", parser);
   }
 
-  private static void addRules(SessionState state, String list, Object[] ours) throws Exception {
+  private static void addRules(SessionState state, String list, Object[] ours, boolean behind) throws Exception {
     Buffer rules = ruleList(state, list);
     if (!places(rules).isEmpty()) return;
-    for (int i = ours.length - 1; i >= 0; i--) rules.prepend(ours[i]);
+    for (int i = 0; i < ours.length; i++) {
+      if (behind) rules.append(ours[i]);
+      else rules.insert(i, ours[i]);
+    }
     put(state.analyzer(), list, rules.toSeq());
   }
 
