@@ -101,6 +101,8 @@ class WritePlan:
     length_limits: tuple[LengthLimit, ...]
     row_rules: tuple[RowRule, ...]
     """CHECK constraints and invariants."""
+    partition_columns: frozenset[str] = frozenset()
+    """Files get them by directories, which have no other value for an empty string than NULL."""
 
     @property
     def generates_identity(self) -> frozenset[str]:
@@ -148,7 +150,8 @@ def plan_write(
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
-    return _plan(schema, columns, rules.casting, checks, changed=schema != table_schema)
+    changed = schema != table_schema
+    return _plan(schema, columns, rules.casting, checks, partition_columns=partition_columns, changed=changed)
 
 
 def plan_new_schema(
@@ -163,10 +166,11 @@ def plan_new_schema(
     check_types(data, table)
     check_duplicates(data, where="the data", table=table)
     schema = as_nullable(visible_schema(data))
-    partition_columns_of(schema, partition_columns, table=table)
+    partitions = partition_columns_of(schema, partition_columns, table=table)
     check_writable(schema, table=table)
     checks = row_rules(schema, constraints, table=table)
-    return _plan(schema, tuple(_columns(data, data, schema)), Casting.NONE, checks, changed=True)
+    columns = tuple(_columns(data, data, schema))
+    return _plan(schema, columns, Casting.NONE, checks, partition_columns=partitions, changed=True)
 
 
 def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
@@ -319,6 +323,7 @@ def _plan(
     casting: Casting,
     checks: tuple[RowRule, ...],
     *,
+    partition_columns: Sequence[str],
     changed: bool,
 ) -> WritePlan:
     return WritePlan(
@@ -329,6 +334,7 @@ def _plan(
         not_null_paths=(*not_null_paths(schema), *not_null_paths_inside(schema)),
         length_limits=tuple(length_limits(schema)),
         row_rules=checks,
+        partition_columns=frozenset(partition_columns),
     )
 
 

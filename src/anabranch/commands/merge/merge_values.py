@@ -13,6 +13,8 @@ from anabranch.commands.dml.assignments import Assignments, Value, assignments, 
 from anabranch.commands.merge.merge_source import InsertClause, MergeStatement, UpdateClause
 from anabranch.errors.arguments import AssignmentError, IdentityAssignmentError
 from anabranch.errors.dml import MergeColumnNotFoundError
+from anabranch.protocol.actions import Metadata
+from anabranch.protocol.properties import TableProperties
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import conversion
 from anabranch.schema.enforcement import (
@@ -129,10 +131,16 @@ class ValuePlanner:
 
         return ClauseValues(columns=columns, sets=frozenset(given))
 
-    def plan_rows(self, data: StructType, constraints: Mapping[str, str], *, has_new_rows: bool) -> WritePlan:
+    def plan_rows(self, data: StructType, metadata: Metadata, *, has_new_rows: bool) -> WritePlan:
         """How changed rows, with new ones among them, go into files. Their columns have the table's types."""
-        rules = self._rules(WriteApi.MERGED_ROWS if has_new_rows else WriteApi.CHANGED_ROWS)
-        return plan_write(data, self._schema, rules, table=self._table, constraints=constraints)
+        return plan_write(
+            data,
+            self._schema,
+            self._rules(WriteApi.MERGED_ROWS if has_new_rows else WriteApi.CHANGED_ROWS),
+            table=self._table,
+            constraints=TableProperties(metadata.configuration).constraints,
+            partition_columns=metadata.partition_columns,
+        )
 
     def stored(self) -> list[StructField]:
         """The columns that files hold."""
