@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -79,6 +79,29 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
         key = conversion(source.keyType, target.keyType, named=names.keyType)
         return RebuildMap(key, conversion(source.valueType, target.valueType, named=names.valueType))
     return Cast(nullable_type(target))
+
+
+def fits_by_name(source: StructType, target: StructType, widens: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether both have the same columns in the same order, and only fields of structs may stand in another one.
+
+    Delta then takes these fields by name, in a write by position too, and leaves new ones to schema evolution. Names
+    and types must be the very same; `widens` says whether a column of one type takes another, that of the data.
+    """
+    return source.names == target.names and _holds(target, source, widens)
+
+
+def _holds(target: DataType, source: DataType, widens: Callable[[DataType, DataType], bool]) -> bool:
+    if isinstance(target, StructType) and isinstance(source, StructType):
+        known = {fold(field.name): field for field in target.fields}
+        fields = {field.name: field for field in source.fields if fold(field.name) in known}
+        return set(target.names) == set(fields) and all(
+            _holds(field.dataType, fields[field.name].dataType, widens) for field in target.fields
+        )
+    if isinstance(target, ArrayType) and isinstance(source, ArrayType):
+        return _holds(target.elementType, source.elementType, widens)
+    if isinstance(target, MapType) and isinstance(source, MapType):
+        return _holds(target.keyType, source.keyType, widens) and _holds(target.valueType, source.valueType, widens)
+    return isinstance(target, NullType) or source == target or widens(target, source)
 
 
 def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from anabranch.errors.schema import (
 )
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import Conversion, Keep, conversion, named_by_position
+from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
 from anabranch.schema.logical_types import LengthLimit, check_writable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,
@@ -198,7 +199,8 @@ def fill_of(field: StructField) -> tuple[Fill, str | None]:
 def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, table: str) -> StructType:
     """`data` with names that can be looked up in the table."""
     if rules.by_position:
-        return named_by_position(data, table_schema, table=table)
+        fits = _fits_by_name(data, table_schema, rules)
+        return data if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
         loose = child(table_schema, name)
         if loose is not None and loose.name != name:
@@ -206,9 +208,16 @@ def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, ta
     return data
 
 
+def _fits_by_name(data: StructType, table_schema: StructType, rules: WriteRules) -> bool:
+    pairs = zip(data.fields, table_schema.fields, strict=False)
+    columns = StructType([target if LEFT_TO_TABLE in field.metadata else field for field, target in pairs])
+    return fits_by_name(columns, table_schema, functools.partial(rules.widening.allows, iceberg=rules.iceberg))
+
+
 def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table: str) -> StructType:
     """The table's schema after the write."""
-    check_duplicates(named, where="the data", table=table)
+    where = "the data, taken by position," if rules.by_position else "the data"
+    check_duplicates(named, where=where, table=table)
     merge_rules = MergeRules(widening=rules.widening, iceberg=rules.iceberg, casting=rules.casting)
     merged = merge(table_schema, as_nullable(visible_schema(named)), merge_rules)
     refused = {} if rules.merge_schema else merged.added
