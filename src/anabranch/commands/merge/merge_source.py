@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
 
+from anabranch.commands.alter.column_usage import check_types_unused
 from anabranch.commands.definition.table_definition import with_schema
 from anabranch.commands.dml.assignments import Value
 from anabranch.commands.table_access import TableRef
@@ -306,6 +307,7 @@ def merge_target(handle: TableRef, snapshot: Snapshot, statement: MergeStatement
     if merged.schema == snapshot.schema:
         return as_it_is
     check_writable(merged.schema, table=handle.label)
+    check_types_unused(snapshot, merged.schema, table=handle.label)
     schema = merged.schema
     if merged.retyped and properties.type_widening_enabled:
         schema = record_type_changes(schema, snapshot.schema)

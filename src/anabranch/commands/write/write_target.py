@@ -6,7 +6,7 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands.alter.column_usage import check_constraints_find_columns
+from anabranch.commands.alter.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.clustering import clustering_left_behind
 from anabranch.commands.definition.table_definition import TableDefinition, define_table, with_schema
 from anabranch.commands.table_access import TableRef
@@ -111,6 +111,8 @@ def existing_target(
     replaces = options.replaces_schema
     if replaces:
         check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
+    else:
+        check_types_unused(snapshot, plan.schema, table=handle.label)
     defined = with_schema(
         snapshot.metadata,
         snapshot.protocol,
