@@ -96,7 +96,7 @@ class WritePlan:
     schema_changed: bool
     columns: tuple[ColumnPlan, ...]
     casting: Casting
-    """How casts treat values that do not fit: LEGACY nulls them, else the write fails."""
+    """How casts treat values that do not fit: LEGACY makes others of them, else the write fails."""
     not_null_paths: tuple[FieldPath, ...]
     """Fields of structs included; a null parent violates them, too. Inside arrays and maps, of all that is there."""
     length_limits: tuple[LengthLimit, ...]

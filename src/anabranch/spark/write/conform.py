@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
@@ -14,6 +16,7 @@ from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.spark.native.jvm_classes import column_of
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.identity_values import identity_value, numbered
 from anabranch.spark.write.row_checks import refuse_when
@@ -108,13 +111,19 @@ def _cast(
 ) -> Column:
     if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
         return column.cast(to)
-    # Whatever spark.sql.ansi.enabled says: try_cast gives NULL for what does not fit, and never wraps around.
-    tried = column.try_cast(to)
+    # Both casts are the same whatever spark.sql.ansi.enabled says, which goes for queries and not for writes.
     if casting is Casting.LEGACY:
-        return tried
+        return _legacy_cast(column, to)
+    tried = column.try_cast(to)
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
     error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
     return refuse_when(column.isNotNull() & tried.isNull(), tried, error, facts, shown={"value": column})
+
+
+def _legacy_cast(column: Column, to: DataType) -> Column:
+    context: Any = SparkContext._active_spark_context
+    found: Any = column
+    return column_of(context._jvm.delta.Writes.legacyCast(found._jc, to.json()))
 
 
 def _rebuilt_struct(
