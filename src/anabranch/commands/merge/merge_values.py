@@ -75,6 +75,7 @@ class ValuePlanner:
         old_schema: StructType,
         evolves: bool,
         casting: Casting,
+        case_sensitive: bool,
         table: str,
     ) -> None:
         self._statement = statement
@@ -84,6 +85,7 @@ class ValuePlanner:
         self._old_schema = old_schema
         self._evolves = evolves
         self._casting = casting
+        self._case_sensitive = case_sensitive
         self._table = table
         self.asking: list[DataFrame] = []
         """Frames that compute values with a subquery in them, which may read anything; complete when all is planned."""
@@ -164,10 +166,13 @@ class ValuePlanner:
         """The source's column for each column of the table."""
         found = {}
         for field in self.stored():
-            given = child(self._source.schema, field.name)
+            in_any_case = child(self._source.schema, field.name)
+            given = child(self._source.schema, field.name, case_sensitive=self._case_sensitive)
+            lacking = not self._evolves and fill_of(field)[0] not in (Fill.GENERATED, Fill.IDENTITY)
             if given is not None:
                 found[field.name] = given
-            elif not self._evolves and fill_of(field)[0] not in (Fill.GENERATED, Fill.IDENTITY):
+            elif lacking or in_any_case is not None:
+                # Schema evolution could not add the source's column, whose name differs by case alone.
                 available = tuple(self._source.columns)
                 raise MergeColumnNotFoundError(
                     table=self._table, column=quote(field.name), clause=clause, available=available
@@ -176,7 +181,13 @@ class ValuePlanner:
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:
         steady = {name: self._scope.at_one_time(value) for name, value in values.items()}
-        return assignments(steady, self._schema, table=self._table, alias=self._statement.alias)
+        return assignments(
+            steady,
+            self._schema,
+            table=self._table,
+            alias=self._statement.alias,
+            case_sensitive=self._case_sensitive,
+        )
 
     def _inserted(self, values: Mapping[str, Value]) -> dict[str, Column]:
         given = {name: value for name, value in values.items() if not self._is_default(value)}

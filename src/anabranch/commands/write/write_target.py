@@ -24,6 +24,8 @@ from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 
+CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
@@ -93,6 +95,7 @@ def existing_target(
         merge_schema=options.merge_schema,
         overwrite_schema=options.replaces_schema,
         policy=store_assignment(handle.session),
+        case_sensitive=handle.session.flag(CASE_SENSITIVE_SETTING, default=False),
         widening=automatic_widening(handle.session, snapshot),
         iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
