@@ -72,6 +72,41 @@ def test_columns_and_fields_go_by_position_or_by_name(
     assert (a, b, tuple(s)) == expected
 
 
+def test_fields_of_structs_go_by_name_where_columns_are_the_table_s(delta: SparkSession, name: str) -> None:
+    """Covers findings F108 and F102: by position too, if top columns have the table's names and all types are its own."""
+    fields = "STRUCT<a: INT, b: INT>"
+    delta.sql(
+        f"CREATE TABLE {name} (k INT, s {fields}, l ARRAY<{fields}>, m MAP<STRING, {fields}>, d INT DEFAULT 5) "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    s = "named_struct('b', 20, 'a', 10)"
+    columns = f"2 AS k, {s} AS s, array({s}) AS l, map('x', {s}) AS m"
+    query, frame = f"SELECT {columns}, 5 AS d", delta.sql(f"SELECT {columns}, 5 AS d")
+    values = f"VALUES (2, {s}, array({s}), map('x', {s}), 5)"
+    named, placed = (10, 20), (20, 10)
+    for write, wanted in [
+        (lambda: delta.sql(f"INSERT INTO {name} {query}"), named),
+        (lambda: delta.sql(f"INSERT INTO {name} SELECT {columns}, DEFAULT"), named),
+        (lambda: delta.sql(f"INSERT OVERWRITE {name} {query}"), named),
+        (lambda: delta.sql(f"INSERT INTO {name} REPLACE WHERE true {query}"), named),
+        (lambda: frame.write.insertInto(name), named),
+        (lambda: frame.write.insertInto(name, overwrite=True), named),
+        (lambda: delta.sql(f"INSERT INTO {name} {values}"), placed),
+        (lambda: delta.sql(f"INSERT INTO {name} (k, s, l, m, d) {query}"), placed),
+        (lambda: delta.sql(f"INSERT INTO {name} {query.replace('2 AS k', '2L AS k')}"), placed),
+    ]:
+        write()
+        for row in delta.table(name).collect():
+            assert {tuple(each) for each in (row.s, *row.l, row.m["x"])} == {wanted}
+            assert row.d == 5
+        delta.sql(f"DELETE FROM {name}")
+    wider = query.replace(s, "named_struct('c', 30, 'b', 20, 'a', 10)", 1)
+    with pytest.raises(SchemaMismatchError, match=r"s\.c \(int\) is not in the table"):
+        delta.sql(f"INSERT INTO {name} {wider}")
+    delta.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {name} {wider}")
+    assert [tuple(row.s) for row in delta.table(name).collect()] == [(10, 20, 30)]
+
+
 @pytest.mark.parametrize(
     "into",
     [

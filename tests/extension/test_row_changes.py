@@ -118,6 +118,50 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
     assert delta.sql(f"UPDATE {table} SET N = 1 WHERE ID = 0").first() == (1,)
 
 
+def test_columns_matched_by_name_are_told_apart_as_the_session_does(delta: SparkSession, path: str) -> None:
+    """Covers finding F70: MERGE's stars and INSERT BY NAME; appends of frames match in any case, as in Delta."""
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} (id INT, a INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    delta.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    statements = [
+        f"INSERT {evolution}{into} BY NAME SELECT {columns}"
+        for evolution in ("", "WITH SCHEMA EVOLUTION ")
+        for into in (f"INTO {table}", f"OVERWRITE {table}")
+        for columns in ("2 AS id, 5 AS A", "2 AS id, 5L AS A", "2 AS ID")
+    ]
+    for evolution in ("", "WITH SCHEMA EVOLUTION "):
+        merge = f"MERGE {evolution}INTO {table} t USING (SELECT 1 AS id, 5 AS A) s ON t.id = s.id WHEN"
+        statements += [
+            f"{merge} MATCHED THEN UPDATE SET *",
+            f"{merge} MATCHED THEN UPDATE SET A = s.A",
+            f"{merge} NOT MATCHED THEN INSERT *",
+            f"{merge} NOT MATCHED THEN INSERT (id, A) VALUES (s.id, s.A)",
+        ]
+    wide = f"INTO {table} t USING (SELECT 1 AS id, 3L AS A) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a = s.A"
+    delta.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        for text in statements:
+            with pytest.raises(AnalysisException, match=r"\b(A|ID)\b"):
+                delta.sql(text)
+        merging = DeltaTable.forPath(delta, path).alias("t").merge(delta.sql("SELECT 1 AS id, 5 AS A"), "t.id = 1")
+        with pytest.raises(AnalysisException, match="has no `a`"):
+            merging.whenMatchedUpdateAll().execute()
+        assert version(delta, table) == 1
+        both = "USING (SELECT 1 AS id, 7 AS a, 8 AS A) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+        delta.sql(f"MERGE INTO {table} t {both}")
+        assert delta.sql(f"SELECT a FROM {table}").first() == (7,)
+        delta.sql(f"MERGE WITH SCHEMA EVOLUTION {wide}")
+        assert delta.sql(f"SELECT * FROM {table}").dtypes == [("id", "int"), ("a", "int")]
+        frame = delta.sql("SELECT 2 AS id, 9 AS A")
+        frame.write.format("delta").mode("append").save(path)
+        frame.writeTo(table).append()
+    finally:
+        delta.conf.unset("spark.sql.caseSensitive")
+    assert sorted(row.a for row in delta.table(table).collect()) == [3, 9, 9]
+    delta.sql(statements[0])
+    assert delta.table(table).where("a = 5").count() == 1
+
+
 @pytest.mark.parametrize(("name", "known"), [("οδος", True), ("οδοσ", False)])
 def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, name: str, known: bool) -> None:
     """Bug B8: Σ has two small letters. At the end of a word it is ς, for Spark as for us."""

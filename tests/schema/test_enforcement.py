@@ -253,12 +253,31 @@ def test_statements_need_every_field_of_a_struct() -> None:
     assert plan(struct(s=VOID, l=ArrayType(VOID)), table, rules(SQL_BY_NAME)).schema == table
 
 
-def test_insert_into_goes_by_position_inside_structs_also_where_names_agree() -> None:
+def test_insert_into_goes_by_position_inside_structs_unless_all_fits_by_name() -> None:
+    """Covers findings F108 and F102: fields in another order are taken by name where names and types are the table's."""
     table = struct(s=struct(x=INT, y=INT))
     by_position = plan(struct(s=struct(p=INT, q=INT)), table, rules(INSERT_INTO)).columns[0].conversion
     assert by_position == Cast(struct(x=INT, y=INT))
-    swapped = plan(struct(s=struct(y=INT, x=INT)), table, rules(INSERT_INTO)).columns[0].conversion
-    assert swapped == Cast(struct(x=INT, y=INT))
+    x, y = StructField("x", INT), StructField("y", INT)
+    swapped = struct(s=struct(y=INT, x=INT))
+    by_name = RebuildStruct((FieldSource(x, "x", 1, Keep()), FieldSource(y, "y", 0, Keep())))
+    assert plan(swapped, table, rules(INSERT_INTO)).columns[0].conversion == by_name
+    for other in (struct(S=swapped["s"].dataType), struct(s=struct(Y=INT, X=INT))):
+        found = plan(other, table, rules(INSERT_INTO)).columns[0].conversion
+        assert found == Cast(struct(x=INT, y=INT)), other
+    # What may overflow is cast by itself.
+    narrowed = RebuildStruct((FieldSource(x, "y", 0, Cast(INT)), FieldSource(y, "x", 1, Keep())))
+    assert plan(struct(s=struct(y=LONG, x=INT)), table, rules(INSERT_INTO)).columns[0].conversion == narrowed
+    widening = rules(INSERT_INTO, merge_schema=True, widening=Widening.SAME_FAMILY)
+    assert plan(struct(s=struct(y=LONG, x=INT)), table, widening).schema["s"].dataType.simpleString() == (
+        "struct<x:int,y:bigint>"
+    )
+    first = struct(s=struct(z=INT, y=INT, x=INT))
+    assert plan(first, table, rules(INSERT_INTO, merge_schema=True)).schema == struct(s=struct(x=INT, y=INT, z=INT))
+    with pytest.raises(SchemaMismatchError, match=r"s\.z \(int\) is not in the table"):
+        plan(first, table, rules(INSERT_INTO))
+    with pytest.raises(DuplicateColumnsError, match="in the data, taken by position"):
+        plan(struct(s=struct(z=INT, y=LONG, x=INT)), table, rules(INSERT_INTO))
     with pytest.raises(ColumnCountError, match="column s of sales"):
         plan(struct(s=struct(p=INT)), table, rules(INSERT_INTO))
     growing = struct(s=struct(p=INT, q=INT, r=INT))

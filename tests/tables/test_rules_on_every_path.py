@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from anabranch.errors.alterations import ConstrainedTypeError, GeneratedFromTypeError
 from anabranch.errors.arguments import AssignmentError
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import AppendOnlyTableError
@@ -273,6 +274,36 @@ def test_columns_become_wider_when_asked(widening: Target, path: str) -> None:
     assert dict(found.dtypes)[f"c{i}"] == "bigint"
     assert found.where(f"c{i} = 5000000000").count() == 1
     assert {row[0] for row in found.select(f"c{i}").collect()} <= {7, 5_000_000_000, None}
+
+
+@pytest.fixture(scope="module")
+def ruled(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    folder = tmp_path_factory.mktemp("ruled")
+    columns = """id BIGINT, part INT, n INT, l ARRAY<INT>, m INT, g INT GENERATED ALWAYS AS (hash(m)), free INT,
+        CONSTRAINT some CHECK (hash(n) <> 0 AND coalesce(size(l) < 9, true))"""
+    yield from seeded(
+        delta, folder, columns, "0L AS id, 0 AS part, 1 AS n, 2 AS m", "'delta.enableTypeWidening' = 'true'"
+    )
+
+
+@pytest.mark.parametrize("path", [path for path in OF_THEIR_OWN if path in EVOLVING])
+def test_no_write_widens_a_column_that_a_rule_reads(ruled: Target, path: str) -> None:
+    """Covers finding F62: rows that are there may break the rule once their column has another type, as `hash` shows."""
+    before = version(ruled)
+    good = {"id": "0L", "part": "0", "n": "1", "l": "array(1)", "m": "2", "g": "hash(2)", "free": "3"}
+    for column, value, error, condition in (
+        ("n", "5000000000L", ConstrainedTypeError, "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH"),
+        ("l", "array(5000000000L)", ConstrainedTypeError, "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH"),
+        ("m", "5000000000L", GeneratedFromTypeError, "DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH"),
+    ):
+        with pytest.raises(error) as refused:
+            PATHS[path](ruled, good | {column: value}, True)
+        assert (refused.value.column, refused.value.getCondition()) == (column, condition)
+    assert version(ruled) == before
+    PATHS[path](ruled, good | {"free": f"{5_000_000_000 + before}L"}, True)
+    found = ruled.delta.read.format("delta").load(ruled.path)
+    assert not found.where(f"free = {5_000_000_000 + before}").isEmpty()
+    ruled.delta.sql(f"UPDATE {ruled.quoted} SET free = 4")
 
 
 def test_rules_of_tables_made_of_queries(delta: SparkSession, name: str) -> None:

@@ -44,6 +44,27 @@ class ColumnInUseError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class GeneratedFromColumnError(ColumnInUseError):
+    """A column is to be dropped, renamed or given another type, and a generated column is computed from it."""
+
+    condition: ClassVar[str] = "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ConstrainedTypeError(ColumnInUseError):
+    """A write with schema evolution would change the type of a column, and a constraint depends on it."""
+
+    condition: ClassVar[str] = "DELTA_CONSTRAINT_DATA_TYPE_MISMATCH"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class GeneratedFromTypeError(ColumnInUseError):
+    """A write with schema evolution would change the type of a column, and a generated column is computed from it."""
+
+    condition: ClassVar[str] = "DELTA_GENERATED_COLUMNS_DATA_TYPE_MISMATCH"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PartitionColumnDropError(ColumnInUseError):
     """A column is to be dropped by which the table is partitioned."""
 

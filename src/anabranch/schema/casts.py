@@ -53,7 +53,7 @@ class Casting(enum.Enum):
     ANSI = "ansi"
     """What ANSI casts allow; a value that does not fit fails the write. Spark's default."""
     LEGACY = "legacy"
-    """Any cast there is; a value that does not fit becomes null."""
+    """Any cast there is, as Spark made them before ANSI: numbers that do not fit wrap around, text becomes null."""
 
     @classmethod
     def parse(cls, policy: str) -> Casting:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from anabranch.errors.schema import ColumnCountError
+from anabranch.schema.casts import can_up_cast
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, contains_type, fold, nullable_type, positions, quoted
 
 
@@ -19,7 +20,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One cast does it. Nested types match field by field, in order, so Spark's positional cast is right."""
+    """One cast does it. Nested types match field by field, in order, and no value in them can fail."""
 
     to: DataType
 
@@ -70,7 +71,10 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
     names = source if named is None else named
     # Spark refuses casts that forbid nulls; those are checked row by row instead.
     if not contains_type(target, NullType) and _lines_up(names, target):
-        return Keep() if _spelled_alike(source, target) else Cast(nullable_type(target))
+        if _spelled_alike(source, target):
+            return Keep()
+        if _casts_safely(source, target):
+            return Cast(nullable_type(target))
     if isinstance(source, StructType) and isinstance(names, StructType) and isinstance(target, StructType):
         return RebuildStruct(tuple(_field_sources(source, names, target)))
     if isinstance(source, ArrayType) and isinstance(names, ArrayType) and isinstance(target, ArrayType):
@@ -79,6 +83,29 @@ def conversion(source: DataType, target: DataType, *, named: DataType | None = N
         key = conversion(source.keyType, target.keyType, named=names.keyType)
         return RebuildMap(key, conversion(source.valueType, target.valueType, named=names.valueType))
     return Cast(nullable_type(target))
+
+
+def fits_by_name(source: StructType, target: StructType, widens: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether both have the same columns in the same order, and only fields of structs may stand in another one.
+
+    Delta then takes these fields by name, in a write by position too, and leaves new ones to schema evolution. Names
+    and types must be the very same; `widens` says whether a column of one type takes another, that of the data.
+    """
+    return source.names == target.names and _holds(target, source, widens)
+
+
+def _holds(target: DataType, source: DataType, widens: Callable[[DataType, DataType], bool]) -> bool:
+    if isinstance(target, StructType) and isinstance(source, StructType):
+        known = {fold(field.name): field for field in target.fields}
+        fields = {field.name: field for field in source.fields if fold(field.name) in known}
+        return set(target.names) == set(fields) and all(
+            _holds(field.dataType, fields[field.name].dataType, widens) for field in target.fields
+        )
+    if isinstance(target, ArrayType) and isinstance(source, ArrayType):
+        return _holds(target.elementType, source.elementType, widens)
+    if isinstance(target, MapType) and isinstance(source, MapType):
+        return _holds(target.keyType, source.keyType, widens) and _holds(target.valueType, source.valueType, widens)
+    return isinstance(target, NullType) or source == target or widens(target, source)
 
 
 def named_by_position(source: StructType, target: StructType, *, table: str, path: FieldPath = ()) -> StructType:
@@ -137,6 +164,17 @@ def _lines_up(source: DataType, target: DataType) -> bool:
     if isinstance(source, MapType) and isinstance(target, MapType):
         return _lines_up(source.keyType, target.keyType) and _lines_up(source.valueType, target.valueType)
     return not isinstance(source, _NESTED) and not isinstance(target, _NESTED)
+
+
+def _casts_safely(source: DataType, target: DataType) -> bool:
+    """For types that line up: whether no value can fail its cast. One that can is looked at by itself."""
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return all(_casts_safely(a.dataType, b.dataType) for a, b in zip(source.fields, target.fields, strict=True))
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return _casts_safely(source.elementType, target.elementType)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return _casts_safely(source.keyType, target.keyType) and _casts_safely(source.valueType, target.valueType)
+    return source == target or can_up_cast(source, target)
 
 
 def _spelled_alike(source: DataType, target: DataType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from anabranch.errors.schema import (
 )
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
-from anabranch.schema.conversions import Conversion, Keep, conversion, named_by_position
+from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
 from anabranch.schema.logical_types import LengthLimit, check_writable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,
@@ -95,12 +96,14 @@ class WritePlan:
     schema_changed: bool
     columns: tuple[ColumnPlan, ...]
     casting: Casting
-    """How casts treat values that do not fit: LEGACY nulls them, else the write fails."""
+    """How casts treat values that do not fit: LEGACY makes others of them, else the write fails."""
     not_null_paths: tuple[FieldPath, ...]
     """Fields of structs included; a null parent violates them, too. Inside arrays and maps, of all that is there."""
     length_limits: tuple[LengthLimit, ...]
     row_rules: tuple[RowRule, ...]
     """CHECK constraints and invariants."""
+    partition_columns: frozenset[str] = frozenset()
+    """Files get them by directories, which have no other value for an empty string than NULL."""
 
     @property
     def generates_identity(self) -> frozenset[str]:
@@ -148,7 +151,8 @@ def plan_write(
     if not rules.rows_of_table:
         _check_identity(columns, table)
     checks = row_rules(schema, constraints, table=table)
-    return _plan(schema, columns, rules.casting, checks, changed=schema != table_schema)
+    changed = schema != table_schema
+    return _plan(schema, columns, rules.casting, checks, partition_columns=partition_columns, changed=changed)
 
 
 def plan_new_schema(
@@ -163,10 +167,11 @@ def plan_new_schema(
     check_types(data, table)
     check_duplicates(data, where="the data", table=table)
     schema = as_nullable(visible_schema(data))
-    partition_columns_of(schema, partition_columns, table=table)
+    partitions = partition_columns_of(schema, partition_columns, table=table)
     check_writable(schema, table=table)
     checks = row_rules(schema, constraints, table=table)
-    return _plan(schema, tuple(_columns(data, data, schema)), Casting.NONE, checks, changed=True)
+    columns = tuple(_columns(data, data, schema))
+    return _plan(schema, columns, Casting.NONE, checks, partition_columns=partitions, changed=True)
 
 
 def not_null_paths(schema: StructType) -> tuple[FieldPath, ...]:
@@ -194,7 +199,8 @@ def fill_of(field: StructField) -> tuple[Fill, str | None]:
 def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, table: str) -> StructType:
     """`data` with names that can be looked up in the table."""
     if rules.by_position:
-        return named_by_position(data, table_schema, table=table)
+        fits = _fits_by_name(data, table_schema, rules)
+        return data if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
         loose = child(table_schema, name)
         if loose is not None and loose.name != name:
@@ -202,9 +208,16 @@ def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, ta
     return data
 
 
+def _fits_by_name(data: StructType, table_schema: StructType, rules: WriteRules) -> bool:
+    pairs = zip(data.fields, table_schema.fields, strict=False)
+    columns = StructType([target if LEFT_TO_TABLE in field.metadata else field for field, target in pairs])
+    return fits_by_name(columns, table_schema, functools.partial(rules.widening.allows, iceberg=rules.iceberg))
+
+
 def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table: str) -> StructType:
     """The table's schema after the write."""
-    check_duplicates(named, where="the data", table=table)
+    where = "the data, taken by position," if rules.by_position else "the data"
+    check_duplicates(named, where=where, table=table)
     merge_rules = MergeRules(widening=rules.widening, iceberg=rules.iceberg, casting=rules.casting)
     merged = merge(table_schema, as_nullable(visible_schema(named)), merge_rules)
     refused = {} if rules.merge_schema else merged.added
@@ -319,6 +332,7 @@ def _plan(
     casting: Casting,
     checks: tuple[RowRule, ...],
     *,
+    partition_columns: Sequence[str],
     changed: bool,
 ) -> WritePlan:
     return WritePlan(
@@ -329,6 +343,7 @@ def _plan(
         not_null_paths=(*not_null_paths(schema), *not_null_paths_inside(schema)),
         length_limits=tuple(length_limits(schema)),
         row_rules=checks,
+        partition_columns=frozenset(partition_columns),
     )
 
 

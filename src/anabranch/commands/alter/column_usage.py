@@ -5,27 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from anabranch.commands.definition.clustering import clustering_columns
-from anabranch.errors.alterations import ColumnInUseError, PartitionColumnDropError
+from anabranch.errors.alterations import (
+    ColumnInUseError,
+    ConstrainedTypeError,
+    GeneratedFromColumnError,
+    GeneratedFromTypeError,
+    PartitionColumnDropError,
+)
 from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.stored_sql import read_stored_sql
 from anabranch.schema.enforcement import Fill, fill_of
-from anabranch.schema.paths import FieldPath, find, fold, quoted
+from anabranch.schema.paths import FieldPath, child, find, fold, quoted
 from anabranch.schema.write_rules import check_owner, row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.write.row_rules import generation_owner
 
 
 def check_no_rule_uses(snapshot: Snapshot, path: FieldPath, *, change: str, table: str) -> None:
-    """Raises `ColumnInUseError` where a constraint, an invariant or a generated column reads the column.
+    """Raises `ColumnInUseError` where a constraint or an invariant reads the column, and its kin for generated ones.
 
     `change` says in the message what was to happen to it.
     """
-    users = tuple(_rules_reading(snapshot, path, table))
-    if users:
-        raise ColumnInUseError(table=table, column=quoted(path), change=change, users=users)
+    _check_unused(snapshot, path, change, (ColumnInUseError, GeneratedFromColumnError), table)
+
+
+def check_types_unused(snapshot: Snapshot, schema: StructType, *, table: str) -> None:
+    """Raises `ConstrainedTypeError` or `GeneratedFromTypeError` where `schema`, which the table's grew into by a write,
+    has another type for a column that a rule reads: of the rows that are there the rule may not be true any more.
+    """
+    for path, kind in _retyped(snapshot.schema, schema, ()):
+        change = f"given the type {kind.simpleString()} of the data"
+        _check_unused(snapshot, path, change, (ConstrainedTypeError, GeneratedFromTypeError), table)
 
 
 def check_constraints_find_columns(snapshot: Snapshot, schema: StructType, *, table: str) -> None:
@@ -56,15 +69,48 @@ def check_no_layout_uses(snapshot: Snapshot, path: FieldPath, *, change: str, ta
         raise in_use(table=table, column=quoted(path), change=change, users=tuple(users))
 
 
-def _rules_reading(snapshot: Snapshot, path: FieldPath, table: str) -> Iterator[str]:
-    rules = [(rule.owner, rule.expression) for rule in row_rules(snapshot.schema, snapshot.properties.constraints)]
-    for field in snapshot.schema.fields:
-        fill, expression = fill_of(field)
-        if fill is Fill.GENERATED and expression is not None and fold(field.name) != fold(path[0]):
-            rules.append((generation_owner(field.name), expression))
-    for owner, expression in rules:
-        if _reads(snapshot, expression, path, table, owner):
-            yield f"{owner} ({expression})"
+def _check_unused(
+    snapshot: Snapshot,
+    path: FieldPath,
+    change: str,
+    errors: tuple[type[ColumnInUseError], type[ColumnInUseError]],
+    table: str,
+) -> None:
+    """`errors` are that of a column which a constraint reads, and that of one which only generated columns read."""
+    constraints = [
+        (rule.owner, rule.expression) for rule in row_rules(snapshot.schema, snapshot.properties.constraints)
+    ]
+    generated = [
+        (generation_owner(field.name), expression)
+        for field in snapshot.schema.fields
+        for fill, expression in [fill_of(field)]
+        if fill is Fill.GENERATED and expression is not None and fold(field.name) != fold(path[0])
+    ]
+    constraining, generating = (
+        [f"{owner} ({text})" for owner, text in rules if _reads(snapshot, text, path, table, owner)]
+        for rules in (constraints, generated)
+    )
+    if constraining or generating:
+        error = errors[0 if constraining else 1]
+        raise error(table=table, column=quoted(path), change=change, users=(*constraining, *generating))
+
+
+def _retyped(before: DataType, after: DataType, path: FieldPath) -> Iterator[tuple[FieldPath, DataType]]:
+    """The columns and fields whose types differ; an array or a map is one with what is in it."""
+    if isinstance(before, StructType) and isinstance(after, StructType):
+        for old in before.fields:
+            new = child(after, old.name, case_sensitive=True)
+            if new is not None:
+                yield from _retyped(old.dataType, new.dataType, (*path, old.name))
+    elif isinstance(before, ArrayType) and isinstance(after, ArrayType):
+        if any(_retyped(before.elementType, after.elementType, path)):
+            yield path, after
+    elif isinstance(before, MapType) and isinstance(after, MapType):
+        parts = ((before.keyType, after.keyType), (before.valueType, after.valueType))
+        if any(found for old_part, new_part in parts for found in _retyped(old_part, new_part, path)):
+            yield path, after
+    elif before != after:
+        yield path, after
 
 
 def _reads(snapshot: Snapshot, expression: str, path: FieldPath, table: str, owner: str) -> bool:

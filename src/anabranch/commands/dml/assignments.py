@@ -110,14 +110,21 @@ def _is_keyword(value: Value, schema: StructType) -> bool:
     return isinstance(value, str) and value.strip().upper() == DEFAULT and child(schema, DEFAULT) is None
 
 
-def assignments(given: Mapping[str, Value], schema: StructType, *, table: str, alias: RowNames = None) -> Assignments:
+def assignments(
+    given: Mapping[str, Value],
+    schema: StructType,
+    *,
+    table: str,
+    alias: RowNames = None,
+    case_sensitive: bool = False,
+) -> Assignments:
     """What `given`, by column as a user writes it (`a`, `s.x`, `t.a` for an alias t), sets in a table of this schema.
 
     Raises `AssignmentError` for a column that is not there, `ConflictingAssignmentsError` for one that is set twice.
     """
     values: dict[FieldPath, Value] = {}
     for name, value in given.items():
-        path = _path(name, schema, table, alias)
+        path = _path(name, schema, table, alias, case_sensitive=case_sensitive)
         clash = next((other for other in values if other[: len(path)] == path or path[: len(other)] == other), None)
         if clash is not None:
             problem = f"{quoted(clash)} is set as well"
@@ -126,7 +133,7 @@ def assignments(given: Mapping[str, Value], schema: StructType, *, table: str, a
     return Assignments(values=values)
 
 
-def _path(name: str, schema: StructType, table: str, alias: RowNames) -> FieldPath:
+def _path(name: str, schema: StructType, table: str, alias: RowNames, *, case_sensitive: bool) -> FieldPath:
     try:
         parts = split_identifier(name)
     except InvalidIdentifierError as error:
@@ -141,7 +148,7 @@ def _path(name: str, schema: StructType, table: str, alias: RowNames) -> FieldPa
     found: list[str] = []
     here: StructType = schema
     for place, part in enumerate(parts):
-        field = child(here, part)
+        field = child(here, part, case_sensitive=case_sensitive)
         if field is None:
             there = ", ".join(here.fieldNames())
             raise AssignmentError(table=table, column=name, problem=f"there is no such column; there are: {there}")

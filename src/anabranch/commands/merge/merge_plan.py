@@ -27,7 +27,7 @@ from anabranch.commands.merge.merge_source import (
 from anabranch.commands.merge.merge_values import ClauseValues, ValuePlanner
 from anabranch.commands.merge.merge_write import OutputColumns
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import store_assignment
+from anabranch.commands.write.write_target import CASE_SENSITIVE_SETTING, store_assignment
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction
@@ -147,6 +147,7 @@ def plan_merge(handle: TableRef, snapshot: Snapshot, statement: MergeStatement, 
         old_schema=snapshot.schema,
         evolves=may_evolve(handle, statement),
         casting=store_assignment(handle.session),
+        case_sensitive=handle.session.flag(CASE_SENSITIVE_SETTING, default=False),
         table=handle.label,
     )
     updates = {

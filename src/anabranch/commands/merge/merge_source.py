@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -12,10 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
 
+from anabranch.commands.alter.column_usage import check_types_unused
 from anabranch.commands.definition.table_definition import with_schema
 from anabranch.commands.dml.assignments import Value
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import automatic_widening, store_assignment
+from anabranch.commands.write.write_target import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.dml import (
     MergeWithoutClauseError,
     UnreachableMatchedClauseError,
@@ -292,7 +293,8 @@ def merge_target(handle: TableRef, snapshot: Snapshot, statement: MergeStatement
     as_it_is = MergeTarget(schema=snapshot.schema, metadata=snapshot.metadata)
     if not may_evolve(handle, statement):
         return as_it_is
-    taken = _taken(statement, source)
+    case_sensitive = handle.session.flag(CASE_SENSITIVE_SETTING, default=False)
+    taken = _taken(statement, source, str if case_sensitive else fold)
     check_duplicates(taken, where="the source", table=handle.label)
     properties = snapshot.properties
     rules = MergeRules(
@@ -306,6 +308,7 @@ def merge_target(handle: TableRef, snapshot: Snapshot, statement: MergeStatement
     if merged.schema == snapshot.schema:
         return as_it_is
     check_writable(merged.schema, table=handle.label)
+    check_types_unused(snapshot, merged.schema, table=handle.label)
     schema = merged.schema
     if merged.retyped and properties.type_widening_enabled:
         schema = record_type_changes(schema, snapshot.schema)
@@ -320,28 +323,36 @@ def merge_target(handle: TableRef, snapshot: Snapshot, statement: MergeStatement
     )
 
 
-def _taken(statement: MergeStatement, source: StructType) -> StructType:
-    """The columns and fields of the source that a clause sets in the table."""
+def _taken(statement: MergeStatement, source: StructType, spelled: Callable[[str], str]) -> StructType:
+    """The columns and fields of the source that a clause sets in the table, names compared as `spelled`."""
     clauses = [
         clause for clause in (*statement.matched, *statement.not_matched) if not isinstance(clause, DeleteClause)
     ]
-    paths = [path for clause in clauses for path in _paths(clause.values or {}, statement.alias)]
-    return StructType(list(_kept(source, (), paths, everything=any(clause.values is None for clause in clauses))))
+    paths = [path for clause in clauses for path in _paths(clause.values or {}, statement.alias, spelled)]
+    everything = any(clause.values is None for clause in clauses)
+    return StructType(list(_kept(source, (), paths, spelled, everything=everything)))
 
 
-def _paths(values: Mapping[str, Value], alias: RowNames) -> Iterator[FieldPath]:
+def _paths(values: Mapping[str, Value], alias: RowNames, spelled: Callable[[str], str]) -> Iterator[FieldPath]:
     for name in values:
-        parts = tuple(fold(part) for part in split_identifier(name))
-        yield parts[1:] if isinstance(alias, str) and len(parts) > 1 and parts[0] == fold(alias) else parts
+        parts = tuple(spelled(part) for part in split_identifier(name))
+        yield parts[1:] if isinstance(alias, str) and len(parts) > 1 and fold(parts[0]) == fold(alias) else parts
 
 
-def _kept(struct: StructType, above: FieldPath, paths: list[FieldPath], *, everything: bool) -> Iterator[StructField]:
+def _kept(
+    struct: StructType,
+    above: FieldPath,
+    paths: list[FieldPath],
+    spelled: Callable[[str], str],
+    *,
+    everything: bool,
+) -> Iterator[StructField]:
     for field in struct.fields:
-        path = (*above, fold(field.name))
+        path = (*above, spelled(field.name))
         inside = any(other[: len(path)] == path for other in paths)
         if path in paths or (everything and not (inside and isinstance(field.dataType, StructType))):
             yield field
         elif inside and isinstance(field.dataType, StructType):
-            inner = StructType(list(_kept(field.dataType, path, paths, everything=everything)))
+            inner = StructType(list(_kept(field.dataType, path, paths, spelled, everything=everything)))
             if inner.fields:
                 yield StructField(field.name, inner, field.nullable, field.metadata)

@@ -13,6 +13,8 @@ from anabranch.commands.dml.assignments import Assignments, Value, assignments, 
 from anabranch.commands.merge.merge_source import InsertClause, MergeStatement, UpdateClause
 from anabranch.errors.arguments import AssignmentError, IdentityAssignmentError
 from anabranch.errors.dml import MergeColumnNotFoundError
+from anabranch.protocol.actions import Metadata
+from anabranch.protocol.properties import TableProperties
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import conversion
 from anabranch.schema.enforcement import (
@@ -73,6 +75,7 @@ class ValuePlanner:
         old_schema: StructType,
         evolves: bool,
         casting: Casting,
+        case_sensitive: bool,
         table: str,
     ) -> None:
         self._statement = statement
@@ -82,6 +85,7 @@ class ValuePlanner:
         self._old_schema = old_schema
         self._evolves = evolves
         self._casting = casting
+        self._case_sensitive = case_sensitive
         self._table = table
         self.asking: list[DataFrame] = []
         """Frames that compute values with a subquery in them, which may read anything; complete when all is planned."""
@@ -129,10 +133,16 @@ class ValuePlanner:
 
         return ClauseValues(columns=columns, sets=frozenset(given))
 
-    def plan_rows(self, data: StructType, constraints: Mapping[str, str], *, has_new_rows: bool) -> WritePlan:
+    def plan_rows(self, data: StructType, metadata: Metadata, *, has_new_rows: bool) -> WritePlan:
         """How changed rows, with new ones among them, go into files. Their columns have the table's types."""
-        rules = self._rules(WriteApi.MERGED_ROWS if has_new_rows else WriteApi.CHANGED_ROWS)
-        return plan_write(data, self._schema, rules, table=self._table, constraints=constraints)
+        return plan_write(
+            data,
+            self._schema,
+            self._rules(WriteApi.MERGED_ROWS if has_new_rows else WriteApi.CHANGED_ROWS),
+            table=self._table,
+            constraints=TableProperties(metadata.configuration).constraints,
+            partition_columns=metadata.partition_columns,
+        )
 
     def stored(self) -> list[StructField]:
         """The columns that files hold."""
@@ -156,10 +166,13 @@ class ValuePlanner:
         """The source's column for each column of the table."""
         found = {}
         for field in self.stored():
-            given = child(self._source.schema, field.name)
+            in_any_case = child(self._source.schema, field.name)
+            given = child(self._source.schema, field.name, case_sensitive=self._case_sensitive)
+            lacking = not self._evolves and fill_of(field)[0] not in (Fill.GENERATED, Fill.IDENTITY)
             if given is not None:
                 found[field.name] = given
-            elif not self._evolves and fill_of(field)[0] not in (Fill.GENERATED, Fill.IDENTITY):
+            elif lacking or in_any_case is not None:
+                # Schema evolution could not add the source's column, whose name differs by case alone.
                 available = tuple(self._source.columns)
                 raise MergeColumnNotFoundError(
                     table=self._table, column=quote(field.name), clause=clause, available=available
@@ -168,7 +181,13 @@ class ValuePlanner:
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:
         steady = {name: self._scope.at_one_time(value) for name, value in values.items()}
-        return assignments(steady, self._schema, table=self._table, alias=self._statement.alias)
+        return assignments(
+            steady,
+            self._schema,
+            table=self._table,
+            alias=self._statement.alias,
+            case_sensitive=self._case_sensitive,
+        )
 
     def _inserted(self, values: Mapping[str, Value]) -> dict[str, Column]:
         given = {name: value for name, value in values.items() if not self._is_default(value)}

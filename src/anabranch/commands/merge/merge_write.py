@@ -30,6 +30,7 @@ from anabranch.spark.rows.row_tracking import ids_kept
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
+from anabranch.spark.write.stored_values import stored_value
 
 ROWS_OF_FILE = 250_000
 """About how many of the rows go into one file: few files for few rows, and still work for all cores."""
@@ -103,14 +104,14 @@ def write_merged(
     first = _all_rows(frames, [*outputs.columns, *told, _NEW_ROW, *ids], ids)
     properties = TableProperties(target.metadata.configuration)
     partition_columns = tuple(target.metadata.partition_columns)
-    plan = planner.plan_rows(StructType(list(outputs.plain)), properties.constraints, has_new_rows=has_new_rows)
+    plan = planner.plan_rows(StructType(list(outputs.plain)), target.metadata, has_new_rows=has_new_rows)
     keep = [outputs.at(name) for field in outputs.given for name in (field.name, mark_of(field.name))] + told + ids
     named = first.select(
         *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
     )
     ready = conform(named, plan, table=handle.label, keep=keep, new_rows=_NEW_ROW)
     # Partitions may be by generated columns, which no clause need give.
-    rows = _verified(_together(ready, partition_columns, rows_max), outputs, table=handle.label)
+    rows = _verified(_together(ready, partition_columns, rows_max), outputs, plan, table=handle.label)
     schema = without_void(target.schema)
     # Computed once, so that the feed tells the very rows that are in the table.
     kept_rows = None
@@ -209,13 +210,14 @@ def _tasks(rows_max: int) -> int:
     return max(1, math.ceil(rows_max / ROWS_OF_FILE))
 
 
-def _verified(rows: DataFrame, outputs: OutputColumns, *, table: str) -> DataFrame:
+def _verified(rows: DataFrame, outputs: OutputColumns, plan: WritePlan, *, table: str) -> DataFrame:
     """The rows, of which none has another value in a generated column than a clause gave it."""
     checked = {}
     for field in outputs.given:
         value, given = F.col(quote(field.name)), F.col(outputs.at(field.name))
-        wrong = F.col(outputs.at(mark_of(field.name))) & ~given.eqNullSafe(value)
         told = F.to_json(F.struct(given.alias(field.name), value.alias("computed")), {"ignoreNullFields": "false"})
+        stored = stored_value(given, field, plan, row=told, table=table)
+        wrong = F.col(outputs.at(mark_of(field.name))) & ~stored.eqNullSafe(value)
         facts = {"table": table, "column": quoted([field.name]), "expression": str(fill_of(field)[1])}
         checked[field.name] = refuse_when(wrong, value, GeneratedColumnMismatchError, facts, shown={"row": told})
     return rows.withColumns(checked) if checked else rows

@@ -42,6 +42,7 @@ from anabranch.spark.native.plan_reading import own_reads, versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
+from anabranch.spark.write.file_schema import with_partition_values
 from anabranch.spark.write.row_checks import refuse_when
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
@@ -55,6 +56,7 @@ def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options:
     """Run the frame and write its rows as the target's files. Nothing is committed."""
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
+        rows = with_partition_values(rows, target.file_schema(handle.label), target.partition_columns)
         rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
     return write_data_files(
         handle,
@@ -91,7 +93,7 @@ def _checked(rows: DataFrame, condition: str | Column, *, table: str) -> DataFra
     asked = F.expr(condition) if isinstance(condition, str) else condition
     violated = ~F.coalesce(asked, F.lit(False))
     facts = {"table": table, "predicate": text_of(condition)}
-    sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)))
+    sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
     column = F.col(quote(first))
     checked = refuse_when(violated, column, ReplaceWhereMismatchError, facts, shown={"row": sample}).alias(first)
     return rows.select(checked, *(F.col(quote(name)) for name in others))

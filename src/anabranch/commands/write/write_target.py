@@ -6,7 +6,7 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands.alter.column_usage import check_constraints_find_columns
+from anabranch.commands.alter.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.clustering import clustering_left_behind
 from anabranch.commands.definition.table_definition import TableDefinition, define_table, with_schema
 from anabranch.commands.table_access import TableRef
@@ -23,6 +23,8 @@ from anabranch.schema.type_widening import Widening
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
+
+CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ def existing_target(
         merge_schema=options.merge_schema,
         overwrite_schema=options.replaces_schema,
         policy=store_assignment(handle.session),
+        case_sensitive=handle.session.flag(CASE_SENSITIVE_SETTING, default=False),
         widening=automatic_widening(handle.session, snapshot),
         iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
@@ -111,6 +114,8 @@ def existing_target(
     replaces = options.replaces_schema
     if replaces:
         check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
+    else:
+        check_types_unused(snapshot, plan.schema, table=handle.label)
     defined = with_schema(
         snapshot.metadata,
         snapshot.protocol,

@@ -4,6 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -35,6 +39,12 @@ public final class Writes {
       columns.add(column.withMetadata(field.metadata()));
     }
     return seq(columns);
+  }
+
+  /** A value cast as Spark's policy LEGACY does, whatever the session's setting for ANSI: numbers wrap around, text may be null. */
+  public static org.apache.spark.sql.Column legacyCast(org.apache.spark.sql.Column value, String type) {
+    return ExpressionUtils.column(
+        new Cast(ExpressionUtils.expression(value), DataType.fromJson(type), scala.Option.empty(), EvalMode.LEGACY()));
   }
 
   /** The columns at these places, parted by blanks. */

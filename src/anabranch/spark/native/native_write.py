@@ -36,7 +36,7 @@ from anabranch.spark.write.file_schema import (
     stored_fields,
     stored_partitions,
     stored_schema,
-    without_empty_text,
+    with_partition_values,
 )
 from anabranch.spark.write.rewrite_request import checked, first_rows, stored_columns, write_request
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
@@ -174,7 +174,7 @@ def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
 def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
     """Columns in the order of the files, and behind them, once more, the values that directories are named by."""
     listed = _listed(request, schema)
-    frame = without_empty_text(request.frame, request.schema, request.partition_columns)
+    frame = with_partition_values(request.frame, request.schema, request.partition_columns)
     stored = [frame[quoted_name(name)] for name in listed.names]
     if request.partition_values is not None:
         return frame.select(*stored)

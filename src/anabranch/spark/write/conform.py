@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
-from anabranch.errors.constraints import CastOverflowError, LengthLimitError, MalformedValueError
+from anabranch.errors.constraints import CastOverflowError, MalformedValueError
 from anabranch.schema.casts import Casting, can_up_cast
 from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
-from anabranch.schema.logical_types import LengthLimit
 from anabranch.schema.paths import ELEMENT, FieldPath, quoted
+from anabranch.spark.native.jvm_classes import column_of
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.identity_values import identity_value, numbered
 from anabranch.spark.write.row_checks import refuse_when
-from anabranch.spark.write.row_rules import COLUMNS_SHOWN_MAX, TELLING, checked, default_value, with_generated_columns
+from anabranch.spark.write.row_rules import checked, default_value, with_generated_columns
+from anabranch.spark.write.stored_values import named_as, row_shown, stored_value
 
 _NESTED = (StructType, ArrayType, MapType)
 
@@ -44,14 +47,15 @@ def conform(
     types = [field.dataType for field in source.schema.fields]
     if plan.generates_identity:
         source = numbered(source)
+    row = row_shown(source.columns, types)
     columns = []
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
         is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
         value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
-        value = _within_limits(value, column, plan.length_limits, (source.columns, types), table)
-        columns.append(value.alias(column.target.name))
+        value = stored_value(value, column.target, plan, row=row, table=table)
+        columns.append(named_as(column.target, value))
     columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
     return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
 
@@ -107,13 +111,19 @@ def _cast(
 ) -> Column:
     if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
         return column.cast(to)
-    # Whatever spark.sql.ansi.enabled says: try_cast gives NULL for what does not fit, and never wraps around.
-    tried = column.try_cast(to)
+    # Both casts are the same whatever spark.sql.ansi.enabled says, which goes for queries and not for writes.
     if casting is Casting.LEGACY:
-        return tried
+        return _legacy_cast(column, to)
+    tried = column.try_cast(to)
     facts = {"table": table, "column": quoted(path), "column_type": to.simpleString()}
     error = MalformedValueError if isinstance(source, StringType) else CastOverflowError
     return refuse_when(column.isNotNull() & tried.isNull(), tried, error, facts, shown={"value": column})
+
+
+def _legacy_cast(column: Column, to: DataType) -> Column:
+    context: Any = SparkContext._active_spark_context
+    found: Any = column
+    return column_of(context._jvm.delta.Writes.legacyCast(found._jc, to.json()))
 
 
 def _rebuilt_struct(
@@ -151,53 +161,3 @@ def _rebuilt_map(
         )
 
     return F.map_from_entries(F.transform(F.map_entries(column), entry))
-
-
-def _as_given(names: Sequence[str], types: Sequence[DataType]) -> Column:
-    """What tells a row to a person, as JSON."""
-    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
-    return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
-
-
-def _within_limits(
-    value: Column,
-    plan: ColumnPlan,
-    limits: tuple[LengthLimit, ...],
-    given: tuple[list[str], list[DataType]],
-    table: str,
-) -> Column:
-    for limit in limits:
-        if limit.path[0] == plan.target.name:
-            value = _at(value, plan.target.dataType, limit.path[1:], _limiter(limit, _as_given(*given), table))
-    return value
-
-
-def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], Column]:
-    """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
-    facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
-
-    def limited(text: Column) -> Column:
-        cut = F.when(F.char_length(text) > limit.length, F.substring(text, 1, limit.length)).otherwise(text)
-        fitted = F.rpad(cut, limit.length, " ") if limit.padded else cut
-        too_long = F.char_length(F.rtrim(text)) > limit.length
-        return refuse_when(too_long, fitted, LengthLimitError, facts, shown={"value": text, "row": row})
-
-    return limited
-
-
-def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column], Column]) -> Column:
-    """`value` with `change` made to what lies at `path` below it."""
-    if not path:
-        return change(value)
-    if isinstance(kind, StructType):
-        step = path[0]
-        changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
-        return F.when(value.isNotNull(), value.withField(quote(step), changed))
-    if isinstance(kind, ArrayType):
-        element = kind.elementType
-        return F.transform(value, lambda item: _at(item, element, path[1:], change))
-    assert isinstance(kind, MapType)
-    of = kind
-    if path[0] == "key":
-        return F.transform_keys(value, lambda key, _: _at(key, of.keyType, path[1:], change))
-    return F.transform_values(value, lambda _, item: _at(item, of.valueType, path[1:], change))

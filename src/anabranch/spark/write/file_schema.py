@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, NullType, StringType, StructField, StructType
 
+from anabranch.protocol.data_paths import NULL_DIRECTORY
 from anabranch.protocol.iceberg_compat import stores_partition_columns
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import PARQUET_ID, ColumnMappingMode, to_physical, with_field_ids
@@ -102,14 +103,24 @@ def stored_partitions(partition_columns: Sequence[str], properties: TablePropert
     return tuple(partition_columns) if stores_partition_columns(properties) else ()
 
 
-def without_empty_text(frame: DataFrame, schema: StructType, partition_columns: Sequence[str]) -> DataFrame:
-    """An empty string is no partition value, see "Partition Value Serialization": files must not say otherwise."""
-    texts = {name for name in partition_columns if isinstance(schema[name].dataType, StringType)}
-    if not texts:
-        return frame
-    return frame.select(*(_nulled(frame, name) if name in texts else frame[quoted_name(name)] for name in schema.names))
+def with_partition_values(frame: DataFrame, schema: StructType, partition_columns: Sequence[str]) -> DataFrame:
+    """`frame` with the values that directories and the log say of partition columns: files must not say otherwise."""
+    columns = []
+    for field in schema.fields:
+        column = frame[quoted_name(field.name)]
+        if field.name in partition_columns:
+            column = partition_value(column, field.dataType).alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
 
 
-def _nulled(frame: DataFrame, name: str) -> Column:
-    column = frame[quoted_name(name)]
-    return F.when(column != F.lit(""), column).alias(name)
+def partition_value(value: Column, kind: DataType) -> Column:
+    """What readers get for a value of a partition column: NULL for an empty one, and for the name of NULL's directory.
+
+    See "Partition Value Serialization".
+    """
+    if not isinstance(kind, StringType | BinaryType):
+        return value
+    # As bytes: some collations take blanks for nothing.
+    nulls = (b"", NULL_DIRECTORY.encode()) if isinstance(kind, StringType) else (b"",)
+    return F.when(~value.cast("binary").isin(*map(bytearray, nulls)), value)

@@ -11,14 +11,8 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
-    DateType,
-    DecimalType,
-    IntegralType,
     MapType,
-    StringType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from anabranch.errors.constraints import (
@@ -36,6 +30,7 @@ from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, q
 from anabranch.schema.write_rules import RowRule
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import refuse_when
+from anabranch.spark.write.stored_values import COLUMNS_SHOWN_MAX, TELLING, named_as, row_shown, stored_value
 
 # Expressions of a table's metadata as Spark columns, once they are known to be harmless.
 
@@ -111,9 +106,6 @@ def _first_line(error: Exception) -> str:
 
 
 EXPRESSION_SHOWN_MAX = 500
-COLUMNS_SHOWN_MAX = 8
-"""Of a row that is shown so that a person finds it."""
-TELLING = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
 def default_value(plan: ColumnPlan, *, table: str) -> Column:
@@ -143,6 +135,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
     if not missing:
         return rows
     base = _base_columns(plan)
+    row = row_shown(base.names, [field.dataType for field in base.fields])
     columns = []
     for column in plan.columns:
         value = F.col(quote(column.target.name))
@@ -150,7 +143,8 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
             assert column.expression is not None
             owner = generation_owner(column.target.name)
             value = stored_column(column.expression, base, table=table, owner=owner).cast(column.target.dataType)
-        columns.append(value.alias(column.target.name))
+            value = stored_value(value, column.target, plan, row=row, table=table)
+        columns.append(named_as(column.target, value))
     own = {column.target.name for column in plan.columns}
     return rows.select(*columns, *(F.col(quote(name)) for name in rows.columns if name not in own))
 
@@ -217,9 +211,10 @@ def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str
     name = column.target.name
     owner = generation_owner(name)
     expression = read_stored_sql(column.expression, _base_columns(plan), table=table, owner=owner)
-    same = F.col(quote(name)).eqNullSafe(to_column(expression).cast(column.target.dataType))
     facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
     sample = _sample(((name,), *expression.columns), plan)
+    computed = to_column(expression).cast(column.target.dataType)
+    same = F.col(quote(name)).eqNullSafe(stored_value(computed, column.target, plan, row=sample, table=table))
     return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown={"row": sample})
 
 

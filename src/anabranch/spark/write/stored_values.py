@@ -1,0 +1,88 @@
+"""Values as readers of a table get them back: strings within their length, partition values as directories say them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from anabranch.errors.constraints import LengthLimitError
+from anabranch.schema.enforcement import WritePlan
+from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
+from anabranch.schema.paths import FieldPath, quoted
+from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.file_schema import partition_value
+from anabranch.spark.write.row_checks import refuse_when
+
+COLUMNS_SHOWN_MAX = 8
+"""Of a row that is shown so that a person finds it."""
+TELLING = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
+
+
+def stored_value(value: Column, target: StructField, plan: WritePlan, *, row: Column, table: str) -> Column:
+    """`value`, of the column's type, as readers get it, which is what rules are checked on.
+
+    The job fails with `LengthLimitError` for a string that is too long; `row` shows the row then.
+    """
+    for limit in plan.length_limits:
+        if limit.path[0] == target.name:
+            value = _at(value, target.dataType, limit.path[1:], _limiter(limit, row, table))
+    return partition_value(value, target.dataType) if target.name in plan.partition_columns else value
+
+
+def named_as(target: StructField, value: Column) -> Column:
+    """`value` under the column's name, and as `char` if the column is: so readers compare it, and so must rules."""
+    declared = target.metadata.get(DECLARED_TYPE)
+    return value.alias(target.name, **({} if declared is None else {"metadata": {DECLARED_TYPE: declared}}))
+
+
+def row_shown(names: Sequence[str], types: Sequence[DataType]) -> Column:
+    """What tells a row of these columns to a person, as JSON."""
+    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
+    return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
+
+
+def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], Column]:
+    """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
+    facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
+
+    def limited(text: Column) -> Column:
+        cut = F.when(F.char_length(text) > limit.length, F.substring(text, 1, limit.length)).otherwise(text)
+        fitted = F.rpad(cut, limit.length, " ") if limit.padded else cut
+        too_long = F.char_length(F.rtrim(text)) > limit.length
+        return refuse_when(too_long, fitted, LengthLimitError, facts, shown={"value": text, "row": row})
+
+    return limited
+
+
+def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column], Column]) -> Column:
+    """`value` with `change` made to what lies at `path` below it."""
+    if not path:
+        return change(value)
+    if isinstance(kind, StructType):
+        step = path[0]
+        changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
+        return F.when(value.isNotNull(), value.withField(quote(step), changed))
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return F.transform(value, lambda item: _at(item, element, path[1:], change))
+    assert isinstance(kind, MapType)
+    of = kind
+    if path[0] == "key":
+        return F.transform_keys(value, lambda key, _: _at(key, of.keyType, path[1:], change))
+    return F.transform_values(value, lambda _, item: _at(item, of.valueType, path[1:], change))
