@@ -32,6 +32,7 @@ from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar
 
 _COMMAND = "OwnStatement"
+_DESCRIPTION_MAX = 100
 _HIVE_LISTINGS = "spark.anabranch.hiveListings"
 """Lists in Hive's form; `delta.Listings` gives those of tables and views."""
 
@@ -71,10 +72,13 @@ class OwnStatements:
     def run(self, session: Any, facts: Any) -> Any:
         """The rows of its result."""
         text, *parameters = self._asker.list(facts)
-        found = self._grammar.statement_of(str(text.value().toString()))
+        written = str(text.value().toString())
+        found = self._grammar.statement_of(written)
         assert found is not None
         values = found.parameters([self._asker.column(each) for each in parameters])
-        return self._asker.rows_of(found.run(self._asker.session(session), values))
+        asking = self._asker.session(session)
+        asking.describe_jobs(" ".join(written.split())[:_DESCRIPTION_MAX])
+        return self._asker.rows_of(found.run(asking, values))
 
     def _spark_parses(self, text: str) -> bool:
         # Spark's own: that of the session would ask us again.

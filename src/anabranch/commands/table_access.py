@@ -43,7 +43,11 @@ class TableRef:
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        """A transaction on a version that was read before. Its commit tells who made it, and the session's note."""
+        """A transaction on a version that was read before. Its commit tells who made it, and the session's note.
+
+        Spark's UI shows its jobs by the operation and the table.
+        """
+        self.session.describe_jobs(f"{operation.name} {self.label}")
         note = operation.user_metadata
         if note is None:
             note = self.session.setting(USER_METADATA_SETTING)

@@ -147,6 +147,10 @@ class Door:
             return self._of_file(condition, path, reason)
         return _raised.numbered(int(told))
 
+    def has_passed(self, throwable: Any) -> bool:
+        """Whether an error of Spark's came out of an answer. It has been shortened then: see `DeltaError.java`."""
+        return bool(self._jvm.delta.DeltaError.shortened(throwable))
+
     def _throwable(self, error: BaseException) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
         if isinstance(error, Py4JJavaError):
