@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
@@ -175,6 +176,18 @@ class ForeignSiteFileError(DeltaError):
 # What can go wrong between us and the bytes of a table.
 
 
+_WAYS_OUT = {
+    "not a directory|FileAlreadyExists|EISDIR|File exists": (
+        "A file stands where a folder is needed: choose another path, or move the file away"
+    ),
+    "permission denied|mkdirs failed|EROFS|read-only|EPERM": (
+        "The user who runs Spark has no right to do so: grant it, or choose another folder"
+    ),
+    "no space left|ENOSPC|quota": "Make room there, then run it again",
+}
+"""By words of causes, what the reader can do."""
+
+
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StorageError(DeltaError):
     """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
@@ -189,7 +202,12 @@ class StorageError(DeltaError):
     cause: str
 
     def explain(self) -> str:
-        return f"Could not {self.doing} {self.path or '/'} in {self.root}: {self.cause.rstrip('.')}."
+        where = f"{self.path} in {self.root}" if self.path else self.root
+        return f"Could not {self.doing} {where}: {self.cause.rstrip('.')}. {self._way_out()}."
+
+    def _way_out(self) -> str:
+        ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
+        return next(ways, "Check that the storage can be reached, then run it again")
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -201,6 +219,9 @@ class FileMissingError(StorageError, FileNotFoundError):
 
     doing: str = "read"
     cause: str = "there is no such file"
+
+    def _way_out(self) -> str:
+        return "Check the path, or put the file back"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

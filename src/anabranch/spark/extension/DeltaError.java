@@ -69,6 +69,17 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
+  /** Why no data file could be written, where that ended a job of ours; null where it was something else. */
+  public static String unwritten(Throwable error) {
+    Throwable reason = reason(error);
+    if (!(reason instanceof java.io.IOException)) return null;
+    StackTraceElement[] frames = reason.getStackTrace();
+    for (int i = 0; i < frames.length; i++) {
+      if (frames[i].getClassName().endsWith(".ParquetOutputWriter")) return String.valueOf(reason.getMessage());
+    }
+    return null;
+  }
+
   /** An error that an answer of Python's ended with, on its way through Spark. */
   static Throwable passing(Throwable error) {
     PASSING.add(error);
