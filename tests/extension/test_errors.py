@@ -266,7 +266,7 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
     with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
         delta.sql(statement)
     error = raised_by(lambda: delta.read.format("delta").option("versionAsOf", 9).load(path))
-    thrown = delta._jvm.delta.DeltaError(error.getCondition(), error.getSqlState(), error.explain(), 0)
+    thrown = delta._jvm.delta.DeltaError(error.getCondition(), error.getSqlState(), error.message(), 0)
     assert (thrown.getCondition(), thrown.getSqlState()) == (error.getCondition(), error.getSqlState())
     assert thrown.getMessage() == f"{error} SQLSTATE: {error.getSqlState()}"
 

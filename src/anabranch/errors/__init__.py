@@ -148,6 +148,7 @@ __all__ = [
     "InvalidProtocolError",
     "InvalidStatisticsError",
     "InvalidTimestampError",
+    "InvalidTimestampOptionError",
     "InvalidTypeChangeError",
     "InventorySchemaError",
     "JavaMissingError",

@@ -25,6 +25,14 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidTimestampOptionError(InvalidOptionError):
+    """An option names a time that is none."""
+
+    condition: ClassVar[str] = "DELTA_TIMESTAMP_INVALID"
+    sqlstate: ClassVar[str] = "42816"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class TimeTravelTwiceError(InvalidOptionError):
     """A read asks for a version in two ways."""
 

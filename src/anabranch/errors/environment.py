@@ -144,9 +144,6 @@ class DataFileMismatchError(DeltaError):
     problem: str
 
 
-# What can go wrong when programs for delta-spark are run as they are.
-
-
 @dataclasses.dataclass(eq=False, kw_only=True)
 class SitePackagesNotWritableError(DeltaError):
     """The folder that says what a Python does at its start cannot be changed."""
@@ -177,12 +174,8 @@ class ForeignSiteFileError(DeltaError):
 
 
 _WAYS_OUT = {
-    "not a directory|FileAlreadyExists|EISDIR|File exists": (
-        "A file stands where a folder is needed: choose another path, or move the file away"
-    ),
-    "permission denied|mkdirs failed|EROFS|read-only|EPERM": (
-        "The user who runs Spark has no right to do so: grant it, or choose another folder"
-    ),
+    "a directory|AlreadyExists|EEXIST": "A file stands where a folder is needed: choose another path",
+    "denied|mkdirs failed|EROFS|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
     "no space left|ENOSPC|quota": "Make room there, then run it again",
 }
 """By words of causes, what the reader can do."""
@@ -207,7 +200,7 @@ class StorageError(DeltaError):
 
     def _way_out(self) -> str:
         ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
-        return next(ways, "Check that the storage can be reached, then run it again")
+        return next(ways, "Look whether the storage can be reached")
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from pyspark.errors import UnsupportedOperationException
+
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 # Errors about finding, naming and creating tables.
@@ -164,8 +166,8 @@ class SchemaMissingError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class InvalidIdentityColumnError(DeltaAnalysisError):
-    """An identity column of another type than BIGINT."""
+class InvalidIdentityColumnError(DeltaAnalysisError, UnsupportedOperationException):
+    """An identity column of another type than BIGINT. Also PySpark's `UnsupportedOperationException`, as with Delta."""
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate: ClassVar[str] = "428H2"

@@ -168,7 +168,7 @@ class Door:
 
 
 def _message(error: BaseException) -> str:
-    return error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
+    return error.message() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
 
 
 def _cancel_jobs() -> None:
