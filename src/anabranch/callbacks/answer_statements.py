@@ -25,7 +25,7 @@ from anabranch.commands.describe.show_table import (
     show_partitions_as_hive,
 )
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.arguments import PartitionTruncationError, UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
@@ -115,6 +115,7 @@ class Descriptions:
             "ShowPartitions": Command(run=self.show_partitions, result=self._partition_columns),
             "ShowCreateTable": Command(run=self.show_create_table, result=SCHEMA),
             "DescribeRelationJsonCommand": Command(run=self.describe_as_json, result=JSON_SCHEMA),
+            "TruncatePartition": Command(run=_never, check=_refuse_partition),
             **refused,
         }
 
@@ -160,6 +161,11 @@ def _value(schema: StructType, name: str, text: str | None) -> Column:
 
 def _refuse(operation: str, instead: str, session: Any, plan: Any) -> NoReturn:
     raise UnsupportedOperationError(operation=f"{operation} of a Delta table", instead=instead)
+
+
+def _refuse_partition(session: Any, plan: Any) -> NoReturn:
+    instead = "Use DELETE FROM … WHERE to delete the rows of a partition."
+    raise PartitionTruncationError(operation="TRUNCATE TABLE … PARTITION of a Delta table", instead=instead)
 
 
 def _never(session: Any, plan: Any) -> NoReturn:

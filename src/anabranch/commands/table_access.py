@@ -71,20 +71,26 @@ def table_named(session: DeltaSession, text: str) -> TableRef:
     return table_identified(session, parse_identifier(text))
 
 
-def table_identified(session: DeltaSession, identifier: TableIdentifier) -> TableRef:
-    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead."""
+def table_identified(
+    session: DeltaSession,
+    identifier: TableIdentifier,
+    *,
+    of_view: type[NotADeltaTableError] = NotADeltaTableError,
+) -> TableRef:
+    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead, or `of_view`."""
     if isinstance(identifier, PathIdentifier):
         handle = table_at(session, identifier.path)
         handle.latest()
         return handle
     if session.catalog.is_temporary_view(identifier):
-        raise NotADeltaTableError(table=str(identifier), found="it is a temporary view")
+        raise of_view(table=str(identifier), found="it is a temporary view")
     entry = session.catalog.find(identifier)
     if entry is None:
         raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
     if not entry.is_delta:
-        found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
-        raise NotADeltaTableError(table=str(identifier), found=found)
+        if entry.provider:
+            raise NotADeltaTableError(table=str(identifier), found=f"it is a {entry.provider} table")
+        raise of_view(table=str(identifier), found="it is a view")
     return table_of_entry(session, entry)
 
 

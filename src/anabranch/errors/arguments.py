@@ -87,6 +87,14 @@ class BucketingError(UnsupportedOperationError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionTruncationError(UnsupportedOperationError):
+    """TRUNCATE TABLE names a partition."""
+
+    condition: ClassVar[str] = "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class ClientMessageError(DeltaError):
     """A client of Spark Connect sent a message about a table that cannot be answered. Nothing was done."""
 
@@ -150,6 +158,15 @@ class IdentityAssignmentError(AssignmentError):
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "42808"
     problem: str = "it is an identity column, whose values the table makes; rows keep theirs"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NestedAssignmentError(AssignmentError):
+    """UPDATE or MERGE sets what is neither a column nor a field of a struct, such as a field inside an array."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE"
+    sqlstate: ClassVar[str] = "0A000"
+    problem: str = "only columns and fields of structs can be set"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

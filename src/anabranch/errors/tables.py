@@ -30,6 +30,14 @@ class NotADeltaTableError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class ViewNotTableError(NotADeltaTableError):
+    """A statement that is about a table's files names a view."""
+
+    condition: ClassVar[str] = "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"
+    sqlstate: ClassVar[str] = "42809"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PathNotFoundError(NotADeltaTableError):
     """A path that must be a Delta table's has nothing below it, as Spark says it of any files."""
 
