@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
+from itertools import islice
 
+from anabranch.errors.base import DeltaError
 from anabranch.errors.tables import NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.spark.session.table_identifiers import (
+    NameIdentifier,
+    PathIdentifier,
+    TableIdentifier,
+    is_absolute_path,
+    parse_identifier,
+)
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
+FILES_LOOKED_AT_MAX = 100
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -39,7 +49,7 @@ class TableRef:
         """The newest version. Raises `NotADeltaTableError` where there is no table."""
         snapshot = self.table.snapshots.latest_or_none()
         if snapshot is None:
-            raise NotADeltaTableError(table=self.label)
+            raise no_table(self)
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
@@ -55,6 +65,36 @@ class TableRef:
         return self.table.begin_at(told, snapshot=snapshot)
 
 
+def no_table(handle: TableRef) -> NotADeltaTableError:
+    """The error for a path or name without a table, with what is there instead, and how it becomes one."""
+    with contextlib.suppress(DeltaError):
+        # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
+        if any(file.path.endswith(".parquet") for file in islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)):
+            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
+            return NotADeltaTableError(table=handle.label, found=convert)
+    return NotADeltaTableError(table=handle.label)
+
+
+def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
+    """The table in a folder. Raises `NotADeltaTableError`, which says so where the path is the name of a table."""
+    handle = table_at(session, path, options)
+    try:
+        handle.latest()
+    except NotADeltaTableError as error:
+        if error.found or not _names_delta(session, path):
+            raise
+        named = f"{path} is the name of one: use DeltaTable.forName"
+        raise NotADeltaTableError(table=handle.label, found=named) from None
+    return handle
+
+
+def _names_delta(session: DeltaSession, text: str) -> bool:
+    try:
+        return is_delta_identifier(session, parse_identifier(text))
+    except DeltaError:
+        return False
+
+
 def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table, existing or not, whose folder is `path`."""
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
@@ -68,6 +108,9 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
 
 def table_named(session: DeltaSession, text: str) -> TableRef:
     """The existing table that `text` names. Raises `NotADeltaTableError`."""
+    if is_absolute_path(text):
+        found = f"it is a path, and not a name: use DeltaTable.forPath, or delta.`{text}`"
+        raise NotADeltaTableError(table=text, found=found)
     return table_identified(session, parse_identifier(text))
 
 
