@@ -11,7 +11,13 @@ from string import Formatter
 import pytest
 
 import anabranch.errors
-from anabranch.errors.base import DeltaError
+from anabranch.errors.arguments import InvalidTimestampOptionError
+from anabranch.errors.base import DELTAS_WORDS, DeltaError
+from anabranch.errors.constraints import CheckConstraintViolationError
+from anabranch.errors.dml import MergeColumnNotFoundError
+from anabranch.errors.maintenance import NonPartitionColumnError, ZOrderPartitionColumnError
+from anabranch.errors.schema import IncompatibleTypesError, SchemaMismatchError
+from anabranch.errors.tables import NotADeltaTableError, PathExistsError, TableAlreadyExistsError
 
 for module in pkgutil.iter_modules(anabranch.errors.__path__):
     importlib.import_module(f"anabranch.errors.{module.name}")
@@ -65,6 +71,71 @@ def test_facts_stand_in_the_message() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.facts()) == (str(error), error.facts())
     assert again.getMessageParameters() == {"table": "t{0}", "columns": "('a', 'b')", "problem": "None"}
+
+
+def test_deltas_words_name_facts_of_their_class() -> None:
+    """Covers finding F106: a word that names no fact would fail when somebody meets the error."""
+    known = {cls.__name__: {field.name for field in dataclasses.fields(cls)} for cls in ERRORS}
+    wrong = {name: names_in(words) - known[name] for name, words in DELTAS_WORDS.items()}
+    assert {name: names for name, names in wrong.items() if names} == {}
+
+
+BOTH: list[tuple[DeltaError, str, str]] = [
+    (
+        SchemaMismatchError(table="t", extra={"c": "int"}, mismatched={}, overwriting=False),
+        "A schema mismatch detected when writing to the Delta table. ",
+        "The data does not fit t: c (int) is not in the table.",
+    ),
+    (
+        IncompatibleTypesError(table="t", extra={}, mismatched={"c": ("int", "date")}, overwriting=False),
+        "Failed to merge fields. ",
+        "The data does not fit t: c is int in the table and date in the data.",
+    ),
+    (
+        MergeColumnNotFoundError(table="t", column="c", clause="UPDATE", available=("a", "b")),
+        "Cannot resolve c in UPDATE clause given columns a, b. ",
+        "The UPDATE clause of the MERGE into t takes every column from the source, which has no c",
+    ),
+    (
+        NonPartitionColumnError(table="t", column="key", partition_columns=()),
+        "Predicate references non-partition column 'key'. Only the partition columns may be referenced: []. ",
+        "The condition names key, by which t is not partitioned",
+    ),
+    (
+        ZOrderPartitionColumnError(table="t", column="p"),
+        "p is a partition column. Z-Ordering can only be performed on data columns. ",
+        "t is partitioned by p",
+    ),
+    (TableAlreadyExistsError(table="t"), "Table t already exists. ", "t exists already."),
+    (
+        PathExistsError(table="t"),
+        "Cannot write to already existent path t without setting OVERWRITE",
+        "t exists already.",
+    ),
+    (
+        InvalidTimestampOptionError(option="timestampAsOf", value="x", problem="it is none"),
+        "The provided timestamp ('x') cannot be converted to a valid timestamp. ",
+        "Option timestampAsOf = 'x': it is none.",
+    ),
+    (
+        CheckConstraintViolationError(
+            table="t", constraint="CHECK constraint c", expression="k > 0", columns=("k",), row='{"k":-1}'
+        ),
+        "CHECK constraint c (k > 0) violated by row. ",
+        "A row to be written violates the CHECK constraint c",
+    ),
+    (NotADeltaTableError(table="t"), "t is not a Delta table", "Check the spelling"),
+]
+"""Errors with the words that programs know, and ours behind them."""
+
+
+@pytest.mark.parametrize(("error", "theirs", "ours"), BOTH, ids=lambda each: type(each).__name__)
+def test_deltas_words_stand_before_ours(error: DeltaError, theirs: str, ours: str) -> None:
+    """Covers findings F106 and F91."""
+    assert str(error).startswith(f"[{error.condition}] {theirs}")
+    assert ours in str(error).removeprefix(f"[{error.condition}] {theirs}")
+    assert error.getMessage() == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_every_public_name_is_found_in_its_module() -> None:

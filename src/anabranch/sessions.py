@@ -11,7 +11,9 @@ from anabranch.callbacks.enable_classic import disable_extension, enable_extensi
 from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.connect_messages.server_capabilities import check_knows_delta
+from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.spark.extension.error_text import error_in
+from anabranch.spark.java_check import starting_java
 from anabranch.spark.session.session_settings import is_connect
 
 
@@ -29,6 +31,9 @@ def enable(spark: SparkSession) -> SparkSession:
     any other client, and `DeltaJarPresentError`, `SessionCatalogTakenError`, `ExtensionClashError` and
     `ExtensionNotLoadedError` where Spark cannot learn Delta.
     """
+    if not hasattr(spark, "sql"):
+        problem = "it needs to be a SparkSession; anabranch.session() makes one"
+        raise InvalidArgumentError(argument="spark", value=str(spark), problem=problem)
     if not is_connect(spark):
         _use_this_python(spark)
         enable_extension(spark)
@@ -58,14 +63,16 @@ def session(app_name: str = "anabranch", *, cores: int | None = None, **settings
     """A local session that knows Delta: the one that is running, or a new one on this machine.
 
     `cores` are the threads that run tasks, all of the machine's by default. Further settings are Spark's, with
-    `__` for dots: `session(spark__sql__shuffle__partitions="8")`.
+    `__` for dots: `session(spark__sql__shuffle__partitions="8")`. Raises `JavaMissingError`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores or '*'}]")
     defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     for key, value in {**defaults, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
         builder = builder.config(key, value)
-    return enable(builder.getOrCreate())
+    with starting_java():
+        spark = builder.getOrCreate()
+    return enable(spark)
 
 
 def _use_this_python(spark: SparkSession) -> None:

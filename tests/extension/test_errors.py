@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import shutil
 import socket
 import weakref
@@ -165,6 +166,87 @@ def test_a_folder_that_takes_no_files(delta: SparkSession, path: str) -> None:
     assert [file.name for file in Path(path, "_delta_log").glob("*.json")] == [f"{0:020}.json"]
 
 
+def creations(delta: SparkSession, path: str, checkpoint: str) -> list[Callable[[], Any]]:
+    """Everything that makes a table in a folder."""
+    frame, name = delta.range(2).withColumn("p", F.lit("x")), f"delta.`{path}`"
+    delta.range(1).write.format("delta").mode("ignore").save(f"{checkpoint}-source")
+    stream = delta.readStream.format("delta").load(f"{checkpoint}-source").writeStream.format("delta")
+    stream = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+
+    def sink() -> None:
+        with pytest.raises(StreamingQueryException) as raised:
+            stream.start(path).awaitTermination(60)
+        assert raised.value.__cause__ is not None
+        raise raised.value.__cause__
+
+    statements = [
+        f"CREATE TABLE {name} (id INT) USING delta",
+        f"CREATE TABLE {name} USING delta AS SELECT 1 AS id",
+        f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT 1 AS id",
+        f"CREATE TABLE {name} SHALLOW CLONE delta.`{checkpoint}-source`",
+    ]
+    return [
+        lambda: frame.write.format("delta").save(path),
+        lambda: frame.write.format("delta").mode("append").save(path),
+        lambda: frame.write.format("delta").mode("overwrite").save(path),
+        lambda: frame.write.format("delta").partitionBy("p").mode("append").save(path),
+        lambda: frame.writeTo(name).using("delta").create(),
+        lambda: DeltaTable.createIfNotExists(delta).location(path).addColumn("id", "INT").execute(),
+        *(functools.partial(delta.sql, statement) for statement in statements),
+        sink,
+    ]
+
+
+@pytest.mark.parametrize("obstacle", ["is a file", "is below a file", "cannot be made"])
+def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: str) -> None:
+    """Covers finding F94: what creates a table raised the writer's exception of Java, with 200 lines."""
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    path = {"is a file": str(file), "is below a file": f"{file}/t", "cannot be made": "/proc/anabranch/t"}[obstacle]
+    for call in creations(delta, path, str(tmp_path / "checkpoint")):
+        error = raised_by(call)
+        assert type(error) is StorageError
+        assert error.root == path
+        assert ("A file stands" in str(error)) == ("file" in obstacle)
+    assert file.read_text() == "in the way"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write into every folder")
+def test_a_folder_that_is_read_only(delta: SparkSession, table: str) -> None:
+    """Covers finding F94: by whatever statement, with the right that is missing."""
+    name = f"delta.`{table}`"
+    delta.sql(f"INSERT INTO {name} VALUES (7)")
+    source = f"MERGE INTO {name} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 8"
+    calls: list[Callable[[], Any]] = [
+        *(
+            functools.partial(delta.sql, statement)
+            for statement in (
+                f"INSERT INTO {name} VALUES (9)",
+                f"INSERT OVERWRITE {name} VALUES (9)",
+                f"UPDATE {name} SET id = 8 WHERE id = 1",
+                f"DELETE FROM {name} WHERE id = 1",
+                source,
+                f"OPTIMIZE {name}",
+                f"ALTER TABLE {name} SET TBLPROPERTIES ('a' = 'b')",
+            )
+        ),
+        lambda: delta.range(1).write.format("delta").mode("append").save(table),
+        lambda: delta.range(1).writeTo(name).append(),
+    ]
+    folders = [Path(table), Path(table, "_delta_log")]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        for call in calls:
+            error = raised_by(call)
+            assert isinstance(error, StorageError)
+            assert "no right" in str(error)
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert DeltaTable.forPath(delta, table).history().count() == 2
+
+
 def test_a_stream_tells_the_file(delta: SparkSession, table: str, tmp_path: Path) -> None:
     (tmp_path / "feed").mkdir()
     feed = Feed(tmp_path / "feed", columns="id long")
@@ -184,7 +266,7 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
     with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
         delta.sql(statement)
     error = raised_by(lambda: delta.read.format("delta").option("versionAsOf", 9).load(path))
-    thrown = delta._jvm.delta.DeltaError(error.getCondition(), error.getSqlState(), error.explain(), 0)
+    thrown = delta._jvm.delta.DeltaError(error.getCondition(), error.getSqlState(), error.message(), 0)
     assert (thrown.getCondition(), thrown.getSqlState()) == (error.getCondition(), error.getSqlState())
     assert thrown.getMessage() == f"{error} SQLSTATE: {error.getSqlState()}"
 

@@ -51,7 +51,7 @@ def is_restored(cls: type[DeltaError]) -> bool:
     """Whether the text of an error of this class gives back an equal error."""
     hints = typing.get_type_hints(cls)
     error = cls(**{field.name: sample(hints[field.name]) for field in dataclasses.fields(cls)})
-    again = error_of_text(text_of_error(error), f"[X] {error.explain()} SQLSTATE: 00000")
+    again = error_of_text(text_of_error(error), f"[X] {error.message()} SQLSTATE: 00000")
     return type(again) is cls and str(again) == str(error) and typed_facts(again) == typed_facts(error)
 
 

@@ -94,8 +94,11 @@ def _make(session: Any, call: Callable[[], Any]) -> None:
 
 
 def _build(builder: Any, call: Callable[[], Any]) -> Any:
+    # As in `enable_once`.
+    from anabranch.spark.java_check import starting_java  # noqa: PLC0415
+
     tell(_clean_options(builder._options))
-    with _busy():
+    with _busy(), starting_java():
         session = call()
     enable_once(session)
     return session

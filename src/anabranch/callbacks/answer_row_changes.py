@@ -21,9 +21,9 @@ from anabranch.commands.merge.merge_command import merge_as_told
 from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import (
-    AssignmentError,
     ConflictingAssignmentsError,
     DuplicateInsertColumnsError,
+    NestedAssignmentError,
     PartialTargetError,
     UnchangeableTargetError,
 )
@@ -204,7 +204,7 @@ def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> Merg
     for path in facts["keys"]:
         value = next(columns)
         if isinstance(path, str):
-            raise AssignmentError(table=table, column=path, problem="only columns and fields of structs can be set")
+            raise NestedAssignmentError(table=table, column=path)
         name = quoted(path)
         if name in values:
             twice = ConflictingAssignmentsError if kind is UpdateClause else DuplicateInsertColumnsError

@@ -95,7 +95,7 @@ class Staging:
         handle = defined.handle(own)
         mode = _MODES[how]
         if mode is CreationMode.REPLACE and not _is_there(own, handle):
-            raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+            raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
         overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:

@@ -25,7 +25,7 @@ from anabranch.commands.describe.show_table import (
     show_partitions_as_hive,
 )
 from anabranch.commands.table_access import TableRef
-from anabranch.errors.arguments import UnsupportedOperationError
+from anabranch.errors.arguments import PartitionTruncationError, UnsupportedOperationError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
@@ -37,6 +37,7 @@ _STATEMENTS = {
     "ShowCreateTable": "SHOW CREATE TABLE",
     "DescribeRelationJsonCommand": "DESCRIBE AS JSON",
 }
+_DESCRIPTION_MAX = 100
 _HIVE_LISTINGS = "spark.anabranch.hiveListings"
 """Lists in Hive's form; `delta.Listings` gives those of tables and views."""
 
@@ -76,10 +77,13 @@ class OwnStatements:
     def run(self, session: Any, facts: Any) -> Any:
         """The rows of its result."""
         text, *parameters = self._asker.list(facts)
-        found = self._grammar.statement_of(str(text.value().toString()))
+        written = str(text.value().toString())
+        found = self._grammar.statement_of(written)
         assert found is not None
         values = found.parameters([self._asker.column(each) for each in parameters])
-        return self._asker.rows_of(found.run(self._asker.session(session), values))
+        asking = self._asker.session(session)
+        asking.describe_jobs(" ".join(written.split())[:_DESCRIPTION_MAX])
+        return self._asker.rows_of(found.run(asking, values))
 
     def _spark_parses(self, text: str) -> bool:
         # Spark's own: that of the session would ask us again.
@@ -116,6 +120,7 @@ class Descriptions:
             "ShowPartitions": Command(run=self.show_partitions, result=self._partition_columns),
             "ShowCreateTable": Command(run=self.show_create_table, result=SCHEMA),
             "DescribeRelationJsonCommand": Command(run=self.describe_as_json, result=JSON_SCHEMA),
+            "TruncatePartition": Command(run=_never, check=_refuse_partition),
             **refused,
         }
 
@@ -162,6 +167,11 @@ def _value(schema: StructType, name: str, text: str | None) -> Column:
 
 def _refuse(operation: str, instead: str, session: Any, plan: Any) -> NoReturn:
     raise UnsupportedOperationError(operation=f"{operation} of a Delta table", instead=instead)
+
+
+def _refuse_partition(session: Any, plan: Any) -> NoReturn:
+    instead = "Use DELETE FROM … WHERE to delete the rows of a partition."
+    raise PartitionTruncationError(operation="TRUNCATE TABLE … PARTITION of a Delta table", instead=instead)
 
 
 def _never(session: Any, plan: Any) -> NoReturn:

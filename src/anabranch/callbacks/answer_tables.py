@@ -28,7 +28,7 @@ from anabranch.commands.read.read_table import (
     table_in_folder,
     time_travel_of,
 )
-from anabranch.commands.table_access import TableRef, table_at, table_of_entry
+from anabranch.commands.table_access import TableRef, no_table, table_at, table_of_entry
 from anabranch.errors.arguments import (
     HistoricalTargetError,
     InvalidOptionError,
@@ -328,7 +328,7 @@ def _no_table(handle: TableRef) -> NotADeltaTableError:
     """The error for a path without a table: where nothing at all is below it, it has Spark's condition for that."""
     if next(iter(handle.table.store.list_tree()), None) is None:
         return PathNotFoundError(table=handle.label, found="nothing is there")
-    return NotADeltaTableError(table=handle.label)
+    return no_table(handle)
 
 
 def _travel(version: str | None, micros: int | None) -> TimeTravel:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
+from itertools import islice
 
 from anabranch.commands.path_suffixes import split_partitions, split_time_travel
 from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.base import DeltaError
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, parse_identifier
+from anabranch.spark.session.table_identifiers import (
+    NameIdentifier,
+    PathIdentifier,
+    TableIdentifier,
+    is_absolute_path,
+    parse_identifier,
+)
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
+FILES_LOOKED_AT_MAX = 100
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -41,21 +51,56 @@ class TableRef:
         """The newest version. Raises `NotADeltaTableError` where there is no table."""
         snapshot = self.table.snapshots.latest_or_none()
         if snapshot is None:
-            raise NotADeltaTableError(table=self.label)
+            raise no_table(self)
         return snapshot
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
         """A transaction on a version that was read before. Its commit tells who made it, and the session's note.
 
-        Without a version it creates the table. Raises as `check_new_folder`.
+        Without a version it creates the table. Spark's UI shows its jobs by the operation and the table. Raises as
+        `check_new_folder`.
         """
         if snapshot is None:
             check_new_folder(self)
+        self.session.describe_jobs(f"{operation.name} {self.label}")
         note = operation.user_metadata
         if note is None:
             note = self.session.setting(USER_METADATA_SETTING)
         told = dataclasses.replace(operation, user_metadata=note, user=self.session.user)
         return self.table.begin_at(told, snapshot=snapshot)
+
+
+def no_table(handle: TableRef) -> NotADeltaTableError:
+    """The error for a path or name without a table, with what is there instead, and how it becomes one."""
+    with contextlib.suppress(DeltaError):
+        root, partitions = split_partitions(handle.path)
+        if partitions and _is_table(handle, root):
+            return NotADeltaTableError(table=handle.label, found=f"it is a partition of the table in {root}")
+        # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
+        if any(file.path.endswith(".parquet") for file in islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)):
+            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
+            return NotADeltaTableError(table=handle.label, found=convert)
+    return NotADeltaTableError(table=handle.label)
+
+
+def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
+    """The table in a folder. Raises `NotADeltaTableError`, which says so where the path is the name of a table."""
+    handle = table_at(session, path, options)
+    try:
+        handle.latest()
+    except NotADeltaTableError as error:
+        if error.found or not _names_delta(session, path):
+            raise
+        named = f"{path} is the name of one: use DeltaTable.forName"
+        raise NotADeltaTableError(table=handle.label, found=named) from None
+    return handle
+
+
+def _names_delta(session: DeltaSession, text: str) -> bool:
+    try:
+        return is_delta_identifier(session, parse_identifier(text))
+    except DeltaError:
+        return False
 
 
 def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
@@ -102,23 +147,32 @@ def _is_table(new: TableRef, path: str) -> bool:
 
 def table_named(session: DeltaSession, text: str) -> TableRef:
     """The existing table that `text` names. Raises `NotADeltaTableError`."""
+    if is_absolute_path(text):
+        found = f"it is a path, and not a name: use DeltaTable.forPath, or delta.`{text}`"
+        raise NotADeltaTableError(table=text, found=found)
     return table_identified(session, parse_identifier(text))
 
 
-def table_identified(session: DeltaSession, identifier: TableIdentifier) -> TableRef:
-    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead."""
+def table_identified(
+    session: DeltaSession,
+    identifier: TableIdentifier,
+    *,
+    of_view: type[NotADeltaTableError] = NotADeltaTableError,
+) -> TableRef:
+    """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead, or `of_view`."""
     if isinstance(identifier, PathIdentifier):
         handle = table_at(session, identifier.path)
         handle.latest()
         return handle
     if session.catalog.is_temporary_view(identifier):
-        raise NotADeltaTableError(table=str(identifier), found="it is a temporary view")
+        raise of_view(table=str(identifier), found="it is a temporary view")
     entry = session.catalog.find(identifier)
     if entry is None:
         raise NotADeltaTableError(table=str(identifier), found="the catalog has no such table")
     if not entry.is_delta:
-        found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
-        raise NotADeltaTableError(table=str(identifier), found=found)
+        if entry.provider:
+            raise NotADeltaTableError(table=str(identifier), found=f"it is a {entry.provider} table")
+        raise of_view(table=str(identifier), found="it is a view")
     return table_of_entry(session, entry)
 
 

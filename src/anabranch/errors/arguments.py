@@ -25,6 +25,14 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidTimestampOptionError(InvalidOptionError):
+    """An option names a time that is none."""
+
+    condition: ClassVar[str] = "DELTA_TIMESTAMP_INVALID"
+    sqlstate: ClassVar[str] = "42816"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class TimeTravelTwiceError(InvalidOptionError):
     """A read asks for a version in two ways."""
 
@@ -75,6 +83,14 @@ class BucketingError(UnsupportedOperationError):
     """A Delta table was to have buckets."""
 
     condition: ClassVar[str] = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    sqlstate: ClassVar[str] = "0AKDC"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PartitionTruncationError(UnsupportedOperationError):
+    """TRUNCATE TABLE names a partition."""
+
+    condition: ClassVar[str] = "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "0AKDC"
 
 
@@ -142,6 +158,15 @@ class IdentityAssignmentError(AssignmentError):
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
     sqlstate: ClassVar[str] = "42808"
     problem: str = "it is an identity column, whose values the table makes; rows keep theirs"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NestedAssignmentError(AssignmentError):
+    """UPDATE or MERGE sets what is neither a column nor a field of a struct, such as a field inside an array."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE"
+    sqlstate: ClassVar[str] = "0A000"
+    problem: str = "only columns and fields of structs can be set"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.schema import IncompatibleTypesError, SchemaMismatchError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -70,6 +71,13 @@ class CastOverflowError(DeltaError):
     column: str
     column_type: str
     value: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InsertOverflowError(CastOverflowError):
+    """A value to be inserted does not fit the type of the table's column."""
+
+    condition: ClassVar[str] = "CAST_OVERFLOW_IN_TABLE_INSERT"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -314,3 +322,30 @@ class ConstraintNotFoundError(DeltaAnalysisError, ValueError):
 
 def _shortened(expression: str) -> str:
     return expression if len(expression) <= 200 else expression[:200] + " …"
+
+
+# Errors about values that UPDATE, MERGE, or INSERT by position casts. Nothing was committed.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UncastableValueError(IncompatibleTypesError):
+    """A value has a type that is not cast to the column's."""
+
+    condition = "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"
+    sqlstate = "42K09"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnsafeCastError(IncompatibleTypesError):
+    """A value has a type that is not cast to the column's under `storeAssignmentPolicy=STRICT`."""
+
+    condition = "CANNOT_UP_CAST_DATATYPE"
+    sqlstate = "42846"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownFieldsError(SchemaMismatchError):
+    """A struct that UPDATE or MERGE sets has fields that the table's lacks."""
+
+    condition = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
+    sqlstate = "42846"

@@ -79,6 +79,20 @@ class AmbiguousMergeError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class MergeOfOtherColumnsError(DeltaAnalysisError):
+    """A condition or value of a MERGE is made of columns of another DataFrame."""
+
+    condition: ClassVar[str] = "DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT"
+    sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "The MERGE into {table} names columns of neither the table nor the source: {columns}. Take them from these two "
+        'DataFrames, or write them as text or col("alias.name").'
+    )
+    table: str
+    columns: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
     """`UPDATE SET *` or `INSERT *` needs a column that the source lacks."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
@@ -143,9 +144,6 @@ class DataFileMismatchError(DeltaError):
     problem: str
 
 
-# What can go wrong when programs for delta-spark are run as they are.
-
-
 @dataclasses.dataclass(eq=False, kw_only=True)
 class SitePackagesNotWritableError(DeltaError):
     """The folder that says what a Python does at its start cannot be changed."""
@@ -175,6 +173,14 @@ class ForeignSiteFileError(DeltaError):
 # What can go wrong between us and the bytes of a table.
 
 
+_WAYS_OUT = {
+    "a directory|AlreadyExists|EEXIST": "A file stands where a folder is needed: choose another path",
+    "denied|mkdirs failed|EROFS|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
+    "no space left|ENOSPC|quota": "Make room there, then run it again",
+}
+"""By words of causes, what the reader can do."""
+
+
 @dataclasses.dataclass(eq=False, kw_only=True)
 class StorageError(DeltaError):
     """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
@@ -189,7 +195,12 @@ class StorageError(DeltaError):
     cause: str
 
     def explain(self) -> str:
-        return f"Could not {self.doing} {self.path or '/'} in {self.root}: {self.cause.rstrip('.')}."
+        where = f"{self.path} in {self.root}" if self.path else self.root
+        return f"Could not {self.doing} {where}: {self.cause.rstrip('.')}. {self._way_out()}."
+
+    def _way_out(self) -> str:
+        ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
+        return next(ways, "Look whether the storage can be reached")
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -201,6 +212,9 @@ class FileMissingError(StorageError, FileNotFoundError):
 
     doing: str = "read"
     cause: str = "there is no such file"
+
+    def _way_out(self) -> str:
+        return "Check the path, or put the file back"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from pyspark.errors import UnsupportedOperationException
+
 from anabranch.errors.base import DeltaAnalysisError, DeltaError
 
 # Errors about finding, naming and creating tables.
@@ -25,6 +27,14 @@ class NotADeltaTableError(DeltaAnalysisError):
             f"{self.table} is not a Delta table{found}. Check the spelling, or create it, for example by "
             'df.write.format("delta").save(path) or DeltaTable.create(spark).'
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ViewNotTableError(NotADeltaTableError):
+    """A statement that is about a table's files names a view."""
+
+    condition: ClassVar[str] = "EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE"
+    sqlstate: ClassVar[str] = "42809"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -180,8 +190,8 @@ class SchemaMissingError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class InvalidIdentityColumnError(DeltaAnalysisError):
-    """An identity column of another type than BIGINT."""
+class InvalidIdentityColumnError(DeltaAnalysisError, UnsupportedOperationException):
+    """An identity column of another type than BIGINT. Also PySpark's `UnsupportedOperationException`, as with Delta."""
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate: ClassVar[str] = "428H2"

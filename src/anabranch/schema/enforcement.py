@@ -12,12 +12,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructFiel
 from anabranch.errors.schema import (
     ColumnNotFoundError,
     IdentityInsertError,
-    IncompatibleTypesError,
     MissingColumnsError,
     MissingFieldsError,
     MissingNotNullColumnsError,
     MissingPartitionColumnsError,
-    SchemaMismatchError,
 )
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
@@ -223,11 +221,11 @@ def _grown(table_schema: StructType, named: StructType, rules: WriteRules, table
     refused = {} if rules.merge_schema else merged.added
     if merged.conflicts:
         retyped = {} if rules.merge_schema else merged.retyped
-        raise IncompatibleTypesError(
+        raise rules.incompatible(
             table=table, extra=refused, mismatched={**merged.conflicts, **retyped}, overwriting=rules.overwriting
         )
     if not rules.merge_schema and (merged.added or merged.retyped):
-        raise SchemaMismatchError(table=table, extra=refused, mismatched=merged.retyped, overwriting=rules.overwriting)
+        raise rules.unknown(table=table, extra=refused, mismatched=merged.retyped, overwriting=rules.overwriting)
     if rules.records_type_changes and merged.retyped:
         return record_type_changes(merged.schema, table_schema)
     return merged.schema

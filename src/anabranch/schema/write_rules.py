@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.errors.schema import MalformedSchemaError, MissingFieldsError, MissingInsertFieldsError
+from anabranch.errors.constraints import UncastableValueError, UnknownFieldsError, UnsafeCastError
+from anabranch.errors.schema import (
+    IncompatibleTypesError,
+    MalformedSchemaError,
+    MissingFieldsError,
+    MissingInsertFieldsError,
+    SchemaMismatchError,
+)
 from anabranch.schema.casts import Casting
 from anabranch.schema.merging import INVARIANTS
 from anabranch.schema.paths import FieldPath, quoted
@@ -54,6 +61,10 @@ class WriteRules:
     """SQL fills partition columns that the data lacks as any other; a DataFrame has to bring them."""
     exact_case: bool = False
     """A column whose name differs from the table's by case is a mistake, not a match."""
+    incompatible: type[IncompatibleTypesError] = IncompatibleTypesError
+    """What is raised for types that cannot be brought together."""
+    unknown: type[SchemaMismatchError] = SchemaMismatchError
+    """What is raised for columns and fields that the table lacks."""
     rows_of_table: bool = False
     """The data are rows of the table, so identity columns have their numbers."""
     new_rows_among_them: bool = False
@@ -88,9 +99,13 @@ def rules_for(
     exact = api is WriteApi.SAVE or (api is WriteApi.SAVE_AS_TABLE and overwriting)
     by_name_in_sql = api is WriteApi.SQL_BY_NAME
     of_table = api in {WriteApi.CHANGED_ROWS, WriteApi.MERGED_ROWS}
+    by_position = api in {WriteApi.INSERT_INTO, WriteApi.SQL_BY_POSITION}
+    uncastable = UnsafeCastError if policy is Casting.STRICT else UncastableValueError
     return WriteRules(
-        by_position=api in {WriteApi.INSERT_INTO, WriteApi.SQL_BY_POSITION},
+        by_position=by_position,
+        incompatible=uncastable if (by_position or of_table) and not merge_schema else IncompatibleTypesError,
         casting=Casting.NONE if exact else policy,
+        unknown=UnknownFieldsError if of_table else SchemaMismatchError,
         nulls_for_missing=nulls_for_missing or not by_name_in_sql,
         lacking_fields=MissingInsertFieldsError if by_name_in_sql else None if fills_fields else MissingFieldsError,
         fills_partitions=by_name_in_sql or of_table,

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.environment import MetastoreTakenError
 from anabranch.server.access_rules import is_of_this_machine
+from anabranch.spark.java_check import starting_java
 
 METASTORE = "_metastore"
 """The folder in the warehouse that holds Derby's database."""
@@ -44,7 +45,8 @@ def driver_session(*, warehouse: str, master: str, host: str, given: Mapping[str
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with starting_java():
+        spark = builder.getOrCreate()
     _bound_results(spark)
     folder = _folder(settings[_WAREHOUSE])
     if folder is not None and _CONNECTION not in given:

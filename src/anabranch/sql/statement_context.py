@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
 from anabranch.errors.arguments import InvalidTimestampError
-from anabranch.errors.tables import InvalidIdentifierError
+from anabranch.errors.tables import InvalidIdentifierError, ViewNotTableError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of, split_identifier
 from anabranch.sql.grammar.cursor import Fragment, TableName
@@ -47,7 +47,7 @@ class StatementContext:
 
     def table(self, name: TableName) -> TableRef:
         """The existing table meant. Raises `NotADeltaTableError`."""
-        return table_identified(self.session, self.identifier(name))
+        return table_identified(self.session, self.identifier(name), of_view=ViewNotTableError)
 
     def is_delta(self, name: TableName) -> bool:
         """Whether the statement means a Delta table by that name."""

@@ -17,7 +17,7 @@ _EXPECTED: dict[type, str] = {str: "a string", bool: "a boolean", int: "an int",
 def check_type(argument: str, value: object, kind: type, expected: str) -> None:
     """Raises `InvalidArgumentError` unless the value is of that type. A bool is no int here."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        problem = f"it must be {expected}, and is {type(value).__name__}"
+        problem = f"{argument} needs to be {expected} but got '{type(value)}'"
         raise InvalidArgumentError(argument=argument, value=str(value), problem=problem)
 
 

@@ -19,7 +19,7 @@ from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.other_formats.symlink_manifests import generate
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import restore_frame
-from anabranch.commands.table_access import TableRef, table_at, table_named, table_to_create
+from anabranch.commands.table_access import TableRef, existing_table_at, table_at, table_named, table_to_create
 from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vacuum
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
@@ -36,9 +36,7 @@ class LocalTables:
         self._session = session
 
     def at_path(self, path: str, storage: Mapping[str, str]) -> LocalTable:
-        table = table_at(self._session, path, storage)
-        table.latest()
-        return self._table(table)
+        return self._table(existing_table_at(self._session, path, storage))
 
     def named(self, name: str) -> LocalTable:
         return self._table(table_named(self._session, name))

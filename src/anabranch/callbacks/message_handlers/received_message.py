@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from anabranch.callbacks.asker import Asker
-from anabranch.commands.table_access import TableRef, table_at, table_identified
+from anabranch.commands.table_access import TableRef, existing_table_at, table_identified
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, is_absolute_path, parse_identifier
@@ -95,9 +95,7 @@ class ReceivedMessage:
         reference = self.fields.message("table")
         path = None if reference is None else reference.message("path")
         if path is not None:
-            table = table_at(session, path.required("path"), path.get("hadoop_conf"))
-            table.latest()
-            return table
+            return existing_table_at(session, path.required("path"), path.get("hadoop_conf"))
         name = None if reference is None else reference.get("table_or_view_name")
         if name is None:
             raise ClientMessageError(kind=self.fields.kind, problem="it names no table")

@@ -16,7 +16,6 @@ from anabranch.cli.demo.demo_flights import (
     MONTHS,
     StagedFlights,
     require_flights,
-    require_java,
     small_session,
     stage_flights,
 )
@@ -29,6 +28,7 @@ from anabranch.clock import SystemClock
 from anabranch.errors.arguments import DemoFailedError, DemoFolderInUseError, InvalidArgumentError
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.spark.java_check import require_java
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.store_opening import scheme_of
 

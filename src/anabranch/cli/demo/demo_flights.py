@@ -6,9 +6,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import re
-import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -20,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from anabranch.errors.arguments import DemoDataMissingError, JavaMissingError
+from anabranch.errors.arguments import DemoDataMissingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,24 +94,6 @@ def _smaller(field: pa.Field) -> pa.Field:
 
 
 # Small Spark sessions that start fast and do not chatter.
-
-
-JAVA_MIN = 17
-
-
-def require_java() -> None:
-    """Raises `JavaMissingError` unless there is a Java that Spark can use."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home) / "bin" / "java")) if home else None
-    java = java or shutil.which("java")
-    if java is None:
-        raise JavaMissingError(found="no java was found")
-    asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
-    found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)
-    if found is None:
-        raise JavaMissingError(found=f"{java} does not say its version")
-    if int(found[1]) < JAVA_MIN:
-        raise JavaMissingError(found=f"{java} is version {found[1]}")
 
 
 def small_session(name: str, *, scratch: Path, cores: int) -> SparkSession:

@@ -50,6 +50,7 @@ class Alteration:
 
     def check_rows(self, violated: Column, columns: Sequence[str], *, rule: str, expression: str) -> None:
         """Raises `ExistingRowsViolateError` where `violated` is true for a row; `columns` are shown of such rows."""
+        self.handle.session.describe_jobs(f"ALTER TABLE {self.table}: {rule}")
         bad = self.rows().where(violated)
         shown = F.to_json(F.struct(*(F.col(quote(name)) for name in columns)), {"ignoreNullFields": "false"})
         found = [row[0] for row in bad.select(shown).limit(ROWS_SHOWN_MAX).collect()]

@@ -179,7 +179,7 @@ def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
             return False
         raise TableAlreadyExistsError(table=target.label)
     if mode is CreationMode.REPLACE and (not there or (target.entry is not None and not known)):
-        raise NotADeltaTableError(table=target.label, found="there is no table to replace")
+        raise NotADeltaTableError(table=target.label, found="what is to be replaced cannot be found")
     if not there:
         check_location_free(target)
     return True

@@ -79,7 +79,7 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
         raise TableAlreadyExistsError(table=handle.label)
     snapshot = handle.table.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
-        raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+        raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
     committed = None
     if snapshot is None:
         committed = _create(handle, definition, mode)

@@ -62,7 +62,7 @@ def create_table_as(
             return None
         raise TableAlreadyExistsError(table=handle.label)
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
-        raise NotADeltaTableError(table=handle.label, found="there is no table to replace")
+        raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
     if _was_written(snapshot, options):
         return None
 

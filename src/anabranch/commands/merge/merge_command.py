@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -30,6 +31,7 @@ from anabranch.commands.merge.merge_plan import MergeMarks, MergePlan, ambiguity
 from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, freeze, measure
 from anabranch.commands.merge.merge_write import merge_metrics, write_merged
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.dml import MergeOfOtherColumnsError
 from anabranch.log.file_columns import FileMask
 from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
@@ -74,7 +76,13 @@ def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
     if read and min(read) < snapshot.version:
         # The statement depends on what the source saw; commits since then must count as winners.
         snapshot = handle.table.snapshots.at_version(min(read))
-    return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
+    try:
+        return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith("MISSING_ATTRIBUTES"):
+            raise
+        missing = (error.getMessageParameters() or {}).get("missingAttributes", "")
+        raise MergeOfOtherColumnsError(table=handle.label, columns=missing) from None
 
 
 class _Execution:

@@ -93,7 +93,7 @@ class ValuePlanner:
     def update(self, clause: UpdateClause, scope: Scope) -> ClauseValues:
         """What the clause sets. Raises `AssignmentError`, `MergeColumnNotFoundError`, `IncompatibleTypesError`."""
         if clause.values is None:
-            taken = self._taken("UPDATE SET *")
+            taken = self._taken("UPDATE")
             sets = frozenset(taken)
         else:
             setting = self._assigned(self._with_defaults(clause.values))
@@ -119,7 +119,7 @@ class ValuePlanner:
     def insert(self, clause: InsertClause) -> ClauseValues:
         """What the clause sets. Raises as `update` does, and for columns that must be given and are not."""
         if clause.values is None:
-            given = {name: self._source[quote(field.name)] for name, field in self._taken("INSERT *").items()}
+            given = {name: self._source[quote(field.name)] for name, field in self._taken("INSERT").items()}
         else:
             given = self._inserted(clause.values)
         types = self._types(given, Scope.SOURCE)
@@ -174,9 +174,7 @@ class ValuePlanner:
             elif lacking or in_any_case is not None:
                 # Schema evolution could not add the source's column, whose name differs by case alone.
                 available = tuple(self._source.columns)
-                raise MergeColumnNotFoundError(
-                    table=self._table, column=quote(field.name), clause=clause, available=available
-                )
+                raise MergeColumnNotFoundError(table=self._table, column=field.name, clause=clause, available=available)
         return found
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:

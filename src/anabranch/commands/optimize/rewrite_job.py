@@ -137,6 +137,7 @@ def _round(
     parallelism: int,
 ) -> list[PlannedBin]:
     """Write and commit the bins. Gives back those that are to be done again."""
+    handle.session.describe_jobs(f"{work.operation.name} {handle.label}")
     dropped: list[PlannedBin] = []
     for batch in batches(bins, bytes_max=work.settings.batch_bytes_max, files_max=FILES_PER_COMMIT_MAX):
         written, lost = rewrite_bins(

@@ -14,7 +14,7 @@ from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
 from anabranch.commands.table_access import TableRef
 from anabranch.deletion_vectors.vector_reading import load_vector
-from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.arguments import InvalidOptionError, InvalidTimestampOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
     ChangesNotRecordedError,
@@ -45,7 +45,7 @@ def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option:
     row = session.spark.sql(query, args={"written": timestamp}).first()
     if row is None or row[0] is None:
         problem = "Spark cannot read it as a timestamp; write it as 2024-01-31 or 2024-01-31 09:30:00"
-        raise InvalidOptionError(option=option, value=timestamp, problem=problem)
+        raise InvalidTimestampOptionError(option=option, value=timestamp, problem=problem)
     return int(row[0])
 
 

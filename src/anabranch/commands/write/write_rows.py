@@ -28,7 +28,7 @@ from anabranch.errors.commits import (
     ConflictReason,
     ProtocolChangedException,
 )
-from anabranch.errors.constraints import ReplaceWhereMismatchError
+from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, ReplaceWhereMismatchError
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
@@ -157,8 +157,14 @@ def _write(
     def run(attempt: Attempt) -> CommittedVersion | None:
         newest = snapshot if attempt.number == 1 else handle.latest()
         made = frame if isinstance(frame, DataFrame) else frame()
-        with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
-            return _write_once(handle, rows, chosen, api, newest, attempt)
+        try:
+            with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
+                return _write_once(handle, rows, chosen, api, newest, attempt)
+        except CastOverflowError as overflow:
+            if type(overflow) is not CastOverflowError:
+                raise
+            # The check of rows does not know for what statement it is.
+            raise InsertOverflowError(**overflow.facts()) from None
 
     committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
     compact_after(handle, committed)

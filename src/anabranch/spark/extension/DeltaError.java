@@ -6,6 +6,9 @@ package delta;
  */
 public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {
   private static final String TOLD = "anabranch";
+  private static final int CAUSES_MAX = 100;
+  private static final java.util.Set PASSING =
+      java.util.Collections.synchronizedSet(java.util.Collections.newSetFromMap(new java.util.WeakHashMap()));
   private final String condition;
   private final String sqlState;
   private final int number;
@@ -51,7 +54,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
    */
   public static String told(Throwable error) {
     if (error instanceof org.apache.spark.sql.streaming.StreamingQueryException) return null;
-    for (int i = 0; i < 100 && error != null; i++) {
+    for (int i = 0; i < CAUSES_MAX && error != null; i++) {
       if (error instanceof DeltaError) return String.valueOf(((DeltaError) error).number);
       String condition = error instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) error).getCondition() : null;
       if (condition != null && (condition.startsWith("FAILED_READ_FILE") || condition.equals("TASK_WRITE_FAILED"))) {
@@ -66,8 +69,63 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
+  /** Why no data file could be written, where that ended a job of ours; null where it was something else. */
+  public static String unwritten(Throwable error) {
+    Throwable reason = reason(error);
+    if (!(reason instanceof java.io.IOException)) return null;
+    StackTraceElement[] frames = reason.getStackTrace();
+    for (int i = 0; i < frames.length; i++) {
+      if (frames[i].getClassName().endsWith(".ParquetOutputWriter")) return String.valueOf(reason.getMessage());
+    }
+    return null;
+  }
+
+  /** An error that an answer of Python's ended with, on its way through Spark. */
+  static Throwable passing(Throwable error) {
+    PASSING.add(error);
+    return error;
+  }
+
+  /**
+   * Whether the error, not one of ours, ended an answer. Then it loses frames: all of an interruption, else those from the first of
+   * Py4J's on, which are the way in, once for each question. Spark looks through their text when a stream stops, by an expression
+   * that takes several frames of the thread for each character.
+   */
+  public static boolean shortened(Throwable error) {
+    boolean passed = false;
+    Throwable each = error;
+    for (int i = 0; i < CAUSES_MAX && each != null && !passed; i++) {
+      passed = PASSING.contains(each);
+      each = each.getCause();
+    }
+    if (passed) cut(error, isInterruption(error), 0);
+    return passed;
+  }
+
+  private static void cut(Throwable error, boolean interrupted, int depth) {
+    if (error == null || depth > CAUSES_MAX) return;
+    StackTraceElement[] frames = error.getStackTrace();
+    int kept = 0;
+    while (!interrupted && kept < frames.length && !frames[kept].getClassName().startsWith("py4j.")) kept++;
+    error.setStackTrace((StackTraceElement[]) java.util.Arrays.copyOf(frames, kept));
+    Throwable[] suppressed = error.getSuppressed();
+    for (int i = 0; i < suppressed.length; i++) cut(suppressed[i], interrupted, depth + 1);
+    cut(error.getCause(), interrupted, depth + 1);
+  }
+
+  private static boolean isInterruption(Throwable error) {
+    for (int i = 0; i < CAUSES_MAX && error != null; i++) {
+      if (error instanceof InterruptedException || error instanceof java.io.InterruptedIOException) return true;
+      if (error instanceof java.nio.channels.ClosedByInterruptException) return true;
+      boolean known = error instanceof org.apache.spark.SparkThrowable;
+      if (known && "SPARK_JOB_CANCELLED".equals(((org.apache.spark.SparkThrowable) error).getCondition())) return true;
+      error = error.getCause();
+    }
+    return false;
+  }
+
   private static Throwable reason(Throwable error) {
-    for (int i = 0; i < 100 && error.getCause() != null; i++) error = error.getCause();
+    for (int i = 0; i < CAUSES_MAX && error.getCause() != null; i++) error = error.getCause();
     return error;
   }
 

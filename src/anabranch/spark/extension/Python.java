@@ -30,6 +30,7 @@ public final class Python {
     field.setAccessible(true);
     field.set(clientOf(answers), token);
     door = answers;
+    CheckLogs.begin();
   }
 
   /** Calls an object of Python's. */
@@ -60,6 +61,7 @@ public final class Python {
 
   public static void close() {
     door = null;
+    CheckLogs.end();
   }
 
   public static boolean isOpen() {
@@ -72,15 +74,17 @@ public final class Python {
     Object[] given = java.util.Arrays.copyOf(facts, FACTS_MAX);
     py4j.PythonClient calls = clientOf(answers);
     boolean connected = calls.getPerThreadConnection() != null;
+    String description = JobDescriptions.current();
     Object answer;
     try {
       // As arguments of their own: Python would ask for each item of an array, and each time for its length.
       answer = answers.apply(question, Integer.valueOf(facts.length), given[0], given[1], given[2], given[3], given[4], given[5],
           given[6], given[7]);
     } finally {
+      JobDescriptions.restore(description);
       if (!connected) disconnect(calls);
     }
-    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
+    if (answer instanceof Throwable) Platform.throwException(DeltaError.passing((Throwable) answer));
     return answer;
   }
 

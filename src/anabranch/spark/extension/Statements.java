@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
 /** Statements about a table of ours, and not about its rows, that Spark would refuse or answer for files of its own. */
 public final class Statements {
   private static final java.util.Set NAMES = new java.util.HashSet(java.util.Arrays.asList(new String[] {
-      "ShowPartitions", "AnalyzeTable", "AnalyzeColumn", "RepairTable", "ShowCreateTable", "DescribeRelationJsonCommand"}));
+      "ShowPartitions", "AnalyzeTable", "AnalyzeColumn", "RepairTable", "TruncatePartition", "ShowCreateTable", "DescribeRelationJsonCommand"}));
 
   private Statements() {}
 

@@ -42,6 +42,11 @@ def answering() -> Iterator[None]:
         _thread.answers -= 1
 
 
+def is_answering() -> bool:
+    """Whether this thread is within an answer."""
+    return _thread.answers > 0
+
+
 def carried(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
     """`work` for another thread: within an answer if this thread is within one."""
     if not _thread.answers:

@@ -147,6 +147,10 @@ class Door:
             return self._of_file(condition, path, reason)
         return _raised.numbered(int(told))
 
+    def has_passed(self, throwable: Any) -> bool:
+        """Whether an error of Spark's came out of an answer. It has been shortened then: see `DeltaError.java`."""
+        return bool(self._jvm.delta.DeltaError.shortened(throwable))
+
     def _throwable(self, error: BaseException) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
         if isinstance(error, Py4JJavaError):
@@ -164,7 +168,7 @@ class Door:
 
 
 def _message(error: BaseException) -> str:
-    return error.explain() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
+    return error.message() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}"
 
 
 def _cancel_jobs() -> None:

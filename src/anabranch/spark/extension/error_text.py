@@ -43,7 +43,7 @@ def error_of_text(text: str, message: str) -> DeltaError | None:
         error = kind(**{name: _fact(value, hints.get(name)) for name, value in description["facts"].items()})
     except (ValueError, KeyError, TypeError, AttributeError, NameError):
         return None
-    return error if error.explain() in message else None
+    return error if error.message() in message else None
 
 
 def _class(module: str, name: str) -> type[DeltaError] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.patches import patch, undo
+from anabranch.spark.extension.answer_threads import is_answering
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
+from anabranch.spark.extension.error_logs import log_no_answers, unlogged
 from anabranch.spark.extension.stream_causes import show_causes
 from anabranch.spark.session.session_settings import is_connect
 
@@ -37,7 +40,12 @@ def open_door(spark: SparkSession, door: Door) -> None:
                 return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
             if error.getClass().getName() == _UNDECLARED:
                 error = error.getUndeclaredThrowable()
-            return door.original(error) or convert(error)
+            ours = door.original(error)
+            if ours is not None:
+                return ours
+            # What an answer meets on its way out is logged nowhere, nor what came out of one: its text says all.
+            with unlogged() if is_answering() or door.has_passed(error) else contextlib.nullcontext():
+                return convert(error)
 
         return convert_exception
 
@@ -45,6 +53,7 @@ def open_door(spark: SparkSession, door: Door) -> None:
     undo(_PURPOSE)
     patch(_PURPOSE, captured, "convert_exception", converting)
     show_causes(_PURPOSE, captured)
+    log_no_answers(_PURPOSE, captured)
 
 
 def is_installed(spark: SparkSession) -> bool:

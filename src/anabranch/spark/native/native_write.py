@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
+from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import RowOrderError
 from anabranch.protocol.data_paths import partition_path
 from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physical_name
@@ -42,6 +43,7 @@ from anabranch.spark.write.rewrite_request import checked, first_rows, stored_co
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.spark.write.written_files import OpenFile, completed, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
+from anabranch.storage.log_store import redact
 
 _WRITER_SETTINGS = {
     # INT96, Spark's default for timestamps, has no statistics and is deprecated by the Parquet format.
@@ -126,7 +128,14 @@ class NativeWrite:
             options,
             _later_argument(classes.FileFormatWriter),
         )
-        classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
+        try:
+            classes.SQLExecution.withNewExecutionId(execution, values.some("anabranch write"), body)
+        except Py4JJavaError as failure:
+            cause = values.delta.DeltaError.unwritten(failure.java_exception)
+            if cause is None:
+                raise
+            error = StorageError(root=request.table_root, path="", doing="write data files to", cause=redact(cause))
+            raise error from failure
 
     def _columns(self, output: Any, request: WriteRequest, schema: StructType) -> Any:
         """The columns of the plan as the files have them, a Seq of attributes."""

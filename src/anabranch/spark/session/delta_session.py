@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
+from anabranch.spark.extension.answer_threads import is_answering
 from anabranch.spark.native.jvm_time_zones import session_zone
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
@@ -128,6 +129,11 @@ class DeltaSession:
                     self._tables.popitem(last=False)
             self._tables.move_to_end((root, extra))
             return table
+
+    def describe_jobs(self, text: str) -> None:
+        """Spark's UI shows `text` beside the jobs of this answer from now on, where the user has described none."""
+        if is_answering():
+            self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
     def opened(self) -> list[tuple[str, Table]]:
         """The tables that are open, with their roots."""

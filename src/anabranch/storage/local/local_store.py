@@ -216,6 +216,9 @@ class LocalStore:
             # A missing file is an OSError too; it was given its facts where it was found.
             raise
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            if doing == "write":
+                # What is missing is a folder to write into.
+                raise self._failure(error, doing, path) from error
             raise FileMissingError(root=self._root, path=path, doing=doing) from error
         except OSError as error:
             raise self._failure(error, doing, path) from error

@@ -1,0 +1,45 @@
+package delta;
+
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.LoggerContext;
+import org.apache.logging.log4j.core.filter.AbstractFilter;
+
+/**
+ * Keeps out of the log what Spark writes when a check of ours ends a task: up to 260 lines, with the text of the check that Python
+ * reads. Python raises an error with the same facts for people.
+ */
+public final class CheckLogs extends AbstractFilter {
+  private static final String MARK = "anabranch-check:";
+  private static final int CAUSES_MAX = 100;
+  private static CheckLogs filter;
+
+  private CheckLogs() {}
+
+  static synchronized void begin() {
+    end();
+    Object context = LogManager.getContext(org.apache.spark.SparkContext.class.getClassLoader(), false);
+    // Whoever has put another library in the place of Spark's reads its log in his own way.
+    if (!(context instanceof LoggerContext)) return;
+    filter = new CheckLogs();
+    filter.start();
+    ((LoggerContext) context).getConfiguration().getRootLogger().addFilter(filter);
+  }
+
+  static synchronized void end() {
+    if (filter == null) return;
+    Object context = LogManager.getContext(org.apache.spark.SparkContext.class.getClassLoader(), false);
+    ((LoggerContext) context).getConfiguration().getRootLogger().removeFilter(filter);
+    filter = null;
+  }
+
+  public org.apache.logging.log4j.core.Filter.Result filter(LogEvent event) {
+    if (event.getMessage().getFormattedMessage().contains(MARK)) return org.apache.logging.log4j.core.Filter.Result.DENY;
+    Throwable error = event.getThrown();
+    for (int i = 0; i < CAUSES_MAX && error != null; i++) {
+      if (error.getMessage() != null && error.getMessage().contains(MARK)) return org.apache.logging.log4j.core.Filter.Result.DENY;
+      error = error.getCause();
+    }
+    return org.apache.logging.log4j.core.Filter.Result.NEUTRAL;
+  }
+}

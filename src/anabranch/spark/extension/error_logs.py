@@ -1,0 +1,36 @@
+"""What PySpark logs of an error with a query's context: a line of JSON with the whole stack of the JVM."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from anabranch.patches import patch
+
+
+class _Thread(threading.local):
+    silent: bool = False
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Within, exceptions that this thread makes of the JVM's errors are not logged."""
+    before, _thread.silent = _thread.silent, True
+    try:
+        yield
+    finally:
+        _thread.silent = before
+
+
+def log_no_answers(purpose: str, exceptions: Any) -> None:
+    """Let exceptions of that module of PySpark's heed `unlogged`. `patches.undo(purpose)` ends it."""
+
+    def heeding(log: Any) -> Any:
+        return lambda failure: None if _thread.silent or log is None else log(failure)
+
+    patch(purpose, exceptions.CapturedException, "_log_exception", heeding)
