@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 
 # Errors about finding, naming and creating tables.
 
@@ -164,7 +164,7 @@ class SchemaMissingError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class InvalidIdentityColumnError(DeltaAnalysisError):
+class InvalidIdentityColumnError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     """An identity column of another type than BIGINT."""
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
