@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.sparkproject.connect.grpc.Metadata;
 import org.sparkproject.connect.grpc.ServerCall;
 import org.sparkproject.connect.grpc.ServerCallHandler;
@@ -29,6 +30,8 @@ public final class ClientRequests implements ServerInterceptor {
       "StreamingForeachFunction", "StreamingQueryListenerBusCommand", "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
       "Plan.CompressedOperation", "PipelineCommand", "MlCommand", "MlRelation", "ExecuteExternalCommand"}));
   private static final String PACKAGE = "spark.connect.";
+  /** Rows that a client sends ahead of a plan, by their hash: the only artifacts that are no code and no file of a client's. */
+  private static final Pattern ROWS = Pattern.compile("cache/[0-9a-f]{64}");
   /** Elements of messages about tables that are a path; what is a name or a path is looked at when the table is opened. */
   private static final Set PATHS = new HashSet(Arrays.asList(new String[] {"path", "location"}));
   private static final Set OPTIONS = new HashSet(Arrays.asList(new String[] {"options", "hadoop_conf", "properties"}));
@@ -98,7 +101,7 @@ public final class ClientRequests implements ServerInterceptor {
       Map.Entry field = (Map.Entry) each.next();
       Descriptors.FieldDescriptor facts = (Descriptors.FieldDescriptor) field.getKey();
       Object value = field.getValue();
-      if (isArtifact && facts.getName().equals("name") && !((String) value).startsWith("cache/"))
+      if (isArtifact && facts.getName().equals("name") && !ROWS.matcher((String) value).matches())
         throw OnlyWarehouse.refused("the artifact " + value);
       boolean isPath = isOurs ? PATHS.contains(facts.getName()) : facts.getName().equals("path");
       if (isPath && value instanceof String) OnlyWarehouse.check((String) value);
