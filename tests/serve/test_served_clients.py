@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.constraints import CheckConstraintViolationError
@@ -229,6 +229,36 @@ def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: An
             spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 9").collect()
         assert told.value.version == 9
         anabranch.disable(spark)
+
+
+def test_a_plain_client_catches_what_it_catches_elsewhere(server: Served, tmp_path: Any) -> None:
+    """Covers finding F83: all were UnsupportedOperationException, with a hundred lines of Java."""
+    path = str(tmp_path / "t")
+    with client(server, "connect") as by:
+        assert isinstance(by, ConnectClient)
+        spark = by.session
+        rows = spark.range(3)
+        rows.write.format("delta").save(path)
+        more = rows.selectExpr("id", "1 AS more")
+        for condition, ask in (
+            ("DELTA_PATH_EXISTS", lambda: rows.write.format("delta").save(path)),
+            ("DELTA_METADATA_MISMATCH", lambda: more.write.format("delta").mode("append").save(path)),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.read.format("delta").option("versionAsOf", 99).load(path).collect()),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.sql(f"SELECT * FROM delta.`{path}` VERSION AS OF 99").collect()),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.read.format("delta").load(f"{path}/missing").collect()),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT absent")),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.sql(f"OPTIMIZE delta.`{path}` ZORDER BY (absent)")),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.sql(f"DESCRIBE HISTORY delta.`{path}/missing`").collect()),
+            (r"^\[[A-Z_.0-9]+\] ", lambda: spark.sql(f"CREATE TABLE made (id INT) USING delta LOCATION '{path}'")),
+        ):
+            with pytest.raises(AnalysisException, match=condition) as raised:
+                ask()
+            assert "\tat " not in str(raised.value)
+            assert len(str(raised.value).splitlines()) < 10, str(raised.value)
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+        with pytest.raises(UnsupportedOperationException, match="DELTA_CANNOT_MODIFY_APPEND_ONLY") as refused:
+            spark.sql(f"DELETE FROM delta.`{path}`")
+        assert "\tat " not in str(refused.value)
 
 
 def test_delta_sparks_own_classes_are_told_what_to_use(server: Served) -> None:

@@ -112,7 +112,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, 
         yield server, store
 
 
-def connected(server: Served, name: str, password: str) -> Any:
+def connected(server: Served, name: str, password: str, configuration: dict[str, str] | None = None) -> Any:
     """By Hive's protocol over TLS. PyHive has no option for it, but takes a transport."""
     import thrift_sasl
     from pyhive import hive
@@ -123,7 +123,8 @@ def connected(server: Served, name: str, password: str) -> Any:
     context.verify_mode = ssl.CERT_NONE
     socket = TSSLSocket("127.0.0.1", server.jdbc_port, ssl_context=context)
     client = lambda: hive.get_installed_sasl(host="127.0.0.1", sasl_auth="PLAIN", username=name, password=password)  # noqa: E731
-    return hive.connect(thrift_transport=thrift_sasl.TSaslClientTransport(client, "PLAIN", socket), username=name)
+    transport = thrift_sasl.TSaslClientTransport(client, "PLAIN", socket)
+    return hive.connect(thrift_transport=transport, username=name, configuration=configuration)
 
 
 @pytest.mark.spark
@@ -137,6 +138,13 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
         cursor.execute("CREATE TABLE mine USING delta AS SELECT 1 AS id")
         cursor.execute("SELECT * FROM mine")
         assert cursor.fetchall() == [(1,)]
+        # Nor may she say that she is somebody else (finding F81).
+        cursor.execute("SET spark.anabranch.user = bob")
+        cursor.execute("DELETE FROM mine")
+        cursor.execute("DESCRIBE HISTORY mine")
+        assert {row[3] for row in cursor.fetchall()} == {"ann"}
+    with pytest.raises(Exception, match="ANABRANCH_REFUSED_TO_CLIENTS"):
+        connected(server, "ann", PASSWORD, {"set:system:user.home": "/"})
     for name, password in (("ann", "wrong"), ("ann", ""), ("bob", PASSWORD), ("", ""), ("ANN", PASSWORD)):
         with pytest.raises(Exception, match=r"[Ee]rror validating the login|Bad status|wrong|empty|blank"):
             connected(server, name, password)

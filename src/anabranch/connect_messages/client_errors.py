@@ -10,7 +10,7 @@ from typing import Any
 from anabranch.patches import patch, undo
 from anabranch.spark.extension.stream_causes import show_causes
 
-_OUR_ERROR = "delta.DeltaError"
+_OUR_ERRORS = {"delta.DeltaError", "delta.DeltaAnalysisError"}
 _STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
 _CLIENT = "pyspark.sql.connect.client.core"
 """Where clients make exceptions of the server's errors. It needs grpc."""
@@ -59,12 +59,12 @@ def _ours(info: Any, message: str, details: Any) -> tuple[BaseException | None, 
     """The error of ours, and whether it made a stream fail. `details` may be None: then the server has no more."""
     if details is None or not details.HasField("root_error_idx"):
         parameters = json.loads(info.metadata.get("messageParameters") or "{}")
-        is_ours = _OUR_ERROR in info.metadata.get("classes", "")
+        is_ours = not _OUR_ERRORS.isdisjoint(json.loads(info.metadata.get("classes") or "[]"))
         return (_first(parameters, message) if is_ours else None), False
     is_of_stream = False
     for error in _chain(details):
         is_of_stream = is_of_stream or _STREAM_ERROR in error.error_type_hierarchy
-        if _OUR_ERROR in error.error_type_hierarchy:
+        if not _OUR_ERRORS.isdisjoint(error.error_type_hierarchy):
             return _first(error.spark_throwable.message_parameters, error.message), is_of_stream
     return None, is_of_stream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 
 DELTAS_WORDS: dict[str, str] = {
     "AmbiguousMergeError": "Cannot perform Merge as multiple source rows matched",
@@ -188,6 +188,11 @@ class DeltaAnalysisError(DeltaError, AnalysisException):
     """The request does not fit the table. Also Spark's `AnalysisException`, as with Delta."""
 
     condition: ClassVar[str] = "DELTA_ANALYSIS_ERROR"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class DeltaUnsupportedOperationError(DeltaError, UnsupportedOperationException):
+    """The table does not allow the operation. Also Spark's `UnsupportedOperationException`, as with Delta."""
 
 
 def _rebuild(error: type[DeltaError], facts: dict[str, Any]) -> DeltaError:

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 
 # Why a commit was refused, or what is not known about it, when no other commit is to blame.
 
@@ -86,7 +86,7 @@ class MalformedDomainError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class AppendOnlyTableError(DeltaAnalysisError):
+class AppendOnlyTableError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     """The table takes new rows only. See "Append-only Tables"."""
 
     condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_APPEND_ONLY"

@@ -93,7 +93,7 @@ class MalformedValueError(CastOverflowError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class ReplaceWhereMismatchError(DeltaError):
+class ReplaceWhereMismatchError(DeltaAnalysisError):
     """A row to be written lies outside of what `replaceWhere` replaces."""
 
     condition: ClassVar[str] = "DELTA_REPLACE_WHERE_MISMATCH"

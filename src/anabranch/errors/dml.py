@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 from anabranch.errors.schema import ColumnNotFoundError
 
 # Errors about MERGE. Nothing was committed.
@@ -63,7 +63,7 @@ class UnreachableNotMatchedBySourceClauseError(UnreachableMergeClauseError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class AmbiguousMergeError(DeltaError):
+class AmbiguousMergeError(DeltaUnsupportedOperationError):
     """Several rows of the source would change one row of the table."""
 
     condition: ClassVar[str] = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
@@ -332,7 +332,7 @@ class ChangesNotRecordedError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class ChangesSchemaError(DeltaAnalysisError):
+class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     """Rows of the range were written under columns that cannot be read as those of the result."""
 
     condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 from anabranch.errors.schema import InvalidPartitioningError
 
 # Errors about OPTIMIZE and REORG.
@@ -144,7 +144,7 @@ class ClusteredTableZOrderError(ClusteredTableError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class FullNeedsClusteringError(DeltaAnalysisError, ValueError):
+class FullNeedsClusteringError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
 
     condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
@@ -245,7 +245,7 @@ class VacuumModeError(DeltaError, ValueError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class InventorySchemaError(DeltaError, ValueError):
+class InventorySchemaError(DeltaAnalysisError, ValueError):
     """An inventory lacks columns that VACUUM needs, or has them with other types."""
 
     condition: ClassVar[str] = "DELTA_INVALID_INVENTORY_SCHEMA"

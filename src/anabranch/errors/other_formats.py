@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError
+from anabranch.errors.base import DeltaAnalysisError, DeltaUnsupportedOperationError
 
 # Errors about tables that Iceberg can read: IcebergCompatV1 and V2, and UniForm.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class IcebergCompatError(DeltaAnalysisError, ValueError):
+class IcebergCompatError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """A table that keeps to an Iceberg compatibility feature would break one of its rules."""
 
     condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION"

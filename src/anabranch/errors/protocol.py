@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -131,7 +131,7 @@ class FeatureStatusError(InvalidPropertyError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class ReadOnlyPropertyError(DeltaAnalysisError, ValueError):
+class ReadOnlyPropertyError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """A table property that only the writer itself may set."""
 
     condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"

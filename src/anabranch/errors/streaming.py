@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 
 _FROM_SCRATCH = "give the query a new checkpoint to start from scratch"
 
@@ -78,7 +78,7 @@ class StreamedTableReplacedError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class StreamedRowsChangedError(DeltaError):
+class StreamedRowsChangedError(DeltaUnsupportedOperationError):
     """A commit changed or deleted rows, and no option of the stream says what to do about that."""
 
     condition: ClassVar[str] = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
@@ -98,7 +98,7 @@ class StreamedRowsChangedError(DeltaError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class StreamedRowsDeletedError(DeltaError):
+class StreamedRowsDeletedError(DeltaUnsupportedOperationError):
     """A commit deleted rows and added none, and no option of the stream says to ignore that."""
 
     condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"

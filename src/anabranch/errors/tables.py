@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from pyspark.errors import UnsupportedOperationException
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
 
 # Errors about finding, naming and creating tables.
 
@@ -190,8 +188,8 @@ class SchemaMissingError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class InvalidIdentityColumnError(DeltaAnalysisError, UnsupportedOperationException):
-    """An identity column of another type than BIGINT. Also PySpark's `UnsupportedOperationException`, as with Delta."""
+class InvalidIdentityColumnError(DeltaAnalysisError, DeltaUnsupportedOperationError):
+    """An identity column of another type than BIGINT."""
 
     condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate: ClassVar[str] = "428H2"

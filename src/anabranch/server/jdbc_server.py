@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -31,8 +31,18 @@ _AT_WORK = {"INITIALIZED", "PENDING", "RUNNING"}
 class JdbcServer:
     """It listens from the beginning."""
 
-    def __init__(self, spark: SparkSession, *, host: str, port: int, settings: Mapping[str, str] | None = None) -> None:
-        """Port 0 is any that is free. `settings` are Hive's. Raises `ServerNotStartedError`."""
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        host: str,
+        port: int,
+        settings: Mapping[str, str] | None = None,
+        opened: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Port 0 is any that is free. `settings` are Hive's. `opened` gets Spark's server before its address is known
+        to anybody. Raises `ServerNotStartedError`.
+        """
         self.host = host
         self.port = port or free_port(host)
         self._jvm: Any = spark._jvm
@@ -56,6 +66,8 @@ class JdbcServer:
             self._refuse(root_cause(error), "Name another port, or 0 for any that is free")
         self._tracker = spark.sparkContext._jsc.statusTracker()
         self._check_address()
+        if opened is not None:
+            opened(self._server)
         self._operations = self._service("SparkSQLCLIService").getSessionManager().getOperationManager()
 
     @property

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.server.java_classes import PACKAGE, server_classes
+from anabranch.spark.session.delta_session import DeltaSession
 
 LOGIN_CLASS = f"{PACKAGE}.Login"
 _CLASS_SETTING = "hive.server2.custom.authentication.class"
@@ -97,6 +98,18 @@ def ask_for_logins(spark: SparkSession, users: Mapping[str, str]) -> dict[str, s
     # Hive makes new settings for each login, from hive-site.xml and the properties of the JVM.
     jvm.java.lang.System.setProperty(_CLASS_SETTING, LOGIN_CLASS)
     return {"hive.server2.authentication": "CUSTOM", _CLASS_SETTING: LOGIN_CLASS, **_NEW_THREADS}
+
+
+def watch_sessions(spark: SparkSession, server: Any, *, has_logins: bool) -> None:
+    """Look at what clients of JDBC bring with a connection to Spark's `server`, and remember who logged in."""
+    sessions: Any = server_classes(spark).JdbcSessions
+    sessions.begin(server, spark._jsparkSession, has_logins)
+    DeltaSession.login_of = lambda session: sessions.userOf(session._jsparkSession)
+
+
+def forget_sessions() -> None:
+    """As if nobody had logged in."""
+    DeltaSession.login_of = None
 
 
 def _is_hash(text: str) -> bool:

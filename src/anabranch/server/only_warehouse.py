@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.server.driver_session import METASTORE
 from anabranch.server.java_classes import PACKAGE, server_classes
+from anabranch.spark.native.native_write import SCRATCH_PREFIX
 from anabranch.spark.session.delta_session import DeltaSession
 
 _INTERCEPTORS = "spark.connect.grpc.interceptor.classes"
@@ -20,7 +23,8 @@ def keep_to_warehouse(spark: SparkSession) -> None:
     """From now on, for the sessions that the application of `spark` makes from now on, which are those of clients."""
     rules: Any = server_classes(spark).OnlyWarehouse
     warehouse = str(spark.conf.get("spark.sql.warehouse.dir"))
-    rules.begin(spark._jsparkSession, warehouse, _metastore(warehouse))
+    scratch = os.path.join(os.path.realpath(tempfile.gettempdir()), SCRATCH_PREFIX)
+    rules.begin(spark._jsparkSession, warehouse, _metastore(warehouse), scratch)
     settings: Any = spark.sparkContext._jsc.sc().conf()
     named = [each for each in settings.get(_INTERCEPTORS, "").split(",") if each]
     if _REQUESTS not in named:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -16,7 +17,7 @@ from anabranch.server.access_rules import check_access
 from anabranch.server.client_sessions import ClientSessions
 from anabranch.server.connect_server import ConnectServer
 from anabranch.server.jdbc_server import JdbcServer
-from anabranch.server.logins import ask_for_logins, read_users
+from anabranch.server.logins import ask_for_logins, forget_sessions, read_users, watch_sessions
 from anabranch.server.only_warehouse import keep_to_warehouse, let_go_everywhere
 from anabranch.sessions import enable
 from anabranch.spark.session.session_settings import is_connect
@@ -25,6 +26,7 @@ logger = logging.getLogger("anabranch.server")
 
 DRAIN_SECONDS = 30.0
 THIS_MACHINE = "127.0.0.1"
+_SUBSTITUTE = "spark.sql.variable.substitute"
 _LOOK_SECONDS = 0.2
 _IDLE_LOOKS = 5
 
@@ -64,8 +66,10 @@ def serve(
     login = None if known is None else ask_for_logins(spark, known)
     if warehouse_only:
         keep_to_warehouse(spark)
+    _substitute_nothing(spark, always=warehouse_only)
+    watch = functools.partial(watch_sessions, spark, has_logins=known is not None) if warehouse_only or known else None
     # The one whose port is taken more easily is last, so that less is to be undone.
-    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login)
+    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login, opened=watch)
     try:
         connect_started = None if connect is None else ConnectServer(spark, host=host, port=connect)
     except BaseException:
@@ -73,8 +77,19 @@ def serve(
             let_go_everywhere(spark)
         if jdbc_started is not None:
             jdbc_started.stop()
+            forget_sessions()
         raise
     return Server(spark, connect=connect_started, jdbc=jdbc_started, warehouse_only=warehouse_only)
+
+
+def _substitute_nothing(spark: SparkSession, *, always: bool) -> None:
+    """In statements of clients `${env:NAME}` and `${system:name}` would be the server's environment and properties."""
+    context: Any = spark.sparkContext._jsc
+    settings = context.sc().conf()
+    if always:
+        settings.set(_SUBSTITUTE, "false")
+    else:
+        settings.setIfMissing(_SUBSTITUTE, "false")
 
 
 class Server:
@@ -151,6 +166,7 @@ class Server:
                 if each is not None:
                     each.stop()
             self._clients.end()
+            forget_sessions()
             if self._warehouse_only:
                 let_go_everywhere(self.spark)
             self._stopped.set()

@@ -1,6 +1,6 @@
 package delta.server;
 
-import delta.DeltaError;
+import delta.DeltaAnalysisError;
 import delta.messages.MessageTypes;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -8,6 +8,8 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
+import org.apache.spark.unsafe.Platform;
 import org.sparkproject.connect.grpc.Metadata;
 import org.sparkproject.connect.grpc.ServerCall;
 import org.sparkproject.connect.grpc.ServerCallHandler;
@@ -29,9 +31,13 @@ public final class ClientRequests implements ServerInterceptor {
       "StreamingForeachFunction", "StreamingQueryListenerBusCommand", "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
       "Plan.CompressedOperation", "PipelineCommand", "MlCommand", "MlRelation", "ExecuteExternalCommand"}));
   private static final String PACKAGE = "spark.connect.";
+  /** Rows that a client sends ahead of a plan, by their hash: the only artifacts that are no code and no file of a client's. */
+  private static final Pattern ROWS = Pattern.compile("cache/[0-9a-f]{64}");
   /** Elements of messages about tables that are a path; what is a name or a path is looked at when the table is opened. */
   private static final Set PATHS = new HashSet(Arrays.asList(new String[] {"path", "location"}));
-  private static final Set OPTIONS = new HashSet(Arrays.asList(new String[] {"options", "hadoop_conf", "properties"}));
+  /** Elements of Spark's messages that name a format. */
+  private static final Set FORMATS = new HashSet(Arrays.asList(new String[] {"format", "source", "provider"}));
+  private static final Set OPTIONS = new HashSet(Arrays.asList(new String[] {"options", "hadoop_conf"}));
   /** A target, a source and what is below them; a client that nests more has the server read the same bytes again and again. */
   private static final int EXTENSIONS_MAX = 16;
 
@@ -55,7 +61,8 @@ public final class ClientRequests implements ServerInterceptor {
       if (over) return;
       try {
         if (message instanceof Message) look((Message) message, 0);
-      } catch (DeltaError refused) {
+      } catch (Exception refused) {
+        if (!(refused instanceof DeltaAnalysisError)) Platform.throwException(refused);
         over = true;
         call.close(Status.PERMISSION_DENIED.withDescription(refused.getMessage()), new Metadata());
         return;
@@ -94,14 +101,16 @@ public final class ClientRequests implements ServerInterceptor {
     if (REFUSED.contains(name)) throw OnlyWarehouse.refused(name);
     boolean isArtifact = name.startsWith("AddArtifactsRequest.");
     boolean isSetting = name.equals("ConfigRequest.Set");
+    if (name.equals("ConfigRequest.Unset")) lookAtUnset((List) message.getField(message.getDescriptorForType().findFieldByName("keys")));
     for (Iterator each = message.getAllFields().entrySet().iterator(); each.hasNext();) {
       Map.Entry field = (Map.Entry) each.next();
       Descriptors.FieldDescriptor facts = (Descriptors.FieldDescriptor) field.getKey();
       Object value = field.getValue();
-      if (isArtifact && facts.getName().equals("name") && !((String) value).startsWith("cache/"))
+      if (isArtifact && facts.getName().equals("name") && !ROWS.matcher((String) value).matches())
         throw OnlyWarehouse.refused("the artifact " + value);
       boolean isPath = isOurs ? PATHS.contains(facts.getName()) : facts.getName().equals("path");
       if (isPath && value instanceof String) OnlyWarehouse.check((String) value);
+      if (!isOurs && FORMATS.contains(facts.getName()) && value instanceof String) FormatOptions.checkFormat((String) value);
       if (!(value instanceof List)) {
         if (value instanceof Message) look((Message) value, extensions);
         continue;
@@ -127,13 +136,19 @@ public final class ClientRequests implements ServerInterceptor {
   }
 
   private static void lookAtSetting(Message pair) {
-    ClientSettings.check((String) pair.getField(pair.getDescriptorForType().findFieldByName("key")));
+    Object key = pair.getField(pair.getDescriptorForType().findFieldByName("key"));
+    ClientSettings.check((String) key, (String) pair.getField(pair.getDescriptorForType().findFieldByName("value")));
+  }
+
+  private static void lookAtUnset(List keys) {
+    for (Iterator each = keys.iterator(); each.hasNext();) ClientSettings.check((String) each.next(), null);
   }
 
   private static void lookAtEntry(String field, Message entry, int extensions) {
     Object key = entry.getField(entry.getDescriptorForType().findFieldByName("key"));
     Object value = entry.getField(entry.getDescriptorForType().findFieldByName("value"));
     if (value instanceof Message) look((Message) value, extensions);
-    else if (OPTIONS.contains(field) && value instanceof String) PlanPaths.checkOption((String) key, (String) value);
+    else if (field.equals("properties") && value instanceof String) FormatOptions.checkProperty((String) key, (String) value);
+    else if (OPTIONS.contains(field) && value instanceof String) FormatOptions.check((String) key, (String) value);
   }
 }

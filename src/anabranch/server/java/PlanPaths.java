@@ -8,8 +8,10 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
+import org.apache.spark.sql.catalyst.plans.logical.FormatClasses;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -29,11 +31,11 @@ final class PlanPaths {
   /** Elements of nodes that are a path or many. */
   private static final Set PATHS = set(new String[] {"path", "paths", "location", "userspecifiedcheckpointlocation"});
   private static final Set NAMES = set(new String[] {"multipartIdentifier", "nameParts"});
-  private static final Set OPTIONS = set(new String[] {
-      "path", "location", "basepath", "checkpointlocation", "rowvalidationxsdpath", "avroschemaurl", "avro.schema.url", "sourcearchivedir"});
-  private static final Set FORMATS = set(new String[] {
-      "", "delta", "parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive", "rate", "rate-micro-batch", "memory",
-      "console", "noop", "delta.defaultsource"});
+  /** Elements that name a format, and those that name a class of Hive's. */
+  private static final Set FORMATS = set(new String[] {"provider", "classname", "format", "source"});
+  private static final Set CLASSES = set(new String[] {"inputformat", "outputformat", "serde", "serdeclassname"});
+  /** Elements that are values of partitions, by column. */
+  private static final Set VALUES = set(new String[] {"partitionSpec", "partSpec", "partition", "staticPartitions", "spec"});
   private static final String[] TABLES = {
       "delta.", "org.apache.spark.sql.execution.streaming.", "org.apache.spark.sql.execution.datasources.noop.",
       "org.apache.spark.sql.connector.catalog.V1Table"};
@@ -53,8 +55,8 @@ final class PlanPaths {
     else if (thing instanceof Path) OnlyWarehouse.check(thing.toString());
     else if (thing instanceof scala.Option) {
       if (((scala.Option) thing).isDefined()) look(((scala.Option) thing).get(), name, depth + 1);
-    } else if (thing instanceof scala.collection.Map) lookAtOptions(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) thing), depth);
-    else if (thing instanceof Map) lookAtOptions((Map) thing, depth);
+    } else if (thing instanceof scala.collection.Map) lookAtOptions(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) thing), name, depth);
+    else if (thing instanceof Map) lookAtOptions((Map) thing, name, depth);
     else if (thing instanceof LogicalPlan || thing instanceof Expression) lookAtNode((scala.Product) thing, depth);
     else if (thing instanceof scala.collection.Seq) lookAtAll(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Seq) thing), name, depth);
     else if (thing instanceof BaseRelation) lookAtRelation((BaseRelation) thing, depth);
@@ -67,30 +69,18 @@ final class PlanPaths {
   private void lookAtText(String text, String name) {
     String small = name.toLowerCase(Locale.ROOT);
     if (PATHS.contains(small)) OnlyWarehouse.check(text);
-    if (small.equals("provider") || small.equals("classname") || small.equals("format"))
-      known(FORMATS.contains(text.toLowerCase(Locale.ROOT)), text);
+    if (FORMATS.contains(small)) FormatOptions.checkFormat(text);
+    if (CLASSES.contains(small)) FormatOptions.checkClass(text);
+    if (small.equals("storedas")) FormatOptions.checkStoredAs(text);
   }
 
-  private void lookAtOptions(Map options, int depth) {
+  private void lookAtOptions(Map options, String name, int depth) {
     for (Iterator each = options.entrySet().iterator(); each.hasNext();) {
       Map.Entry option = (Map.Entry) each.next();
-      if (!(option.getKey() instanceof String) || !(option.getValue() instanceof String)) {
-        look(option.getValue(), "", depth + 1);
-        continue;
-      }
-      checkOption((String) option.getKey(), (String) option.getValue());
+      if (!(option.getKey() instanceof String) || !(option.getValue() instanceof String)) look(option.getValue(), "", depth + 1);
+      else if (name.equals("properties")) FormatOptions.checkProperty((String) option.getKey(), (String) option.getValue());
+      else if (!VALUES.contains(name)) FormatOptions.check((String) option.getKey(), (String) option.getValue());
     }
-  }
-
-  /** Throws where an option of a reader or a writer, or a property of a table, says where files are, and they are outside. */
-  static void checkOption(String key, String value) {
-    String small = key.toLowerCase(Locale.ROOT);
-    if (small.startsWith("fs.") || small.startsWith("dfs.") || small.startsWith("hadoop.")) throw OnlyWarehouse.refused("the option " + key);
-    if (OPTIONS.contains(small)) OnlyWarehouse.check(value);
-    // Sources of Spark's second kind get their paths as a list in JSON.
-    if (!small.equals("paths")) return;
-    String[] parts = value.split("\"");
-    for (int i = 1; i < parts.length; i += 2) OnlyWarehouse.check(parts[i]);
   }
 
   private void lookAtNode(scala.Product node, int depth) {
@@ -103,6 +93,7 @@ final class PlanPaths {
     // Rows, not paths; and Spark's own folder for a stream that was given none.
     if (kind.equals("LocalRelation") || kind.equals("LogicalRDD") || kind.equals("Literal") || kind.equals("AttributeReference")) return;
     if (kind.equals("SetCommand")) lookAtSetting(node);
+    if (kind.equals("ResetCommand")) lookAtReset((scala.Option) node.productElement(0));
     if (kind.equals("AlterTableAddPartitionCommand")) lookAtPartitions((scala.collection.Seq) node.productElement(1));
     lookAtElements(node, depth);
   }
@@ -112,7 +103,9 @@ final class PlanPaths {
     for (int i = 0; i < node.productArity(); i++) {
       Object element = node.productElement(i);
       String name = nameOf(node, i);
-      if (NAMES.contains(name) && element instanceof scala.collection.Seq) lookAtName((scala.collection.Seq) element);
+      if (node instanceof FormatClasses) FormatOptions.checkClass((String) element);
+      else if (node instanceof CatalogStorageFormat && element instanceof scala.collection.Map) look(element, "options", depth + 1);
+      else if (NAMES.contains(name) && element instanceof scala.collection.Seq) lookAtName((scala.collection.Seq) element);
       else if (!name.equals("rows")) look(element, name, depth + 1);
     }
   }
@@ -132,7 +125,13 @@ final class PlanPaths {
     scala.Option setting = (scala.Option) set.productElement(0);
     if (setting.isEmpty()) return;
     scala.Tuple2 pair = (scala.Tuple2) setting.get();
-    if (((scala.Option) pair._2()).isDefined()) ClientSettings.check((String) pair._1());
+    if (((scala.Option) pair._2()).isDefined()) ClientSettings.check((String) pair._1(), (String) ((scala.Option) pair._2()).get());
+  }
+
+  /** Without a name it would take back what keeps the session to the warehouse, until its next statement. */
+  private static void lookAtReset(scala.Option setting) {
+    if (setting.isEmpty()) throw OnlyWarehouse.refused("RESET without the name of a setting");
+    ClientSettings.check((String) setting.get(), null);
   }
 
   private static void lookAtPartitions(scala.collection.Seq partitions) {

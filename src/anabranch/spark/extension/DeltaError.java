@@ -56,6 +56,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     if (error instanceof org.apache.spark.sql.streaming.StreamingQueryException) return null;
     for (int i = 0; i < CAUSES_MAX && error != null; i++) {
       if (error instanceof DeltaError) return String.valueOf(((DeltaError) error).number);
+      if (error instanceof DeltaAnalysisError) return String.valueOf(((DeltaAnalysisError) error).number());
       String condition = error instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) error).getCondition() : null;
       if (condition != null && (condition.startsWith("FAILED_READ_FILE") || condition.equals("TASK_WRITE_FAILED"))) {
         Throwable reason = reason(error);
@@ -128,6 +129,13 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     for (int i = 0; i < CAUSES_MAX && error.getCause() != null; i++) error = error.getCause();
     return error;
   }
+
+  /** Where it was made says nothing: Python raised it, and knows where. Clients of a server would be shown a hundred lines. */
+  public Throwable fillInStackTrace() {
+    return this;
+  }
+
+  public void setStackTrace(StackTraceElement[] ofCaller) {}
 
   public int number() {
     return number;

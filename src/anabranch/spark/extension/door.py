@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import DeltaConcurrentModificationException
@@ -26,6 +26,8 @@ _Error = TypeVar("_Error", bound=BaseException)
 logger = logging.getLogger("anabranch.spark")
 
 ERRORS_KEPT_MAX = 256
+_OF_PROXIES = {"parse", "versions quoted", "refuse to stream changes"}
+"""Questions of proxies. An exception that no interface names, as AnalysisException is, Java would wrap there."""
 Answer = Callable[..., Any]
 
 
@@ -90,8 +92,11 @@ def raised_as(text: str) -> BaseException | None:
     return _raised.told_in(text, BaseException)
 
 
-def throwable(classes: Any, error: BaseException) -> Any:
-    """What the JVM throws for an exception of Python; `classes` is our package there."""
+def throwable(classes: Any, error: BaseException, *, by_proxy: bool = False) -> Any:
+    """What the JVM throws for an exception of Python; `classes` is our package there.
+
+    `by_proxy` is whether a proxy throws it there.
+    """
     logger.debug("Python raised while Spark asked", exc_info=error)
     kept = unraised(error)
     if isinstance(error, Exception) and not isinstance(error, PySparkException):
@@ -102,7 +107,10 @@ def throwable(classes: Any, error: BaseException) -> Any:
     facts = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text
     if isinstance(error, DeltaConcurrentModificationException):
         return classes.DeltaError.of(type(error).__name__, *facts)
-    return classes.DeltaError(*facts)
+    # `DeltaError` is Java's UnsupportedOperationException, which goes first: clients get one of the two.
+    if by_proxy or isinstance(error, UnsupportedOperationException) or not isinstance(error, AnalysisException):
+        return classes.DeltaError(*facts)
+    return classes.DeltaAnalysisError(*facts)
 
 
 class Door:
@@ -128,7 +136,7 @@ class Door:
         except BaseException as error:
             # Whatever it is, the thread of the JVM must get an answer.
             with self.interrupts.ending():
-                answer = self._throwable(error)
+                answer = self._throwable(error, by_proxy=question in _OF_PROXIES)
         # Of an object of the JVM's Py4J sends the name, and lets go of the object, which another thread then tells the
         # JVM. Where that comes first, the JVM finds null: so it is held, until this thread's next answer.
         self._given.answer = answer
@@ -151,7 +159,7 @@ class Door:
         """Whether an error of Spark's came out of an answer. It has been shortened then: see `DeltaError.java`."""
         return bool(self._jvm.delta.DeltaError.shortened(throwable))
 
-    def _throwable(self, error: BaseException) -> Any:
+    def _throwable(self, error: BaseException, *, by_proxy: bool) -> Any:
         """What the JVM throws: an error that came from it as it was, others under a number to be found again."""
         if isinstance(error, Py4JJavaError):
             return error.java_exception
@@ -161,7 +169,7 @@ class Door:
         java = getattr(error, "_origin", None)
         if java is not None and not isinstance(error, DeltaError):
             return java
-        return throwable(self._jvm.delta, error)
+        return throwable(self._jvm.delta, error, by_proxy=by_proxy)
 
     class Java:
         implements = ("scala.Function10",)

@@ -45,6 +45,8 @@ from anabranch.spark.write.written_files import OpenFile, completed, manifest_en
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import redact
 
+SCRATCH_PREFIX = "anabranch-write-"
+"""How folders begin in which Spark lists the files of a write. They are in Python's folder for temporary files."""
 _WRITER_SETTINGS = {
     # INT96, Spark's default for timestamps, has no statistics and is deprecated by the Parquet format.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -72,7 +74,7 @@ class NativeWrite:
         """Run the frame and write its rows."""
         check_writable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
-        scratch = Path(tempfile.mkdtemp(prefix="anabranch-write-"))
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
         try:
             self._run(_writable(request, schema), request, schema, scratch)
             entries = manifest_entries(scratch / "log" / str(_BATCH))

@@ -67,6 +67,8 @@ class DeltaSession:
     check_place: ClassVar[Callable[[SparkSession, str, Mapping[str, str]], None] | None] = None
     """Raises where a session may not use a folder, or a file system as options have it: clients of a driver that
     serves."""
+    login_of: ClassVar[Callable[[SparkSession], str | None] | None] = None
+    """The name by which the client of a session logged in, None where it was not asked for one."""
     kept_max: ClassVar[int] = SESSIONS_KEPT_MAX
     """A driver that serves clients keeps more, and lets go of them when they end."""
 
@@ -190,8 +192,9 @@ class DeltaSession:
 
     @property
     def user(self) -> str | None:
-        """Who commits by this session: as the setting says, else whom Spark runs as."""
-        return self.setting(USER_SETTING) or self._spark_user
+        """Who commits by this session: who logged in, else as the setting says, else whom Spark runs as."""
+        login = None if DeltaSession.login_of is None else DeltaSession.login_of(self.spark)
+        return login or self.setting(USER_SETTING) or self._spark_user
 
     @property
     def time_zone(self) -> TimeZone:

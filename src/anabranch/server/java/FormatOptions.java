@@ -1,0 +1,85 @@
+package delta.server;
+
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Locale;
+import java.util.Set;
+import java.util.regex.Pattern;
+
+/**
+ * Formats, and what their options may say. Names are taken from lists: a format, a SerDe or a codec that is not known may be any
+ * class of the driver's, and an option with a dot in its name may be a setting of Hadoop's.
+ */
+final class FormatOptions {
+  private static final Set FORMATS = set(new String[] {
+      "", "delta", "parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive", "rate", "rate-micro-batch", "memory",
+      "console", "noop", "delta.defaultsource"});
+  private static final Set PATHS = set(new String[] {
+      "path", "location", "basepath", "checkpointlocation", "rowvalidationxsdpath", "avroschemaurl", "avro.schema.url", "sourcearchivedir"});
+  private static final Set STORED_AS = set(new String[] {"textfile", "sequencefile", "rcfile", "orc", "parquet", "avro"});
+  private static final Set CLASSES = set(new String[] {
+      "org.apache.hadoop.mapred.TextInputFormat", "org.apache.hadoop.mapred.SequenceFileInputFormat",
+      "org.apache.hadoop.mapred.SequenceFileOutputFormat", "org.apache.hadoop.mapred.TextOutputFormat",
+      "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat", "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
+      "org.apache.hadoop.hive.ql.io.RCFileInputFormat", "org.apache.hadoop.hive.ql.io.RCFileOutputFormat",
+      "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+      "org.apache.hadoop.hive.ql.io.orc.OrcSerde", "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+      "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat", "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+      "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat", "org.apache.hadoop.hive.ql.io.avro.AvroContainerOutputFormat",
+      "org.apache.hadoop.hive.serde2.avro.AvroSerDe", "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+      "org.apache.hadoop.hive.serde2.columnar.ColumnarSerDe", "org.apache.hadoop.hive.serde2.columnar.LazyBinaryColumnarSerDe",
+      "org.apache.hadoop.hive.serde2.OpenCSVSerde", "org.apache.hadoop.hive.serde2.RegexSerDe", "org.apache.hadoop.hive.serde2.JsonSerDe",
+      "org.apache.hive.hcatalog.data.JsonSerDe"});
+  private static final Set CODECS = set(new String[] {
+      "", "none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "lz4_raw", "lz4raw", "lzo", "snappy", "zstd", "zstandard", "brotli", "xz", "zlib"});
+  private static final Set CODEC_OPTIONS = set(new String[] {"compression", "codec", "parquet.compression", "parquet.compress", "orc.compress"});
+  /** Options with a dot that are no settings of Hadoop's, or harmless ones. */
+  private static final Pattern ALLOWED = Pattern.compile("delta\\..*|anabranch\\..*|spark\\.databricks\\..*|(field|line|colelction|collection|mapkey|escape)\\.delim"
+      + "|serialization\\.(format|null\\.format|encoding|last\\.column\\.takes\\.rest)|timestamp\\.formats|skip\\.(header|footer)\\.line\\.count|input\\.regex"
+      + "|output\\.format\\.string|avro\\.schema\\.(literal|url)|parquet\\.(compression|block\\.size|page\\.size|page\\.row\\.count\\.limit"
+      + "|dictionary\\.page\\.size|enable\\.dictionary.*|writer\\.version|bloom\\.filter\\..*|column\\.index\\..*|compression\\.codec\\.zstd\\.level)"
+      + "|orc\\.(compress|compress\\.size|stripe\\.size|row\\.index\\.stride|create\\.index|bloom\\.filter\\..*|column\\.encoding\\.direct)");
+  /** Properties of a table that Hive or Parquet take for settings of their own. */
+  private static final Pattern TAKEN = Pattern.compile("storage_handler|(.*\\.)?parquet\\..*|orc\\..*|avro\\..*|serialization\\..*|mapred.*|io\\..*");
+
+  private FormatOptions() {}
+
+  static void checkFormat(String name) {
+    if (!FORMATS.contains(name.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the format " + name);
+  }
+
+  /** A SerDe, an input format or an output format. */
+  static void checkClass(String name) {
+    if (!CLASSES.contains(name)) throw OnlyWarehouse.refused("the class " + name);
+  }
+
+  static void checkStoredAs(String name) {
+    if (!STORED_AS.contains(name.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the format " + name);
+  }
+
+  /** An option of a reader, a writer or a SerDe. */
+  static void check(String key, String value) {
+    String small = key.toLowerCase(Locale.ROOT);
+    if (small.indexOf('.') >= 0 && (!ALLOWED.matcher(small).matches() || value.indexOf("${") >= 0)) throw OnlyWarehouse.refused("the option " + key);
+    if (CODEC_OPTIONS.contains(small) && !CODECS.contains(value.toLowerCase(Locale.ROOT))) throw OnlyWarehouse.refused("the codec " + value);
+    if (small.equals("inputformat") || small.equals("outputformat") || small.equals("serde")) checkClass(value);
+    if (small.equals("fileformat")) checkStoredAs(value);
+    if (PATHS.contains(small)) OnlyWarehouse.check(value);
+    // Sources of Spark's second kind get their paths as a list in JSON.
+    if (!small.equals("paths")) return;
+    String[] parts = value.split("\"");
+    for (int i = 1; i < parts.length; i += 2) OnlyWarehouse.check(parts[i]);
+  }
+
+  /** A property of a table, which may have any name that nobody takes for a setting. */
+  static void checkProperty(String key, String value) {
+    String small = key.toLowerCase(Locale.ROOT);
+    if (small.startsWith("fs.") || small.startsWith("dfs.") || small.startsWith("hadoop.")) throw OnlyWarehouse.refused("the property " + key);
+    if (TAKEN.matcher(small).matches() && !ALLOWED.matcher(small).matches()) throw OnlyWarehouse.refused("the property " + key);
+    if (small.indexOf('.') < 0 || ALLOWED.matcher(small).matches()) check(key, value);
+  }
+
+  private static Set set(String[] words) {
+    return new HashSet(Arrays.asList(words));
+  }
+}
