@@ -74,7 +74,7 @@ def test_facts_stand_in_the_message() -> None:
 
 
 def test_deltas_words_name_facts_of_their_class() -> None:
-    """Covers finding F106: a word that names no fact would fail when somebody meets the error."""
+    """Covers bug B106: a word that names no fact would fail when somebody meets the error."""
     known = {cls.__name__: {field.name for field in dataclasses.fields(cls)} for cls in ERRORS}
     wrong = {name: names_in(words) - known[name] for name, words in DELTAS_WORDS.items()}
     assert {name: names for name, names in wrong.items() if names} == {}
@@ -131,7 +131,7 @@ BOTH: list[tuple[DeltaError, str, str]] = [
 
 @pytest.mark.parametrize(("error", "theirs", "ours"), BOTH, ids=lambda each: type(each).__name__)
 def test_deltas_words_stand_before_ours(error: DeltaError, theirs: str, ours: str) -> None:
-    """Covers findings F106 and F91."""
+    """Covers bugs B106 and B91."""
     assert str(error).startswith(f"[{error.condition}] {theirs}")
     assert ours in str(error).removeprefix(f"[{error.condition}] {theirs}")
     assert error.getMessage() == str(error)

@@ -46,7 +46,7 @@ STATEMENTS: list[tuple[str, str]] = [
 
 
 def test_statements_raise_the_jars_conditions(delta: SparkSession, name: str) -> None:
-    """Covers finding F104, by name; `make test-statements` compares many more."""
+    """Covers bug B104, by name; `make test-statements` compares many more."""
     delta.sql(
         f"CREATE TABLE {name} (k INT, s STRUCT<a: INT>, items ARRAY<STRUCT<a: INT>>) USING delta PARTITIONED BY (k)"
     )
@@ -71,7 +71,7 @@ def test_statements_raise_the_jars_conditions(delta: SparkSession, name: str) ->
 
 
 def test_calls_raise_the_jars_conditions(delta: SparkSession, path: str) -> None:
-    """Covers finding F104, by path and by the API."""
+    """Covers bug B104, by path and by the API."""
     delta.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT 1 AS k")
     table, source, other = (
         DeltaTable.forPath(delta, path).alias("t"),

@@ -133,7 +133,7 @@ WORDS: dict[str, tuple[type[BaseException], Callable[[Tables], Any]]] = {
 
 
 def test_messages_begin_with_deltas_words(delta: SparkSession, path: str, name: str) -> None:
-    """Covers findings F106 and F91: programs written for Delta look for these in the text."""
+    """Covers bugs B106 and B91: programs written for Delta look for these in the text."""
     delta.sql(f"CREATE TABLE delta.`{path}` (k INT NOT NULL, v STRING, p INT) USING delta PARTITIONED BY (p)")
     delta.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (k > 0)")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a', 1)")

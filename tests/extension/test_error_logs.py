@@ -61,7 +61,7 @@ def log_of_pyspark() -> Iterator[list[str]]:
 
 
 def test_a_violated_check_writes_no_stack_into_the_log(delta: SparkSession, path: str) -> None:
-    """Covers finding F96: Spark logged the failed task four times, with its stack and the text that carries our facts."""
+    """Covers bug B96: Spark logged the failed task four times, with its stack and the text that carries our facts."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT NOT NULL, v STRING) USING delta")
     delta.sql(f"ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)")
@@ -96,7 +96,7 @@ def test_other_failures_stay_in_the_log(delta: SparkSession, path: str) -> None:
 
 
 def test_pyspark_logs_no_error_of_a_condition(delta: SparkSession, path: str) -> None:
-    """Covers finding F96: a line of JSON with the JVM's stack came with each error, from each place that it went through."""
+    """Covers bug B96: a line of JSON with the JVM's stack came with each error, from each place that it went through."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} USING delta AS SELECT 1 AS id, 'b' AS v")
     source = "(SELECT 1 AS id) s ON t.id = s.id AND CAST(t.v AS INT) = 1"
@@ -126,7 +126,7 @@ ENDLESS = "SELECT sum(hash(id) % 7) AS id FROM range(0, 1000000000000, 1, 2)"
 
 @pytest.mark.parametrize("statement", ["append", "update", "merge", "delete"])
 def test_a_stream_stops_within_a_statement(delta: SparkSession, path: str, tmp_path: Path, statement: str) -> None:
-    """Covers finding F103: Spark looks through the text of what foreachBatch raised, by an expression that overflows the
+    """Covers bug B103: Spark looks through the text of what foreachBatch raised, by an expression that overflows the
     stack of the stream's thread where a stack of the JVM is in the text."""
     delta.range(1).write.format("delta").save(path)
     delta.range(1).write.format("delta").save(str(tmp_path / "source"))
@@ -164,7 +164,7 @@ def test_a_stream_stops_within_a_statement(delta: SparkSession, path: str, tmp_p
 
 
 def test_jobs_are_described(delta: SparkSession, path: str, name: str) -> None:
-    """Covers finding F96: Spark's UI showed no job by what it was for. What the user has set stays, and is back after it."""
+    """Covers bug B96: Spark's UI showed no job by what it was for. What the user has set stays, and is back after it."""
     context: Any = delta.sparkContext
     table = f"delta.`{path}`"
     store = context._jsc.sc().statusStore()

@@ -199,7 +199,7 @@ def creations(delta: SparkSession, path: str, checkpoint: str) -> list[Callable[
 
 @pytest.mark.parametrize("obstacle", ["is a file", "is below a file", "cannot be made"])
 def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: str) -> None:
-    """Covers finding F94: what creates a table raised the writer's exception of Java, with 200 lines."""
+    """Covers bug B94: what creates a table raised the writer's exception of Java, with 200 lines."""
     file = tmp_path / "file"
     file.write_text("in the way")
     path = {"is a file": str(file), "is below a file": f"{file}/t", "cannot be made": "/proc/anabranch/t"}[obstacle]
@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write into every folder")
 def test_a_folder_that_is_read_only(delta: SparkSession, table: str) -> None:
-    """Covers finding F94: by whatever statement, with the right that is missing."""
+    """Covers bug B94: by whatever statement, with the right that is missing."""
     name = f"delta.`{table}`"
     delta.sql(f"INSERT INTO {name} VALUES (7)")
     source = f"MERGE INTO {name} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 8"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 @classic
 def test_a_name_a_path_or_other_files_for_a_table(delta: SparkSession, path: str, name: str) -> None:
-    """Covers finding F98: the other call is named, or CONVERT."""
+    """Covers bug B98: the other call is named, or CONVERT."""
     delta.range(1).write.format("delta").save(path)
     delta.range(1).write.parquet(f"{path}-parquet")
     delta.sql(f"CREATE TABLE {name} (id INT) USING delta")
@@ -47,7 +47,7 @@ def test_a_name_a_path_or_other_files_for_a_table(delta: SparkSession, path: str
 
 
 def test_what_is_no_session() -> None:
-    """Covers finding F93."""
+    """Covers bug B93."""
     with pytest.raises(InvalidArgumentError, match=r"needs to be a SparkSession; anabranch\.session\(\)"):
         anabranch.enable(None)  # type: ignore[arg-type]
 
@@ -61,7 +61,7 @@ def test_what_is_no_session() -> None:
     ],
 )
 def test_without_java(tmp_path: Path, program: str) -> None:
-    """Covers finding F93: which Java is missing, and how to get it."""
+    """Covers bug B93: which Java is missing, and how to get it."""
     nothing = {key: value for key, value in os.environ.items() if key not in {"JAVA_HOME", "PYSPARK_GATEWAY_PORT"}}
     told = subprocess.run(
         f"{sys.executable} {program}",

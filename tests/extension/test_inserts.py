@@ -73,7 +73,7 @@ def test_columns_and_fields_go_by_position_or_by_name(
 
 
 def test_fields_of_structs_go_by_name_where_columns_are_the_table_s(delta: SparkSession, name: str) -> None:
-    """Covers findings F108 and F102: by position too, if top columns have the table's names and all types are its own."""
+    """Covers bugs B108 and B102: by position too, if top columns have the table's names and all types are its own."""
     fields = "STRUCT<a: INT, b: INT>"
     delta.sql(
         f"CREATE TABLE {name} (k INT, s {fields}, l ARRAY<{fields}>, m MAP<STRING, {fields}>, d INT DEFAULT 5) "

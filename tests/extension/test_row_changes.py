@@ -119,7 +119,7 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
 
 
 def test_columns_matched_by_name_are_told_apart_as_the_session_does(delta: SparkSession, path: str) -> None:
-    """Covers finding F70: MERGE's stars and INSERT BY NAME; appends of frames match in any case, as in Delta."""
+    """Covers bug B70: MERGE's stars and INSERT BY NAME; appends of frames match in any case, as in Delta."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT, a INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     delta.sql(f"INSERT INTO {table} VALUES (1, 1)")

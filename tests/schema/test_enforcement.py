@@ -254,7 +254,7 @@ def test_statements_need_every_field_of_a_struct() -> None:
 
 
 def test_insert_into_goes_by_position_inside_structs_unless_all_fits_by_name() -> None:
-    """Covers findings F108 and F102: fields in another order are taken by name where names and types are the table's."""
+    """Covers bugs B108 and B102: fields in another order are taken by name where names and types are the table's."""
     table = struct(s=struct(x=INT, y=INT))
     by_position = plan(struct(s=struct(p=INT, q=INT)), table, rules(INSERT_INTO)).columns[0].conversion
     assert by_position == Cast(struct(x=INT, y=INT))

@@ -121,7 +121,7 @@ FILES = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_files_by_formats_patterns_and_links(server: Served, folder: Path, door: str) -> None:
-    """Covers finding F79: input formats, patterns and links reached files behind the look at their names."""
+    """Covers bug B79: input formats, patterns and links reached files behind the look at their names."""
     with client(server, door) as by:
         by.rows(f"CREATE TABLE IF NOT EXISTS plain (a STRING) STORED AS TEXTFILE LOCATION '{folder}/warehouse/plain'")
         assert not_refused(by, FILES, folder) == []
@@ -158,7 +158,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_settings_and_variables(server: Served, folder: Path, door: str) -> None:
-    """Covers findings F79 and F80: settings that lead around the rules, and variables that are the server's environment."""
+    """Covers bugs B79 and B80: settings that lead around the rules, and variables that are the server's environment."""
     with client(server, door) as by:
         assert not_refused(by, SETTINGS, folder) == []
         by.rows("SET mine = 5")
@@ -182,7 +182,7 @@ def test_files_by_functions_over_xml(server: Served, folder: Path, door: str) ->
 
 
 def test_settings_that_come_with_a_connection(server: Served) -> None:
-    """Covers finding F80: Hive puts variables into them, and has a way to set properties of the JVM."""
+    """Covers bug B80: Hive puts variables into them, and has a way to set properties of the JVM."""
     for key, value in {
         "set:hiveconf:mine": f"${{env:{VARIABLE}}}",
         "set:hivevar:mine": f"${{env:{VARIABLE}}}",
@@ -202,7 +202,7 @@ def test_settings_that_come_with_a_connection(server: Served) -> None:
 
 
 def test_artifacts(server: Served) -> None:
-    """Covers finding F78: of artifacts only rows are taken, by their hash, whatever the name becomes in a file system."""
+    """Covers bug B78: of artifacts only rows are taken, by their hash, whatever the name becomes in a file system."""
     from pyspark.sql.connect import proto
 
     with client(server, "connect") as by:
@@ -244,7 +244,7 @@ def test_artifacts(server: Served) -> None:
 
 
 def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
-    """Covers findings F78 and F79: formats, codecs and options that name classes, before Spark makes anything of them."""
+    """Covers bugs B78 and B79: formats, codecs and options that name classes, before Spark makes anything of them."""
     warehouse, outside = folder / "warehouse", folder / "outside"
     before = sorted(os.listdir(outside))
     with client(server, "connect") as by:
@@ -326,7 +326,7 @@ def test_a_stream_goes_on_behind_its_checkpoint(server: Served, folder: Path) ->
 
 
 def test_the_history_names_who_logged_in(server: Served) -> None:
-    """Covers finding F81: it named the user of the server, and every statement of a client with a login was refused."""
+    """Covers bug B81: it named the user of the server, and every statement of a client with a login was refused."""
     with client(server, "jdbc") as by:
         by.rows("CREATE TABLE of_ann USING delta AS SELECT 1L AS id")
         by.rows("UPDATE of_ann SET id = 2")

@@ -232,7 +232,7 @@ def test_a_client_that_is_enabled_raises_our_errors(server: Served, tmp_path: An
 
 
 def test_a_plain_client_catches_what_it_catches_elsewhere(server: Served, tmp_path: Any) -> None:
-    """Covers finding F83: all were UnsupportedOperationException, with a hundred lines of Java."""
+    """Covers bug B83: all were UnsupportedOperationException, with a hundred lines of Java."""
     path = str(tmp_path / "t")
     with client(server, "connect") as by:
         assert isinstance(by, ConnectClient)

@@ -138,7 +138,7 @@ def test_names_and_passwords_over_tls(secured: tuple[Served, Path]) -> None:
         cursor.execute("CREATE TABLE mine USING delta AS SELECT 1 AS id")
         cursor.execute("SELECT * FROM mine")
         assert cursor.fetchall() == [(1,)]
-        # Nor may she say that she is somebody else (finding F81).
+        # Nor may she say that she is somebody else (bug B81).
         cursor.execute("SET spark.anabranch.user = bob")
         cursor.execute("DELETE FROM mine")
         cursor.execute("DESCRIBE HISTORY mine")

@@ -288,7 +288,7 @@ def ruled(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.parametrize("path", [path for path in OF_THEIR_OWN if path in EVOLVING])
 def test_no_write_widens_a_column_that_a_rule_reads(ruled: Target, path: str) -> None:
-    """Covers finding F62: rows that are there may break the rule once their column has another type, as `hash` shows."""
+    """Covers bug B62: rows that are there may break the rule once their column has another type, as `hash` shows."""
     before = version(ruled)
     good = {"id": "0L", "part": "0", "n": "1", "l": "array(1)", "m": "2", "g": "hash(2)", "free": "3"}
     for column, value, error, condition in (

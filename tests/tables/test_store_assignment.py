@@ -50,7 +50,7 @@ def ways(delta: SparkSession, name: str, value: str) -> dict[str, Callable[[], A
 
 
 def test_legacy_casts_are_those_of_spark(delta: SparkSession, name: str, ansi: None) -> None:
-    """Covers finding F105: what a Parquet table gets, a Delta table gets: numbers wrap around or are cut."""
+    """Covers bug B105: what a Parquet table gets, a Delta table gets: numbers wrap around or are cut."""
     delta.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
     kinds = {column.split()[0]: column for column in VALUES}
     delta.sql(f"CREATE TABLE {name}_p (id INT, {', '.join(kinds.values())}) USING parquet")
@@ -71,7 +71,7 @@ def test_legacy_casts_are_those_of_spark(delta: SparkSession, name: str, ansi: N
 def test_every_way_of_writing_casts_alike(
     delta: SparkSession, name: str, ansi: None, policy: str, wanted: int | None
 ) -> None:
-    """Covers finding F105: wrapped around or refused, also inside structs, arrays and maps."""
+    """Covers bug B105: wrapped around or refused, also inside structs, arrays and maps."""
     delta.conf.set("spark.sql.storeAssignmentPolicy", policy)
     nested = "named_struct('a', 3000000000L, 'l', array(3000000000L), 'm', map(3000000000L, 3000000000L))"
     for kind, value in (("INT", "3000000000L"), ("STRUCT<a: INT, l: ARRAY<INT>, m: MAP<INT, INT>>", nested)):

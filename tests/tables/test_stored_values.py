@@ -34,7 +34,7 @@ def table(delta: SparkSession, name: str, folder: Path, columns: str, *, mapping
 
 
 def test_an_empty_partition_value_is_null_for_every_rule(delta: SparkSession, name: str, tmp_path: Path) -> None:
-    """Covers finding F61: by each way of writing, NOT NULL and CHECK see the NULL that readers get."""
+    """Covers bug B61: by each way of writing, NOT NULL and CHECK see the NULL that readers get."""
     checked = table(delta, name, scratch(tmp_path), "p STRING, CONSTRAINT there CHECK (p IS NOT NULL)", mapping="name")
     delta.sql(f"INSERT INTO {name} VALUES (0, 'a')")
     for way in (*OF_THEIR_OWN, "overwrite", "INSERT OVERWRITE"):
@@ -57,7 +57,7 @@ def test_an_empty_partition_value_is_null_for_every_rule(delta: SparkSession, na
 
 
 def test_what_replace_where_takes_is_what_readers_get(delta: SparkSession, name: str, tmp_path: Path) -> None:
-    """Covers finding F61: `p = ''` is true for no row of a partition column, also where the table has no rules."""
+    """Covers bug B61: `p = ''` is true for no row of a partition column, also where the table has no rules."""
     plain = table(delta, name, tmp_path, "p STRING")
     row = {"id": "1", "p": "''"}
     for way in ("replaceWhere", "INSERT REPLACE WHERE"):
@@ -68,7 +68,7 @@ def test_what_replace_where_takes_is_what_readers_get(delta: SparkSession, name:
 
 
 def test_generated_columns_are_of_stored_values(delta: SparkSession, name: str, tmp_path: Path) -> None:
-    """Covers finding F61: computed from the NULL that readers get, and stored as NULL where they are partitions."""
+    """Covers bug B61: computed from the NULL that readers get, and stored as NULL where they are partitions."""
     generated = "s STRING, p STRING GENERATED ALWAYS AS (substring(s, 1, 1)), CONSTRAINT there CHECK (p IS NOT NULL)"
     initial = table(delta, name, tmp_path, generated)
     for statement in (
@@ -91,7 +91,7 @@ def test_generated_columns_are_of_stored_values(delta: SparkSession, name: str, 
 
 
 def test_files_of_iceberg_say_what_directories_say(delta: SparkSession, name: str) -> None:
-    """Covers finding F61: a table whose files hold partition columns has NULL in both places."""
+    """Covers bug B61: a table whose files hold partition columns has NULL in both places."""
     compatible = "'delta.columnMapping.mode' = 'name', 'delta.enableIcebergCompatV2' = 'true'"
     delta.sql(
         f"CREATE TABLE {name} (id INT, p STRING, b BINARY) USING delta PARTITIONED BY (p, b) TBLPROPERTIES ({compatible})"
@@ -106,7 +106,7 @@ def test_files_of_iceberg_say_what_directories_say(delta: SparkSession, name: st
 
 
 def test_char_columns_compare_padded_in_rules(delta: SparkSession, name: str) -> None:
-    """Covers finding F61: `c = 'x'` is true for `x` of a CHAR(3) to readers and ALTER, and so it is on writing."""
+    """Covers bug B61: `c = 'x'` is true for `x` of a CHAR(3) to readers and ALTER, and so it is on writing."""
     delta.sql(
         f"CREATE TABLE {name} (id INT, c CHAR(3), is_x BOOLEAN GENERATED ALWAYS AS (c = 'x'), "
         "CONSTRAINT no_y CHECK (c <> 'y')) USING delta"
@@ -125,7 +125,7 @@ def test_char_columns_compare_padded_in_rules(delta: SparkSession, name: str) ->
 
 
 def test_computed_text_keeps_to_its_length(delta: SparkSession, name: str) -> None:
-    """Covers finding F61: a generated column is padded or refused by its declared type, as one that is given."""
+    """Covers bug B61: a generated column is padded or refused by its declared type, as one that is given."""
     builder = DeltaTable.create(delta).tableName(name).addColumn("id", "INT").addColumn("s", "STRING")
     builder = builder.addColumn("v", "VARCHAR(3)", generatedAlwaysAs="s").addColumn(
         "c", "CHAR(3)", generatedAlwaysAs="s"
