@@ -63,7 +63,8 @@ def session(app_name: str = "anabranch", *, cores: int | None = None, **settings
     """A local session that knows Delta: the one that is running, or a new one on this machine.
 
     `cores` are the threads that run tasks, all of the machine's by default. Further settings are Spark's, with
-    `__` for dots: `session(spark__sql__shuffle__partitions="8")`. Raises `JavaMissingError`.
+    `__` for dots: `session(spark__sql__shuffle__partitions="8")`. Spark's web UI and its progress bar are off, unless
+    `spark__ui__enabled="true"` and `spark__ui__showConsoleProgress="true"` say otherwise. Raises `JavaMissingError`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores or '*'}]")
