@@ -35,6 +35,13 @@ ERRORS = sorted({*subclasses(DeltaError)}, key=lambda cls: cls.__name__)
 WITH_TEMPLATE = [cls for cls in ERRORS if "template" in vars(cls)]
 
 
+def test_what_signs_a_url_is_in_no_message() -> None:
+    """Covers bug B84."""
+    error = NotADeltaTableError(table="delta.`abfss://c@a.dfs.core.windows.net/t?sv=1&sig=SECRET%3D&se=2`")
+    assert "SECRET" not in str(error)
+    assert "&sig=…&se=2`" in str(error)
+
+
 def test_there_are_templates() -> None:
     assert len(WITH_TEMPLATE) > 100
 

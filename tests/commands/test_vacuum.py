@@ -32,6 +32,7 @@ from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.storage.file_tree import TREE_SCHEMA, Deletion
 from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.table import Table
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
@@ -372,6 +373,25 @@ def test_killed_anywhere_it_can_be_run_again(refusing: Target) -> None:
     refusing.store.dies_at = None
     refusing.vacuum()
     assert refusing.files() == {"live"}
+
+
+def test_a_full_disk_is_emptied(table: Target) -> None:
+    """Covers bug B84: neither what begins VACUUM's history nor the file that asks for the time can be written there."""
+
+    class FullStore(FaultyStore):
+        def put(self, path: str, data: bytes) -> None:
+            raise StorageError(root=self.root, path=path, doing="write", cause="no space left on device")
+
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            raise StorageError(root=self.root, path=path, doing="write", cause="no space left on device")
+
+    table.commit(add("young"))
+    full = dataclasses.replace(table, table=Table(FullStore(table.store), table.clock, random.Random(5)))
+    assert full.vacuum().cleared is not None
+    assert table.files() == {"removed", "live", "young"}
+    assert table.notes() == []
+    with pytest.raises(StorageError, match="no space"):
+        full.with_settings(checks_retention=False).vacuum(hours=0)
 
 
 def test_what_comes_back_while_vacuum_looks_is_spared() -> None:

@@ -295,6 +295,15 @@ def test_a_line_of_senseless_length_is_refused(monkeypatch: pytest.MonkeyPatch) 
         parse_action(encode_action(SetTransaction(app_id="a" * 200, version=1)))
 
 
+def test_a_long_line_is_taken_if_all_of_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Covers bug B84: a line of nothing but brackets takes fifteen times its size."""
+    monkeypatch.setattr(actions_json, "ODD_LINE_BYTES_MAX", 100)
+    action = SetTransaction(app_id="a" * 200, version=1)
+    assert parse_action(encode_action(action)) == action
+    with pytest.raises(MalformedActionError, match="more than 100"):
+        parse_action(b'{"new": [' + b"[]," * 100 + b"[]]}")
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_give_actions_or_our_error(data: bytes) -> None:
     try:

@@ -178,6 +178,7 @@ def gcs(hadoop: dict[str, str], environment: dict[str, str] | None = None) -> Ob
 def test_gcs() -> None:
     anonymous = {"fs.gs.auth.type": "UNAUTHENTICATED"}
     assert gcs(anonymous).config == {"skip_signature": "true"}
+    assert gcs({}, {"STORAGE_EMULATOR_HOST": "localhost:4443"}).config["skip_signature"] == "true", "bug B84"
     emulator = gcs(anonymous, {"STORAGE_EMULATOR_HOST": "localhost:4443"})
     assert emulator.config["base_url"] == "http://localhost:4443"
     emulator.connect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, ClassVar
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
@@ -155,12 +156,13 @@ class DeltaError(PySparkException):
     def message(self) -> str:
         """`explain`, behind the words of delta-spark where those are known to programs."""
         words = DELTAS_WORDS.get(type(self).__name__)
-        return self.explain() if words is None else f"{self._filled(words)}. {self.explain()}"
+        text = self.explain() if words is None else f"{self._filled(words)}. {self.explain()}"
+        return without_signatures(text)
 
     def _filled(self, template: str) -> str:
         facts = self.facts().items()
         shown = {name: ", ".join(map(str, fact)) if isinstance(fact, tuple) else fact for name, fact in facts}
-        return template.format_map(shown)
+        return without_signatures(template.format_map(shown))
 
     def facts(self) -> dict[str, Any]:
         """The fields by name."""
@@ -193,6 +195,14 @@ class DeltaAnalysisError(DeltaError, AnalysisException):
 @dataclasses.dataclass(eq=False, kw_only=True)
 class DeltaUnsupportedOperationError(DeltaError, UnsupportedOperationException):
     """The table does not allow the operation. Also Spark's `UnsupportedOperationException`, as with Delta."""
+
+
+_SIGNATURE = re.compile(r"([?&;](?:sig|signature|x-amz-signature|x-amz-security-token)=)[^\s&;'\"`)]+", re.IGNORECASE)
+
+
+def without_signatures(text: str) -> str:
+    """The text, with what signs a URL left out: whoever has it may do what the URL allows."""
+    return _SIGNATURE.sub(r"\1…", text)
 
 
 def _rebuild(error: type[DeltaError], facts: dict[str, Any]) -> DeltaError:

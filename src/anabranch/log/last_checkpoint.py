@@ -13,8 +13,8 @@ from anabranch.errors.environment import FileMissingError, FileTooLargeError
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, VERSION_MAX
 from anabranch.storage.log_store import LogStore
 
-HINT_BYTES_MAX = 64 * 1024 * 1024
-"""A hint embeds at most the schema of a checkpoint; a file larger than this is no hint."""
+HINT_BYTES_MAX = 1024 * 1024
+"""A hint embeds at most a schema and sidecars, of which delta-spark leaves out long ones. A larger file is none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

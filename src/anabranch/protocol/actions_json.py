@@ -144,6 +144,8 @@ def _build_commit_info(fields: dict[str, Any]) -> CommitInfo:
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
 """No writer comes near: a schema of 100,000 columns takes some 20 MB."""
+ODD_LINE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of a line with anything but the known fields of one action: it becomes Python objects, of many times its size."""
 EXCERPT_CHARACTERS: Final = 120
 
 TYPE_BY_KEY: Final[dict[str, type[Action]]] = {
@@ -261,8 +263,9 @@ def _is_plain(action: Action) -> bool:
 
 
 def _load_object(line: bytes, line_number: int) -> dict[str, Any]:
-    if len(line) > LINE_BYTES_MAX:
-        reason = f"it has {len(line)} bytes, more than {LINE_BYTES_MAX}"
+    bytes_max = min(LINE_BYTES_MAX, ODD_LINE_BYTES_MAX)
+    if len(line) > bytes_max:
+        reason = f"it has {len(line)} bytes, more than {bytes_max}"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
     try:
         found = _ANY_JSON.decode(line)

@@ -145,7 +145,7 @@ def _decided(job: VacuumJob) -> _Work:
     given_ms = retention_ms(job.retention_hours, table=label, least_ms=least_ms, checks=job.settings.checks_retention)
     now_ms = job.clock.now_ms()
     if not job.dry_run:
-        now_ms = min(now_ms, _storage_time_ms(job))
+        now_ms = min(now_ms, _storage_time_ms(job, snapshot))
     cutoff_ms = now_ms - (least_ms if given_ms is None else given_ms)
     return _Work(job=job, snapshot=snapshot, given_ms=given_ms, cutoff_ms=cutoff_ms)
 
@@ -211,7 +211,14 @@ def _note_start(work: _Work, plan: VacuumPlan) -> CommittedVersion | None:
         "numFilesToDelete": len(plan.files) + len(plan.empty_directories),
         "sizeOfDataToDelete": plan.size_bytes,
     }
-    return _note(work, Operation(name="VACUUM START", parameters=parameters), metrics, snapshot=work.snapshot)
+    try:
+        return _note(work, Operation(name="VACUUM START", parameters=parameters), metrics, snapshot=work.snapshot)
+    except StorageError:
+        if work.given_ms is not None and work.given_ms < work.snapshot.properties.deleted_file_retention_ms:
+            raise
+        # A disk that is full is emptied by nothing else.
+        LOGGER.warning("%s: the history does not tell that VACUUM began", work.target.label, exc_info=True)
+        return None
 
 
 def _note_end(work: _Work, plan: VacuumPlan, cleared: Cleared | None) -> None:
@@ -237,11 +244,17 @@ def _note(work: _Work, operation: Operation, metrics: dict[str, int], *, snapsho
     return work.target.begin_at(operation, snapshot=snapshot).commit([], metrics=metrics)
 
 
-def _storage_time_ms(job: VacuumJob) -> int:
-    """The time by the clock that also stamps the files. Ours may be ahead of it, and young files would look old."""
+def _storage_time_ms(job: VacuumJob, snapshot: Snapshot) -> int:
+    """The time by the clock that also stamps the files. Ours may be ahead of it, and young files would look old.
+
+    Where no file can be made to ask it, as on a full disk, the time of the newest version.
+    """
     store = job.target.table.store
     path = f"{LOG_DIRECTORY}/{TEMPORARY_PREFIX}{random_uuid(job.random)}.clock"
-    store.put(path, b"")
+    try:
+        store.put(path, b"")
+    except StorageError:
+        return snapshot.segment.modified_ms
     try:
         found = store.head(path)
     finally:

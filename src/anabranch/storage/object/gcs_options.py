@@ -14,10 +14,14 @@ _KNOWN_TYPES = {"UNAUTHENTICATED", "SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_
 
 def gcs_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str) -> ObjectStoreOptions:
     """How to reach `bucket` as Hadoop's GCS connector would; what it leaves open comes from the environment."""
-    endpoint = _first(hadoop, "fs.gs.storage.root.url") or environment.get("STORAGE_EMULATOR_HOST")
+    configured, emulator = _first(hadoop, "fs.gs.storage.root.url"), environment.get("STORAGE_EMULATOR_HOST")
+    endpoint = configured or emulator
     if endpoint and "://" not in endpoint:
         endpoint = f"http://{endpoint}"
     config, credentials = _credentials(hadoop, environment)
+    if emulator and not configured and not credentials and not _first(hadoop, "fs.gs.auth.type"):
+        # As Google's own clients do: nobody asks the metadata server of a machine that is none of Google's for a token.
+        config = {"skip_signature": "true"}
     client = {"allow_http": True} if endpoint and endpoint.startswith("http:") else {}
     if endpoint and endpoint.rstrip("/") != "https://storage.googleapis.com":
         config["base_url"] = endpoint.rstrip("/")
