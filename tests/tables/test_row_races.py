@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -49,6 +50,27 @@ def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[st
     commit_with_retries(other)
     expected = {id_: id_ + (100 if id_ in (5, 7, 9) else 0) for id_ in range(20) if id_ not in (1, 3)}
     assert values(delta, path) == expected
+
+
+def test_a_subquery_over_another_table_keeps_the_condition_beside_it(
+    delta: SparkSession, path: str, tmp_path: Path
+) -> None:
+    """Covers bug B71: in the condition of an UPDATE, or in its values; over the table itself any row may matter."""
+    handle = numbered_table(delta, path, by=("part",))
+    other = str(tmp_path / "other")
+    delta.sql("SELECT 3L AS k, 7L AS w").write.format("delta").save(other)
+    beside = f"part = 1 AND id IN (SELECT k FROM delta.`{other}`)"
+    ours = prepare_update(handle, {"n": "70"}, beside)
+    append(delta, path, (100, 100))
+    commit_with_retries(ours)
+    ours = prepare_update(handle, {"n": f"(SELECT max(w) FROM delta.`{other}`)"}, "part = 1 AND id = 5")
+    append(delta, path, (102, 102))
+    commit_with_retries(ours)
+    found = values(delta, path)
+    assert (found[3], found[5], found[100], found[102]) == (70, 7, 100, 102)
+    ours = prepare_update(handle, {"n": f"(SELECT max(n) FROM delta.`{path}`)"}, "part = 1 AND id = 7")
+    update(handle, {"n": "n + 1"}, "id = 2")
+    lose(ours, DeltaConcurrentModificationException)
 
 
 def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:

@@ -40,8 +40,9 @@ from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.repeatable_rows import kept
-from anabranch.spark.conditions.user_condition import has_subquery
+from anabranch.spark.conditions.user_condition import has_subquery, stand_in, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_tracking import ids_kept
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
@@ -102,7 +103,8 @@ def _prepared(
         older = older_version_read(target, changed)
         if older is not None:
             return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
-        transaction.record_whole_table()
+        if _values_may_read(target, setting):
+            transaction.record_whole_table()
     if not asking.candidates.any():
         record(transaction, target, asking, ())
         return Prepared(transaction, (), num_affected_rows=0)
@@ -136,6 +138,18 @@ def _prepared(
         tags=rows_kept_tags(handle, snapshot),
         kept=(kept_rows,),
     )
+
+
+def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
+    """Whether a subquery in the new values may depend on rows of the table. What it asks of other tables stands still;
+    of the condition's subqueries `understand` knows.
+    """
+    schema, handle = target.snapshot.schema, target.handle
+    rows = stand_in(handle.session.spark, schema, target.alias)
+    values = rows.select(
+        *(setting.value(field, F.col(quote(field.name))) for field in schema if setting.sets(field.name))
+    )
+    return subqueries_may_read(values, lambda frame: bool(versions_read(frame, handle.path)))
 
 
 def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:

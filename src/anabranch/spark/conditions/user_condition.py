@@ -80,6 +80,12 @@ def has_subquery(frame: DataFrame) -> bool:
     return not frame._jdf.queryExecution().analyzed().subqueriesAll().isEmpty()
 
 
+def subqueries_may_read(frame: DataFrame, reads_table: Callable[[DataFrame], bool]) -> bool:
+    """Whether the subqueries of a frame that reads nothing else may read rows of a table. In doubt they may."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return has_subquery(frame) and (not _reads_known_tables(analyzed) or reads_table(frame))
+
+
 def _resolved(
     frame: DataFrame,
     names: PhysicalNames,
@@ -92,7 +98,7 @@ def _resolved(
     resolved = execution.analyzed().condition()
     if _has_subquery(frame.sparkSession, resolved):
         # What a subquery asks of other tables stands still. Of this one, any row may matter to it.
-        rest = Unknown(text, opaque=not _reads_known_tables(execution.analyzed()) or reads_table(frame))
+        rest = Unknown(text, opaque=subqueries_may_read(frame, reads_table))
         beside = conjunction(_beside_subqueries(frame))
         return ReadCondition(
             condition=asked,
