@@ -73,6 +73,33 @@ def test_a_subquery_over_another_table_keeps_the_condition_beside_it(
     lose(ours, DeltaConcurrentModificationException)
 
 
+def test_rows_that_a_subquery_over_another_table_found_are_known(
+    delta: SparkSession, path: str, tmp_path: Path
+) -> None:
+    """Covers bug B72: what others do to other rows of the same file is no conflict, though new rows cannot be asked."""
+    handle, other = numbered_table(delta, path), str(tmp_path / "other")
+    batches = delta.createDataFrame([(1, 3), (1, 4), (2, 5), (2, 6)], "batch INT, k LONG")
+    batches.write.format("delta").save(other)
+
+    def of_batch(batch: int, correlated: bool) -> str:
+        if correlated:
+            return f"EXISTS (SELECT 1 FROM delta.`{other}` o WHERE o.k = id AND o.batch = {batch})"
+        return f"id IN (SELECT k FROM delta.`{other}` WHERE batch = {batch})"
+
+    for correlated in (False, True):
+        ours = prepare_delete(handle, of_batch(1, correlated))
+        delete(handle, of_batch(2, correlated))
+        commit_with_retries(ours)
+        assert values(delta, path).keys() == set(range(20)) - {3, 4, 5, 6}
+        delta.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 0")
+    ours = prepare_delete(handle, of_batch(1, correlated=False))
+    delete(handle, "id = 3")
+    lose(ours, ConcurrentDeleteDeleteException)
+    ours = prepare_update(handle, {"n": "n + 1"}, of_batch(1, correlated=False))
+    update(handle, {"n": "n + 1"}, "id = 9")
+    lose(ours, ConcurrentAppendException)
+
+
 def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
     """Covers race 2 on Spark."""
     handle = numbered_table(delta, path)

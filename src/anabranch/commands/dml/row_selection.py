@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.dml.target_table import ReadFiles, TargetRows
 from anabranch.log.file_columns import FileMask
+from anabranch.predicates.expressions import is_opaque
 from anabranch.spark.conditions.user_condition import ReadCondition
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
@@ -90,6 +91,9 @@ def record(transaction: Transaction, target: TargetRows, select_rows: RowSelecti
     if asked.repeatable:
         again = target.asking(asked.condition)
         transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows), again=again)
+    elif asked.has_subquery and not is_opaque(asked.predicate):
+        # Other tables stand still in it, as they were. Asked of new rows, it would read them as they are.
+        transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows))
     else:
         transaction.record_scan(asked.predicate, files=files)
 
