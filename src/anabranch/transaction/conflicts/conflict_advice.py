@@ -24,12 +24,16 @@ NO_VECTORS = (
 )
 ASKED_ONCE = (
     "The condition cannot be asked of single rows again, because it holds a subquery or is not deterministic, so every "
-    f"row of the files that it may mean counts. {AGAIN}, or put the subquery's result into the condition as a literal."
+    f"row of the files that it may mean counts. {AGAIN}, or put the subquery's result into the condition as literals; "
+    "in the place of a correlated one, MERGE with the other table as its source compares rows."
 )
 WHOLE_TABLE = (
-    "This operation depends on every row of the table, so whatever lands first is in conflict with it. "
-    f"{AGAIN}. To replace a part only, use replaceWhere in the place of overwrite; to compare with a value of the "
-    "table, work it out first and write it as a literal."
+    f"This operation depends on every row of the table, so whatever lands first is in conflict with it. {AGAIN}. "
+)
+REPLACES_ALL = "To replace a part only, use replaceWhere in the place of overwrite."
+READS_ALL = (
+    "What it asks of the table itself, in a subquery or a source, work it out first: write a value as a literal, and "
+    "rows to a table of their own."
 )
 OTHER_FILES = (
     f"{AGAIN}, or keep the two apart: a condition on a partition column, or on a column by which the files differ, "
@@ -41,6 +45,10 @@ TOO_LONG = (
 CYCLE = (
     "It could only count as done before an append that another writer has read already. Run the operation again: it "
     "then stands behind both."
+)
+UNMAPPED_WITHOUT_VECTORS = (
+    "That commit moved rows to other files, and in a table without deletion vectors rows are not followed there. "
+    f"{AGAIN}; set 'delta.enableDeletionVectors' = 'true', or compact the table at other times."
 )
 UNMAPPED = (
     f"That commit moved rows to other files and did not record where each went. {AGAIN}; and compact the table with "
@@ -64,7 +72,7 @@ def advice_on(conflict: Conflict, race: ConflictContext) -> str:
         case ConflictReason.REORDER_CYCLE:
             return CYCLE
         case ConflictReason.UNMAPPED_REWRITE:
-            return UNMAPPED
+            return UNMAPPED if tells_rows_apart(race) else UNMAPPED_WITHOUT_VECTORS
         case (
             ConflictReason.ROW_LEVEL_CHANGES
             | ConflictReason.WHOLE_TABLE_READ
@@ -83,7 +91,8 @@ def _on_rows(conflict: Conflict, race: ConflictContext) -> str:
     if conflict.reason is ConflictReason.ROW_LEVEL_CHANGES:
         return SAME_ROWS
     if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
-        return WHOLE_TABLE
+        replaces = race.ours.operation.parameters.get("mode") == "Overwrite"
+        return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
     if not tells_rows_apart(race):
         return NO_VECTORS
     if any(scan.again is None for scan in race.ours.reads.scans):

@@ -190,12 +190,13 @@ class _State:
     def _first_hit(self, touched: Sequence[tuple[TracedFile, BitMap64]], winner: Winner) -> Conflict | None:
         deletes = [(file.add, hit) for file, gone in touched if (hit := file.deletes_among(gone))]
         reads = [(file.add, hit) for file, gone in touched if (hit := file.only_reads_among(gone))]
-        if not deletes:
-            reads += [(file.add, gone) for file, gone in touched if not self._can_ask(file)]
+        unasked = [file for file, _ in touched if not self._can_ask(file)]
         if reads:
             return _rows_gone(self.race, winner, reads, error=ConcurrentDeleteReadException)
         if deletes:
             return _rows_gone(self.race, winner, deletes, error=ConcurrentDeleteDeleteException)
+        if unasked:
+            return _file_gone(self.race, winner, [], unasked)
         self.doubts += [
             UnresolvedDelete(winner=winner, rows=RowsOfFile(file=file.add, positions=gone), scans=file.unknown)
             for file, gone in touched
