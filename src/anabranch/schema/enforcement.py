@@ -197,13 +197,27 @@ def fill_of(field: StructField) -> tuple[Fill, str | None]:
 def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, table: str) -> StructType:
     """`data` with names that can be looked up in the table."""
     if rules.by_position:
-        fits = _fits_by_name(data, table_schema, rules)
-        return data if fits else named_by_position(data, table_schema, table=table)
+        fitting = _with_names_of_defaults(data, table_schema)
+        fits = _fits_by_name(fitting, table_schema, rules)
+        return fitting if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
         loose = child(table_schema, name)
         if loose is not None and loose.name != name:
             raise ColumnNotFoundError(table=table, column=quoted([name]), available=tuple(table_schema.fieldNames()))
     return data
+
+
+def _with_names_of_defaults(data: StructType, table_schema: StructType) -> StructType:
+    """The keyword DEFAULT has the name of the column that it stands for."""
+    targets = [*table_schema.fields, *data.fields[len(table_schema.fields) :]]
+    return StructType(
+        [
+            StructField(target.name, field.dataType, field.nullable, field.metadata)
+            if LEFT_TO_TABLE in field.metadata
+            else field
+            for field, target in zip(data.fields, targets, strict=False)
+        ]
+    )
 
 
 def _fits_by_name(data: StructType, table_schema: StructType, rules: WriteRules) -> bool:
