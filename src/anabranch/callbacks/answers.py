@@ -49,7 +49,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "answer_statements.Descriptions": (
         *("ShowPartitions", "ShowCreateTable", "DescribeRelationJsonCommand"),
-        *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable"),
+        *("AnalyzeTable", "AnalyzeColumn", "InsertIntoDir", "RepairTable", "TruncatePartition"),
     ),
     "answer_statements.OwnStatements": ("parse", "OwnStatement"),
     "answer_streams.Streams": (

@@ -78,9 +78,9 @@ public final class Sessions {
       session.sparkContext().conf().set(CATALOG_KEY, CATALOG);
     }
     if (!isOurs(state.sqlParser())) putParser(state, Parse.around(state.sqlParser(), statements));
-    // Behind Spark's, as in sessions that are made with our extensions: a source is resolved before we look at a MERGE.
-    addRules(state, RULES, new Object[] {new Resolve(session)}, true);
-    addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, false);
+    // Behind those of Spark's that resolve tables of other formats, so that the source of a MERGE is resolved when we look at it.
+    addRules(state, RULES, new Object[] {new Resolve(session)}, "ResolveSessionCatalog");
+    addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, null);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
     String set = session.conf().get(CATALOG_KEY, null);
     if (CATALOG.equals(set)) return;
@@ -194,13 +194,13 @@ public final class Sessions {
     put(state.catalog(), "parser", parser);
   }
 
-  private static void addRules(SessionState state, String list, Object[] ours, boolean behind) throws Exception {
+  /** Before the rule of that class, or behind all where there is none; without a name, before all. */
+  private static void addRules(SessionState state, String list, Object[] ours, String before) throws Exception {
     Buffer rules = ruleList(state, list);
     if (!places(rules).isEmpty()) return;
-    for (int i = 0; i < ours.length; i++) {
-      if (behind) rules.append(ours[i]);
-      else rules.insert(i, ours[i]);
-    }
+    int place = 0;
+    while (before != null && place < rules.length() && !rules.apply(place).getClass().getSimpleName().equals(before)) place++;
+    for (int i = 0; i < ours.length; i++) rules.insert(place + i, ours[i]);
     put(state.analyzer(), list, rules.toSeq());
   }
 
