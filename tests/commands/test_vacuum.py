@@ -26,7 +26,7 @@ from anabranch.errors.maintenance import (
     VacuumModeError,
 )
 from anabranch.errors.protocol import UnsafePathError, UnsupportedFeatureError
-from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, Protocol
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, DeletionVectorDescriptor, Protocol
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
@@ -374,8 +374,12 @@ def test_killed_anywhere_it_can_be_run_again(refusing: Target) -> None:
     assert refusing.files() == {"live"}
 
 
-def test_what_comes_back_while_vacuum_looks_is_spared() -> None:
-    """RESTORE may make a file live again after VACUUM has read the newest version; covers fault F57."""
+@pytest.mark.parametrize("besides", [(), (metadata(table_id="table-1", properties={"delta.appendOnly": "false"}),)])
+def test_what_comes_back_while_vacuum_looks_is_spared(besides: tuple[Action, ...]) -> None:
+    """RESTORE may make a file live again after VACUUM has read the newest version; covers fault F57.
+
+    Covers bug B65: also where START has to begin again, because that commit changes the description, too.
+    """
     clock = TestClock()
     inner = MemoryStore(clock=clock)
     table = Target.made(inner, clock)
@@ -388,7 +392,7 @@ def test_what_comes_back_while_vacuum_looks_is_spared() -> None:
     def restore_first(path: str) -> None:
         if not landed:
             landed.append(path)
-            writer(inner, clock=clock, seed=9).commit([add("back")], name="RESTORE")
+            writer(inner, clock=clock, seed=9).commit([add("back"), *besides], name="RESTORE")
 
     beside = FaultyStore(inner, before_put=restore_first)
     dataclasses.replace(table, table=Table(beside, clock, random.Random(4)), store=beside).vacuum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,9 @@ from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.alterations import RowTrackingEnablementError
+from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.tables import DeltaTable
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
@@ -99,6 +103,62 @@ def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeyp
     alter_set_properties(table, TRACKING)
     assert operations(table)[-2:] == ["ROW TRACKING BACKFILL", "SET TBLPROPERTIES"]
     check_ids(table, 25)
+
+
+def test_row_tracking_that_is_taken_away_meanwhile(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B65: somebody drops the feature, or begins to, before a batch or the property. It ends, and says so."""
+    monkeypatch.setattr(row_id_backfill, "BATCH_FILES_MAX", 3)
+    table = made(delta, path)
+    commit = Transaction.commit
+    suspended = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
+
+    def suspend() -> None:
+        snapshot = table.latest()
+        changed = {**snapshot.metadata.configuration, **suspended}
+        commit(
+            table.begin_at(Operation(name="SET TBLPROPERTIES"), snapshot=snapshot),
+            [msgspec.structs.replace(snapshot.metadata, configuration=changed)],
+        )
+
+    def replace() -> None:
+        snapshot = table.latest()
+        other = msgspec.structs.replace(snapshot.metadata, id=f"other than {snapshot.metadata.id}")
+        commit(table.begin_at(Operation(name="REPLACE TABLE"), snapshot=snapshot), [other])
+
+    def drop() -> None:
+        with monkeypatch.context() as undisturbed:
+            undisturbed.setattr(Transaction, "commit", commit)
+            alter_drop_feature(table, "rowTracking")
+
+    def ends(acts: Callable[[], None], number: int) -> DeltaError:
+        left = [number]
+
+        def beside(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+            left[0] -= 1
+            if left[0] == 0:
+                acts()
+            return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "commit", beside)
+            with pytest.raises(DeltaError) as raised:
+                alter_set_properties(table, TRACKING)
+        assert left[0] <= 0, "somebody was in the way"
+        assert not table.latest().properties.row_tracking_enabled
+        return raised.value
+
+    for number, acts in ((2, suspend), (3, suspend), (3, drop), (2, replace), (4, drop)):
+        error = ends(acts, number)
+        lost = DeltaConcurrentModificationException
+        assert isinstance(error, lost if acts is replace or number == 4 else RowTrackingEnablementError)
+        assert ("turned it off" in str(error)) == (acts is not replace and number != 4)
+        if acts is not drop:
+            drop()
+    assert len(operations(table)) < 50
+    alter_set_properties(table, TRACKING)
+    check_ids(table, 20)
 
 
 @pytest.mark.long

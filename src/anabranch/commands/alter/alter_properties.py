@@ -51,8 +51,9 @@ ENABLEMENT_ONLY_TAG = "rowTrackingEnablementOnly"
 def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Set table properties; what they need of the protocol comes with them.
 
-    Without column mapping, data files are written again; see `remove_column_mapping`. With row tracking, rows that have
-    no ids get some first; see `give_row_ids`.
+    Mostly that is one commit. Without column mapping, data files are written again; see `remove_column_mapping`, after
+    whose commit any other properties are set by a second one. With row tracking, rows that have no ids get some first,
+    in commits of their own; see `give_row_ids`.
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
     `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
@@ -153,4 +154,8 @@ def _check_rows_have_ids(alteration: Alteration) -> None:
     """Who does not keep to the protocol may have brought files without ids all the while."""
     missing = files_without_ids(alteration.snapshot)
     if missing:
-        raise RowTrackingEnablementError(table=alteration.table, num_files=missing)
+        reason = (
+            f"all rows were given ids, and now {missing} files have none. A writer that does not keep to the protocol "
+            "has added them, or another statement has taken row tracking away: stop it, and set the property again"
+        )
+        raise RowTrackingEnablementError(table=alteration.table, reason=reason)
