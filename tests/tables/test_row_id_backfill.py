@@ -18,7 +18,7 @@ from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import RowTrackingEnablementError
 from anabranch.errors.base import DeltaError
-from anabranch.errors.commits import DeltaConcurrentModificationException
+from anabranch.errors.commits import MetadataChangedException
 from anabranch.tables import DeltaTable
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
@@ -151,14 +151,71 @@ def test_row_tracking_that_is_taken_away_meanwhile(
 
     for number, acts in ((2, suspend), (3, suspend), (3, drop), (2, replace), (4, drop)):
         error = ends(acts, number)
-        lost = DeltaConcurrentModificationException
-        assert isinstance(error, lost if acts is replace or number == 4 else RowTrackingEnablementError)
+        assert isinstance(error, MetadataChangedException if acts is replace else RowTrackingEnablementError)
         assert ("turned it off" in str(error)) == (acts is not replace and number != 4)
         if acts is not drop:
             drop()
     assert len(operations(table)) < 50
     alter_set_properties(table, TRACKING)
     check_ids(table, 20)
+
+
+def test_changes_of_the_description_that_commute(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B74: they land behind each other, and so do rows; the last step of row tracking behind any property."""
+    table = made(delta, path)
+    commit, here = Transaction.commit, f"delta.`{path}`"
+
+    def behind(statement: str, *winners: str, operation: str) -> None:
+        left = list(winners)
+
+        def beside(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+            if left and transaction.operation.name == operation and (backfilled() or operation != "SET TBLPROPERTIES"):
+                delta.sql(left.pop(0).replace("<t>", here))
+            return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+        def backfilled() -> bool:
+            return "enableRowTracking" not in statement or "ROW TRACKING BACKFILL" in operations(table)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "commit", beside)
+            delta.sql(statement.replace("<t>", here))
+        assert left == []
+
+    def set_to(name: str, value: str) -> str:
+        return f"ALTER TABLE <t> SET TBLPROPERTIES ('{name}' = '{value}')"
+
+    behind(
+        "INSERT INTO <t> (id, name) VALUES (20, 'x')",
+        "ALTER TABLE <t> ALTER COLUMN name COMMENT 'who'",
+        operation="WRITE",
+    )
+    behind(set_to("a", "1"), set_to("delta.checkpointInterval", "20"), operation="SET TBLPROPERTIES")
+    behind(set_to("delta.enableTypeWidening", "true"), set_to("b", "2"), operation="SET TBLPROPERTIES")
+    behind("ALTER TABLE <t> ALTER COLUMN id COMMENT 'no'", "COMMENT ON TABLE <t> IS 'all'", operation="CHANGE COLUMN")
+    with pytest.raises(MetadataChangedException):
+        behind(set_to("a", "2"), set_to("a", "3"), operation="SET TBLPROPERTIES")
+    behind(
+        set_to("delta.enableRowTracking", "true"),
+        set_to("delta.enableChangeDataFeed", "true"),
+        operation="SET TBLPROPERTIES",
+    )
+    metadata = table.latest().metadata
+    assert metadata.description == "all"
+    assert (
+        metadata.configuration.items()
+        >= {
+            "a": "3",
+            "b": "2",
+            "delta.checkpointInterval": "20",
+            "delta.enableTypeWidening": "true",
+            "delta.enableRowTracking": "true",
+            "delta.enableChangeDataFeed": "true",
+        }.items()
+    )
+    assert metadata.schema_string.count("comment") == 2
+    check_ids(table, 21)
 
 
 @pytest.mark.long
