@@ -6,7 +6,7 @@ import dataclasses
 import os
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from table_on_memory import TestClock, add, metadata, rival_of, with_properties,
 from anabranch.commands.vacuum.vacuum_listing import Hiding, Inventory
 from anabranch.commands.vacuum.vacuum_lite import HINT_PATH, read_hint
 from anabranch.deletion_vectors.vector_locations import encoded_location
+from anabranch.errors.commits import ConcurrentDeleteReadException, ConflictReason
 from anabranch.errors.environment import StorageError
 from anabranch.errors.maintenance import (
     NegativeRetentionError,
@@ -26,7 +27,7 @@ from anabranch.errors.maintenance import (
     VacuumModeError,
 )
 from anabranch.errors.protocol import UnsafePathError, UnsupportedFeatureError
-from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, Protocol
+from anabranch.protocol.actions import Action, AddCDCFile, AddFile, DeletionVectorDescriptor, Protocol
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
@@ -34,6 +35,7 @@ from anabranch.storage.file_tree import TREE_SCHEMA, Deletion
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
 from storage.faults import FaultyStore, WriterDied
@@ -394,8 +396,12 @@ def test_a_full_disk_is_emptied(table: Target) -> None:
         full.with_settings(checks_retention=False).vacuum(hours=0)
 
 
-def test_what_comes_back_while_vacuum_looks_is_spared() -> None:
-    """RESTORE may make a file live again after VACUUM has read the newest version; covers fault F57."""
+@pytest.mark.parametrize("besides", [(), (metadata(table_id="table-1", properties={"delta.appendOnly": "false"}),)])
+def test_what_comes_back_while_vacuum_looks_is_spared(besides: tuple[Action, ...]) -> None:
+    """RESTORE may make a file live again after VACUUM has read the newest version; covers fault F57.
+
+    Covers bug B65: also where START has to begin again, because that commit changes the description, too.
+    """
     clock = TestClock()
     inner = MemoryStore(clock=clock)
     table = Target.made(inner, clock)
@@ -408,13 +414,60 @@ def test_what_comes_back_while_vacuum_looks_is_spared() -> None:
     def restore_first(path: str) -> None:
         if not landed:
             landed.append(path)
-            writer(inner, clock=clock, seed=9).commit([add("back")], name="RESTORE")
+            writer(inner, clock=clock, seed=9).commit([add("back"), *besides], name="RESTORE")
 
     beside = FaultyStore(inner, before_put=restore_first)
     dataclasses.replace(table, table=Table(beside, clock, random.Random(4)), store=beside).vacuum()
     assert landed
     assert table.files() == {"back"}
     assert [file.path for file in table.latest().files.to_actions()] == ["back"]
+
+
+VECTOR = uuid.UUID(int=7, version=4)
+OWN_FILES = ["new", "back", "_change_data/c", f"deletion_vector_{VECTOR}.bin"]
+
+
+@pytest.mark.parametrize("path", OWN_FILES)
+def test_writers_whose_files_a_vacuum_takes_are_refused(path: str) -> None:
+    """Covers bug B69: their own data files, vectors and change data, and what comes back; gone, or about to be."""
+    clock = TestClock()
+    table = Target.made(MemoryStore(clock=clock), clock, protocol=VECTORS)
+    table.write("live", "back")
+    table.commit(add("live"), add("back"))
+    table.commit(table.removed("back"))
+    hidden = msgspec.structs.replace(with_vector("live", "u", encoded_location(VECTOR, prefix="")), partition_values={})
+    change = AddCDCFile(path="_change_data/c", partition_values={}, size=1, data_change=False)
+    actions = dict(
+        zip(OWN_FILES, [[add("new")], [add("back")], [change], [table.removed("live"), hidden]], strict=True)
+    )
+
+    def behind(*winners: Callable[[], object]) -> None:
+        ours = table.begin_at(Operation(name="WRITE"), snapshot=table.latest())
+        table.write(path)
+        table.wait(1)
+        for winner in winners:
+            winner()
+        ours.commit(actions[path])
+
+    def start(**parameters: int) -> None:
+        table.table.begin(Operation(name="VACUUM START", parameters=parameters)).commit([])
+
+    cases: list[tuple[str, Callable[[], object]]] = [
+        ("VACUUM START", start),
+        ("VACUUM START", lambda: start(specifiedRetentionMillis=0, defaultRetentionMillis=WEEK_HOURS * HOUR_MS)),
+        ("VACUUM END", lambda: table.with_settings(checks_retention=False).vacuum(hours=0)),
+    ]
+    for operation, winner in cases:
+        with pytest.raises(ConcurrentDeleteReadException, match="Run the operation again") as raised:
+            behind(winner)
+        error = raised.value
+        assert (error.operation, error.reason, error.where) == (operation, ConflictReason.FILES_VACUUMED, path)
+    assert path not in table.files()
+    behind(lambda: start(defaultRetentionMillis=WEEK_HOURS * HOUR_MS), table.vacuum)
+    again = table.begin_at(Operation(name="ROW TRACKING BACKFILL"), snapshot=table.latest())
+    live = table.latest().files.to_actions()
+    start()
+    again.commit([msgspec.structs.replace(each, tags={"a": "b"}, data_change=False) for each in live])
 
 
 def test_lite_takes_from_the_log_what_was_removed(table: Target) -> None:

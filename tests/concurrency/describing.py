@@ -115,6 +115,8 @@ class Alter(Statement):
     """A constraint that all rows must keep; it reads them."""
     fits: Fits = dataclasses.field(default=lambda add: True, compare=False)
     """What must be so of every file there is."""
+    edited: frozenset[str] | None = frozenset()
+    """The properties that it states; None for one that does not commute with any other change."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
         return Plan() if self.rule is None else Plan(looks=(look(EVERY, rows),))
@@ -199,7 +201,12 @@ def set_property(name: str, value: str | None) -> Alter:
         MANIFESTS: lambda add: add.deletion_vector is None,
         ROW_TRACKING: lambda add: add.base_row_id is not None,
     }
-    return Alter(words, change, fits=fits.get(name, lambda add: True) if value == "true" else lambda add: True)
+    return Alter(
+        words,
+        change,
+        fits=fits.get(name, lambda add: True) if value == "true" else lambda add: True,
+        edited=frozenset({name}),
+    )
 
 
 def add_constraint(rule: Where) -> Alter:
@@ -211,18 +218,20 @@ def add_constraint(rule: Where) -> Alter:
         after = before.having(**{name: f"{rule.column} {rule.op} {rule.value}"})
         return dataclasses.replace(after, features=before.features | {"checkConstraints"})
 
-    return Alter(f"ADD CONSTRAINT {rule}", change, rule=rule)
+    return Alter(f"ADD CONSTRAINT {rule}", change, rule=rule, edited=frozenset({name}))
 
 
 def drop_constraint(column: str) -> Alter:
-    return Alter(f"DROP CONSTRAINT on {column}", lambda before: before.having(**{f"{CONSTRAINT}{column}": None}))
+    name = f"{CONSTRAINT}{column}"
+    words = f"DROP CONSTRAINT on {column}"
+    return Alter(words, lambda before: before.having(**{name: None}), edited=frozenset({name}))
 
 
 def drop_vectors() -> Alter:
     def change(before: Description) -> Description | None:
         return dataclasses.replace(before, features=before.features - {VECTORS}) if VECTORS in before.features else None
 
-    return Alter("DROP FEATURE deletionVectors", change, fits=lambda add: add.deletion_vector is None)
+    return Alter("DROP FEATURE deletionVectors", change, fits=lambda add: add.deletion_vector is None, edited=None)
 
 
 def changes(snapshot: Snapshot, statement: Alter | Replace) -> list[Action] | None:

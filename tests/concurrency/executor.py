@@ -78,7 +78,8 @@ class Running:
             return self.restored.commit().committed
         if self.bins:
             return self.transaction.commit_bins(self.actions, self.bins)
-        return self.transaction.commit(self.actions, deleted_rows=self.deleted_rows)
+        edited = self.statement.edited if isinstance(self.statement, Alter) else None
+        return self.transaction.commit(self.actions, deleted_rows=self.deleted_rows, edited_properties=edited)
 
 
 def hides_rows(played: PlayedTable, read: Version) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,9 @@ from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
+from anabranch.errors.alterations import RowTrackingEnablementError
+from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import MetadataChangedException
 from anabranch.tables import DeltaTable
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
@@ -99,6 +103,119 @@ def test_it_goes_on_where_it_was_stopped(delta: SparkSession, path: str, monkeyp
     alter_set_properties(table, TRACKING)
     assert operations(table)[-2:] == ["ROW TRACKING BACKFILL", "SET TBLPROPERTIES"]
     check_ids(table, 25)
+
+
+def test_row_tracking_that_is_taken_away_meanwhile(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B65: somebody drops the feature, or begins to, before a batch or the property. It ends, and says so."""
+    monkeypatch.setattr(row_id_backfill, "BATCH_FILES_MAX", 3)
+    table = made(delta, path)
+    commit = Transaction.commit
+    suspended = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
+
+    def suspend() -> None:
+        snapshot = table.latest()
+        changed = {**snapshot.metadata.configuration, **suspended}
+        commit(
+            table.begin_at(Operation(name="SET TBLPROPERTIES"), snapshot=snapshot),
+            [msgspec.structs.replace(snapshot.metadata, configuration=changed)],
+        )
+
+    def replace() -> None:
+        snapshot = table.latest()
+        other = msgspec.structs.replace(snapshot.metadata, id=f"other than {snapshot.metadata.id}")
+        commit(table.begin_at(Operation(name="REPLACE TABLE"), snapshot=snapshot), [other])
+
+    def drop() -> None:
+        with monkeypatch.context() as undisturbed:
+            undisturbed.setattr(Transaction, "commit", commit)
+            alter_drop_feature(table, "rowTracking")
+
+    def ends(acts: Callable[[], None], number: int) -> DeltaError:
+        left = [number]
+
+        def beside(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+            left[0] -= 1
+            if left[0] == 0:
+                acts()
+            return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "commit", beside)
+            with pytest.raises(DeltaError) as raised:
+                alter_set_properties(table, TRACKING)
+        assert left[0] <= 0, "somebody was in the way"
+        assert not table.latest().properties.row_tracking_enabled
+        return raised.value
+
+    for number, acts in ((2, suspend), (3, suspend), (3, drop), (2, replace), (4, drop)):
+        error = ends(acts, number)
+        assert isinstance(error, MetadataChangedException if acts is replace else RowTrackingEnablementError)
+        assert ("turned it off" in str(error)) == (acts is not replace and number != 4)
+        if acts is not drop:
+            drop()
+    assert len(operations(table)) < 50
+    alter_set_properties(table, TRACKING)
+    check_ids(table, 20)
+
+
+def test_changes_of_the_description_that_commute(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B74: they land behind each other, and so do rows; the last step of row tracking behind any property."""
+    table = made(delta, path)
+    commit, here = Transaction.commit, f"delta.`{path}`"
+
+    def behind(statement: str, *winners: str, operation: str) -> None:
+        left = list(winners)
+
+        def beside(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+            if left and transaction.operation.name == operation and (backfilled() or operation != "SET TBLPROPERTIES"):
+                delta.sql(left.pop(0).replace("<t>", here))
+            return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+        def backfilled() -> bool:
+            return "enableRowTracking" not in statement or "ROW TRACKING BACKFILL" in operations(table)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "commit", beside)
+            delta.sql(statement.replace("<t>", here))
+        assert left == []
+
+    def set_to(name: str, value: str) -> str:
+        return f"ALTER TABLE <t> SET TBLPROPERTIES ('{name}' = '{value}')"
+
+    behind(
+        "INSERT INTO <t> (id, name) VALUES (20, 'x')",
+        "ALTER TABLE <t> ALTER COLUMN name COMMENT 'who'",
+        operation="WRITE",
+    )
+    behind(set_to("a", "1"), set_to("delta.checkpointInterval", "20"), operation="SET TBLPROPERTIES")
+    behind(set_to("delta.enableTypeWidening", "true"), set_to("b", "2"), operation="SET TBLPROPERTIES")
+    behind("ALTER TABLE <t> ALTER COLUMN id COMMENT 'no'", "COMMENT ON TABLE <t> IS 'all'", operation="CHANGE COLUMN")
+    with pytest.raises(MetadataChangedException):
+        behind(set_to("a", "2"), set_to("a", "3"), operation="SET TBLPROPERTIES")
+    behind(
+        set_to("delta.enableRowTracking", "true"),
+        set_to("delta.enableChangeDataFeed", "true"),
+        operation="SET TBLPROPERTIES",
+    )
+    metadata = table.latest().metadata
+    assert metadata.description == "all"
+    assert (
+        metadata.configuration.items()
+        >= {
+            "a": "3",
+            "b": "2",
+            "delta.checkpointInterval": "20",
+            "delta.enableTypeWidening": "true",
+            "delta.enableRowTracking": "true",
+            "delta.enableChangeDataFeed": "true",
+        }.items()
+    )
+    assert metadata.schema_string.count("comment") == 2
+    check_ids(table, 21)
 
 
 @pytest.mark.long

@@ -9,7 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.commits import ConcurrentDeleteReadException
 from anabranch.errors.maintenance import RetentionTooShortError
+from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.transaction import Transaction
+from session_kinds import in_this_process
 
 from .made_tables import make_table
 
@@ -88,3 +92,53 @@ def test_retention_hours_of_the_python_method(delta: SparkSession, path: str) ->
         table.vacuum(24)
     with pytest.raises(InvalidArgumentError, match="number of hours"):
         table.vacuum("24")  # type: ignore[arg-type]
+
+
+@in_this_process
+def test_statements_whose_files_are_taken_change_nothing(
+    delta: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B69: VACUUM RETAIN 0 HOURS between what INSERT, UPDATE and RESTORE write, or look at, and their commit.
+
+    A session that executes statements again after a conflict writes the files anew.
+    """
+    make_table(delta, path, delta.range(1000), enableDeletionVectors="true").delete("id % 2 = 1")
+    commit, left = Transaction.commit, [0]
+
+    def late(transaction: Transaction, *arguments: object, **options: object) -> CommittedVersion:
+        if left[0]:
+            left[0] -= 1
+            delta.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+        return commit(transaction, *arguments, **options)  # type: ignore[arg-type]
+
+    def execute(statement: str) -> None:
+        left[0] = 1
+        delta.sql(statement.replace("<t>", f"delta.`{path}`"))
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.anabranch.conflictRetries": "0",
+    }
+    for name, value in settings.items():
+        delta.conf.set(name, value)
+    try:
+        insert = "INSERT INTO <t> VALUES (2000)"
+        overwrite = "INSERT OVERWRITE <t> VALUES (1)"
+        for statement in (
+            insert,
+            "UPDATE <t> SET id = id + 3000 WHERE hash(id) % 3 = 0",
+            "RESTORE <t> TO VERSION AS OF 1",
+        ):
+            if statement.startswith("RESTORE"):
+                delta.sql(overwrite.replace("<t>", f"delta.`{path}`"))
+            before = delta.read.format("delta").load(path).count()
+            with pytest.raises(ConcurrentDeleteReadException, match="VACUUM"):
+                execute(statement)
+            assert delta.read.format("delta").load(path).count() == before
+        delta.conf.set("spark.anabranch.conflictRetries", "1")
+        execute(insert)
+    finally:
+        for name in settings:
+            delta.conf.unset(name)
+    assert delta.read.format("delta").load(path).count() == 2

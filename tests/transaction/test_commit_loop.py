@@ -7,11 +7,24 @@ from typing import Any
 
 import pytest
 from log_linter import lint
-from table_on_memory import PLAIN, TestClock, Writer, add, created, metadata, remove, rival_of, writer
+from table_on_memory import (
+    PLAIN,
+    TestClock,
+    Writer,
+    add,
+    created,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+    writer,
+)
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import (
     CommitFateUnknownError,
+    ConcurrentAppendException,
     ConcurrentWriteException,
     ConflictReason,
     LogMovedOnError,
@@ -27,6 +40,7 @@ from anabranch.transaction.commit.after_commit import AfterCommit
 from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
+from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
 
 
@@ -386,6 +400,54 @@ def test_log_cleaned_up_past_the_read_version() -> None:
     with pytest.raises(LogMovedOnError, match="cleaned up"):
         ours.commit([add("a")])
     assert first.store.head(commit_path(1)) is None, "no commit was written into the gap"
+
+
+def with_checkpoint_at_2() -> tuple[Writer, Transaction]:
+    """A transaction that read version 0; there are versions 1 to 3, and the file of version 0 is gone."""
+    file = add("f")
+    first = created(file, described=with_properties(metadata(), checkpointInterval="2"))
+    ours = first.read(id_is(3), file)
+    rival = rival_of(first)
+    for number in range(3):
+        rival.append(add(f"w{number}", ids=(100, 109)))
+    first.store.delete(commit_path(0))
+    return first, ours
+
+
+def test_log_cleaned_up_to_the_read_version_itself() -> None:
+    """Covers bug B75: every winner is there, so ours stands or falls by them."""
+    first, ours = with_checkpoint_at_2()
+    landed = ours.commit([remove(add("f")), add("a")])
+    assert (landed.version, landed.reconciled) == (4, (1, 2, 3))
+    assert adds_of(first.store, "a") == 1
+
+    first, ours = with_checkpoint_at_2()
+    rival_of(first).commit([remove(add("f")), add("g")], name="UPDATE")
+    with pytest.raises(ConcurrentAppendException):
+        ours.commit([remove(add("f")), add("a")])
+
+
+@pytest.mark.parametrize("change", ["a gap", "another file", "no checkpoint", "another table", "a damaged checkpoint"])
+def test_log_that_lacks_more_than_the_read_version(change: str) -> None:
+    """Covers bug B75: what cannot be told is refused."""
+    first, ours = with_checkpoint_at_2()
+    [checkpoint] = [file.path for file in first.store.list_from("_delta_log") if "checkpoint.parquet" in file.path]
+    if change == "a gap":
+        first.store.delete(commit_path(1))
+    elif change == "another file":
+        first.store.put(commit_path(0), b"{}\n")
+    elif change == "no checkpoint":
+        first.store.delete(checkpoint)
+    elif change == "a damaged checkpoint":
+        first.store.put(checkpoint, b"PAR1")
+    else:
+        other = created(described=with_properties(metadata(table_id="table-2"), checkpointInterval="2"))
+        for number in range(2):
+            other.append(add(f"o{number}"))
+        first.store.put(checkpoint, other.store.read(checkpoint))
+    with pytest.raises(LogMovedOnError, match="cleaned up"):
+        ours.commit([remove(add("f")), add("a")])
+    assert versions(first.store) == (2 if change == "a gap" else 4 if change == "another file" else 3)
 
 
 def test_table_dropped_meanwhile() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from log_linter import lint
@@ -282,6 +284,101 @@ def test_two_changes_of_metadata() -> None:
     with pytest.raises(MetadataChangedException) as raised:
         ours.commit([with_properties(metadata(), checkpointInterval="30")])
     assert raised.value.reason is ConflictReason.BOTH_CHANGE_METADATA
+
+
+NULLABLE_ID = StructField("id", LongType(), metadata={"comment": "of the row"})
+COMMENTED = metadata(StructType([NULLABLE_ID, *SCHEMA.fields[1:]]))
+WIDER = metadata(StructType([*SCHEMA.fields, StructField("more", LongType())]))
+
+
+def test_a_comment_of_a_column_is_in_nobodys_way() -> None:
+    """Covers bug B74: neither rows nor conditions depend on it; another change of the column is still a conflict."""
+    file = add("f", ids=(0, 9))
+    for changed, lands in ((COMMENTED, True), (metadata(StructType([NULLABLE_ID])), False)):
+        first = created(file)
+        appends, deletes = first.begin("WRITE"), first.read(id_is(3), file)
+        rival_of(first).commit([changed], name="CHANGE COLUMN")
+        if lands:
+            appends.commit([add("a")])
+            assert deletes.commit([remove(file), add("b")]).snapshot.metadata == COMMENTED
+        else:
+            for late in (appends, deletes):
+                with pytest.raises(MetadataChangedException):
+                    late.commit([add("a")])
+
+
+FREE = [
+    with_properties(metadata(), checkpointInterval="20"),
+    msgspec.structs.replace(metadata(), configuration={"owner": "me"}),
+    msgspec.structs.replace(metadata(), description="sales"),
+    COMMENTED,
+]
+NOT_FREE = [
+    with_properties(metadata(), enableChangeDataFeed="true"),
+    with_properties(metadata(), checkpointPolicy="v2"),
+    WIDER,
+]
+
+
+def said(described: Metadata) -> set[object]:
+    """What a description adds to the plain one."""
+    fields = StructType.fromJson(json.loads(described.schema_string)).fields
+    texts = {f"{field.name} {field.dataType} {field.metadata}" for field in fields}
+    return texts | set(described.configuration.items()) | {described.description}
+
+
+@pytest.mark.parametrize("edits", [True, False])
+def test_changes_of_the_description_that_commute(edits: bool) -> None:
+    """Covers bug B74: one of the two is of no concern to anybody, and they change other things. Both are there then.
+
+    Statements that say what the whole description is, and who changes the same thing, lose as before.
+    """
+    pairs = [(theirs, ours) for theirs in FREE + NOT_FREE for ours in FREE + NOT_FREE if theirs is not ours]
+    other = [(FREE[0], with_properties(metadata(), checkpointInterval="30"))]
+    dropped = [(with_properties(metadata(), checkpointInterval="20"), msgspec.structs.replace(COMMENTED, id="other"))]
+    merged = 0
+    for theirs, ours in [*pairs, *other, *dropped]:
+        first = created()
+        running = first.begin("SET TBLPROPERTIES")
+        rival_of(first).commit([theirs], name="SET TBLPROPERTIES")
+        same_thing = {id(theirs), id(ours)} == {id(COMMENTED), id(WIDER)}
+        commute = edits and (theirs, ours) in pairs and not same_thing and (theirs in FREE or ours in FREE)
+        if commute:
+            landed = running.commit([ours], edited_properties=frozenset() if edits else None).snapshot.metadata
+            assert said(landed) >= (said(theirs) | said(ours)) - said(metadata())
+            merged += 1
+        else:
+            with pytest.raises(MetadataChangedException):
+                running.commit([ours], edited_properties=frozenset() if edits else None)
+        assert lint(first.store) == []
+    assert merged == (34 if edits else 0)
+
+
+def test_a_property_that_both_remove_or_one_sets() -> None:
+    """Covers bug B74: what one of them takes away stays away."""
+    before = msgspec.structs.replace(metadata(), configuration={"a": "1", "b": "2", "c": "3"})
+    first = created(described=before)
+    ours = first.begin("UNSET TBLPROPERTIES")
+    theirs = msgspec.structs.replace(before, configuration={"b": "2", "c": "4"})
+    rival_of(first).commit([theirs], name="UNSET TBLPROPERTIES")
+    without_b = msgspec.structs.replace(before, configuration={"c": "3"})
+    assert ours.commit([without_b], edited_properties=frozenset()).snapshot.metadata.configuration == {"c": "4"}
+
+
+def test_a_property_that_is_stated_and_stays_is_not_theirs_to_change() -> None:
+    """Covers bug B74: as the random histories found, run again behind the winner the statement would set it back."""
+    before = msgspec.structs.replace(metadata(), configuration={"a": "1"}, description="sales")
+    ours = msgspec.structs.replace(before, configuration={"a": "1", "b": "2"})
+    for theirs in (
+        msgspec.structs.replace(before, configuration={"a": "3"}),
+        msgspec.structs.replace(before, configuration={}),
+        msgspec.structs.replace(before, description="other"),
+    ):
+        first = created(described=before)
+        running = first.begin("SET TBLPROPERTIES")
+        rival_of(first).commit([theirs])
+        with pytest.raises(MetadataChangedException):
+            running.commit([ours], edited_properties=frozenset({"a", "b", "comment"}))
 
 
 def test_two_writers_who_want_the_same_metadata() -> None:

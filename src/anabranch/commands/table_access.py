@@ -10,6 +10,7 @@ from itertools import islice
 from anabranch.commands.path_suffixes import split_partitions, split_time_travel
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.base import DeltaError
+from anabranch.errors.commits import ConflictReason, MetadataChangedException
 from anabranch.errors.tables import LocationInTableError, NotADeltaTableError, TableLocationMismatchError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import CatalogEntry
@@ -81,6 +82,24 @@ def no_table(handle: TableRef) -> NotADeltaTableError:
             convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
             return NotADeltaTableError(table=handle.label, found=convert)
     return NotADeltaTableError(table=handle.label)
+
+
+def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
+    """For a statement of several commits: the table it goes on with is the one that it began with.
+
+    Raises `MetadataChangedException`.
+    """
+    if snapshot.metadata.id == table_id:
+        return
+    raise MetadataChangedException(
+        table=handle.label,
+        version=None,
+        operation="another program",
+        read_version=snapshot.version,
+        reason=ConflictReason.TABLE_REPLACED,
+        where=f"table id {snapshot.metadata.id} in the place of {table_id}",
+        advice="Check that the new table is the one you mean, then run the operation again.",
+    )
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:

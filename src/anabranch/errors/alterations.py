@@ -330,13 +330,10 @@ class ColumnNamesNeedMappingError(DeltaAnalysisError):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class RowTrackingEnablementError(DeltaAnalysisError):
-    """Row tracking was to be turned on, and other writers went on to add files whose rows have no ids."""
+    """Row tracking was to be turned on, and another program turned it off, or added files whose rows have no ids."""
 
     condition: ClassVar[str] = "DELTA_CANNOT_ENABLE_ROW_TRACKING"
     sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
-        "Row tracking cannot be turned on for {table}: all rows were given ids, and now {num_files} files have none. "
-        "A writer that does not keep to the protocol has added them: stop it, and set the property again."
-    )
+    template: ClassVar[str] = "Row tracking cannot be turned on for {table}: {reason}."
     table: str
-    num_files: int
+    reason: str

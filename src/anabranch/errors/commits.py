@@ -160,6 +160,8 @@ class ConflictReason(enum.StrEnum):
     """Ours changes files without having said what it read."""
     REORDER_CYCLE = "REORDER_CYCLE"
     """Ours could only come before an append that another winner has already read."""
+    FILES_VACUUMED = "FILES_VACUUMED"
+    """The winner is a VACUUM that deleted files which ours adds, or may be about to."""
     ALLOTTED_TIME_EXCEEDED = "ALLOTTED_TIME_EXCEEDED"
     """To find out whether the commits conflict would have taken longer than allowed."""
     WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
@@ -264,6 +266,11 @@ class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
 
     condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_READ"
     happened: ClassVar[str] = "deleted or rewrote what this operation read"
+
+    def _happened(self) -> str:
+        if self.reason is ConflictReason.FILES_VACUUMED:
+            return "deleted, or may be about to delete, a file that this operation has written or brings back"
+        return self.happened
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -104,6 +104,10 @@ class ProposedCommit:
     conflicts_with: ConflictsWith | None = None
     """Asked of every winner, beside all other checks: for a commit that is right only as long as nobody does a
     certain thing, such as using the feature that it drops."""
+    edited_properties: frozenset[str] | None = None
+    """For a statement whose metadata is what it read but for single things, which it would change the same way on
+    another version: the properties that it states, and `comment` where it states the table's. None for one that says
+    what the whole description is, as REPLACE and RESTORE do."""
 
     def __post_init__(self) -> None:
         assert not any(isinstance(action, CommitInfo) for action in self.actions), "commitInfo is written by the loop"

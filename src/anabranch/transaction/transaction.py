@@ -126,6 +126,7 @@ class Transaction:
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
+        edited_properties: frozenset[str] | None = None,
     ) -> ProposedCommit:
         """The commit that `actions` would make. `commitInfo`, row ids and timestamps are filled in later."""
         return ProposedCommit(
@@ -141,6 +142,7 @@ class Transaction:
             bins=tuple(bins),
             describe_rows=self.describe_rows,
             conflicts_with=conflicts_with,
+            edited_properties=edited_properties,
         )
 
     def commit(
@@ -151,19 +153,26 @@ class Transaction:
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
         conflicts_with: ConflictsWith | None = None,
+        edited_properties: frozenset[str] | None = None,
     ) -> CommittedVersion:
         """Land `actions` as the next version, behind whoever came first.
 
         `deleted_rows` names the rows that `actions` newly hide, by the files as they were read, None for all
         rows of a file: so they can be hidden behind winners that changed other rows of the same files. A file
         that is removed and not named is taken to be rewritten, and then no winner may have touched it.
-        `conflicts_with` is asked of every winner; what it answers is a conflict.
+        `conflicts_with` is asked of every winner; what it answers is a conflict. With `edited_properties` the metadata
+        is merged with that of winners, where the changes commute.
 
         Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
         `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
         """
         proposal = self.propose(
-            actions, deleted_rows=deleted_rows, metrics=metrics, tags=tags, conflicts_with=conflicts_with
+            actions,
+            deleted_rows=deleted_rows,
+            metrics=metrics,
+            tags=tags,
+            conflicts_with=conflicts_with,
+            edited_properties=edited_properties,
         )
         landed = self._commit_with_retries(proposal)
         assert landed is not None, "only bins can be left out"

@@ -9,7 +9,7 @@ import msgspec
 
 from anabranch.booleans import parse_boolean
 from anabranch.commands.alter.alter_transaction import Alteration
-from anabranch.commands.alter.row_id_backfill import SUSPENDED, files_without_ids, give_row_ids
+from anabranch.commands.alter.row_id_backfill import LOST_RACES_MAX, SUSPENDED, files_without_ids, give_row_ids
 from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
 from anabranch.commands.drop_feature.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.other_formats.files_for_iceberg import check_iceberg_upgrade
@@ -33,6 +33,7 @@ from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.transaction.commit.after_commit import check_listable
 from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.statement_retry import re_executed
 
 COMMENT = "comment"
 """Not a property, though it is set as one: the table's description."""
@@ -51,8 +52,9 @@ ENABLEMENT_ONLY_TAG = "rowTrackingEnablementOnly"
 def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Set table properties; what they need of the protocol comes with them.
 
-    Without column mapping, data files are written again; see `remove_column_mapping`. With row tracking, rows that have
-    no ids get some first; see `give_row_ids`.
+    Mostly that is one commit. Without column mapping, data files are written again; see `remove_column_mapping`, after
+    whose commit any other properties are set by a second one. With row tracking, rows that have no ids get some first,
+    in commits of their own; see `give_row_ids`.
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
     `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
@@ -68,20 +70,41 @@ def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> Com
         unmapped = remove_column_mapping(handle, unset=False)
         others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
         return (alter_set_properties(handle, others) if others else None) or unmapped
+    if not _tracks_rows(asked) or not files_without_ids(alteration.snapshot):
+        return _set(alteration, properties, asked)
+    check_iceberg_upgrade(handle, alteration.snapshot, _with_properties(alteration, asked))
+    give_row_ids(handle)
+    session = handle.session
+    # The ids are there: a change of the description in between is no reason to say that nothing was done.
+    return re_executed(
+        lambda _: _set_where_rows_have_ids(handle, properties, asked),
+        retries_max=LOST_RACES_MAX,
+        random=session.random,
+        sleep=session.clock.sleep_ms,
+    )
+
+
+def _set_where_rows_have_ids(
+    handle: TableRef, properties: Mapping[str, str], asked: Mapping[str, str]
+) -> CommittedVersion | None:
+    alteration = Alteration(handle)
+    _check_rows_have_ids(alteration)
+    return _set(alteration, properties, asked)
+
+
+def _set(alteration: Alteration, properties: Mapping[str, str], asked: Mapping[str, str]) -> CommittedVersion | None:
+    """The one commit that sets them."""
+    handle = alteration.handle
     defined = _with_properties(alteration, asked)
     check_iceberg_upgrade(handle, alteration.snapshot, defined)
-    if _tracks_rows(asked) and files_without_ids(alteration.snapshot):
-        give_row_ids(handle)
-        alteration = Alteration(handle)
-        _check_rows_have_ids(alteration)
-        defined = _with_properties(alteration, asked)
     if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
         check_listable(alteration.snapshot, table=handle.label)
     for name, value in properties.items():
         if name.lower() == COMMENT:
             defined = _described(defined, value)
     tags = {ENABLEMENT_ONLY_TAG: "true"} if _tracks_rows(asked) and len(properties) == 1 else {}
-    return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined, tags=tags)
+    edited = {*asked, *stored_properties(asked), *(COMMENT for name in properties if name.lower() == COMMENT)}
+    return alteration.commit("SET TBLPROPERTIES", {"properties": dict(properties)}, defined, edited=edited, tags=tags)
 
 
 def alter_unset_properties(
@@ -107,7 +130,9 @@ def alter_unset_properties(
     defined = alteration.define(configuration={key: value for key, value in current.items() if key not in wanted})
     if any(name.lower() == COMMENT for name in wanted):
         defined = _described(defined, None)
-    return alteration.commit("UNSET TBLPROPERTIES", {"properties": wanted, "ifExists": if_exists}, defined)
+    edited = {*wanted, *(COMMENT for name in wanted if name.lower() == COMMENT)}
+    parameters = {"properties": wanted, "ifExists": if_exists}
+    return alteration.commit("UNSET TBLPROPERTIES", parameters, defined, edited=edited)
 
 
 def alter_table_comment(handle: TableRef, comment: str | None) -> CommittedVersion | None:
@@ -153,4 +178,8 @@ def _check_rows_have_ids(alteration: Alteration) -> None:
     """Who does not keep to the protocol may have brought files without ids all the while."""
     missing = files_without_ids(alteration.snapshot)
     if missing:
-        raise RowTrackingEnablementError(table=alteration.table, num_files=missing)
+        reason = (
+            f"all rows were given ids, and now {missing} files have none. A writer that does not keep to the protocol "
+            "has added them, or another statement has taken row tracking away: stop it, and set the property again"
+        )
+        raise RowTrackingEnablementError(table=alteration.table, reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -30,6 +30,7 @@ class Alteration:
     """One ALTER TABLE of the newest version of a table.
 
     What it looked at is remembered, so that a commit in between that would have made it decide otherwise is a conflict.
+    A commit that changed other things of the description is none, where the two commute.
     """
 
     def __init__(self, handle: TableRef) -> None:
@@ -86,16 +87,19 @@ class Alteration:
         defined: ResolvedDefinition | None = None,
         domains: Sequence[DomainMetadata] = (),
         *,
+        edited: Iterable[str] = (),
         tags: Mapping[str, str] | None = None,
     ) -> CommittedVersion | None:
         """Land what changes, under Delta's name of the operation; None where nothing does.
+
+        `edited` are all properties that the statement is about, also those that keep their values.
 
         Raises as `Transaction.commit` does. The catalog knows the new columns afterwards.
         """
         actions = self._changes(defined, domains)
         if not actions:
             return None
-        committed = self._begin(name, parameters).commit(actions, tags=tags)
+        committed = self._begin(name, parameters).commit(actions, tags=tags, edited_properties=frozenset(edited))
         register_if_changed(self.handle, committed)
         return committed
 

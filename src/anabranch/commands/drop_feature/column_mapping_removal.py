@@ -18,7 +18,7 @@ from anabranch.commands.data_files import rows_kept_tags, tracking_of
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.table_definition import MAX_ID
 from anabranch.commands.read.read_table import scan_request
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, check_same_table
 from anabranch.data_skipping.scan_plan import live_row_count
 from anabranch.errors.alterations import ColumnNamesNeedMappingError
 from anabranch.errors.commits import DeltaConcurrentModificationException
@@ -67,8 +67,10 @@ def remove_column_mapping(handle: TableRef, *, unset: bool) -> CommittedVersion 
     conflict is raised. Rows keep the ids that row tracking gave them. Raises `ColumnNamesNeedMappingError`.
     """
     done: list[_Rewritten] = []
+    table_id = handle.latest().metadata.id
     for number in range(1, ROUNDS_MAX + 1):
         snapshot = handle.latest()
+        check_same_table(handle, snapshot, table_id=table_id)
         if not snapshot.column_mapping_mode.maps and not has_mapping(snapshot.schema):
             return None
         _check(handle, snapshot)

@@ -1,8 +1,9 @@
 """A feature taken out of the protocol, once nothing uses it any more.
 
-Every step is a commit after which the table is valid, and looks at what there is before it does anything: what was
-stopped goes on when it is begun again. The commit that drops the feature is a conflict with every commit that used it
-meanwhile, so that it never stands behind one.
+Every step is a commit after which the table is valid and shows the same rows, and looks at what there is before it does
+anything: what was stopped goes on when it is begun again. Up to the last one the table supports the feature, and from
+the first one on it has less and less of it: see `feature_cleanup`. The commit that drops the feature is a conflict with
+every commit that used it meanwhile, so that it never stands behind one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from anabranch.commands.drop_feature.feature_history import (
 )
 from anabranch.commands.drop_feature.feature_registry import REMOVALS, FeatureRemoval
 from anabranch.commands.drop_feature.feature_usage import newest_v2_checkpoint
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, check_same_table
 from anabranch.errors.alterations import (
     FeatureDropError,
     FeatureInHistoryError,
@@ -91,7 +92,9 @@ class PreparedDrop:
 def drop_feature(handle: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
     """Clean up what uses the feature, see to the history, and drop it. Raises as `alter_drop_feature` says."""
     in_use: str | None = None
+    table_id = handle.latest().metadata.id
     for number in range(1, ROUNDS_MAX + 1):
+        check_same_table(handle, handle.latest(), table_id=table_id)
         try:
             prepared = prepare_drop(handle, feature, truncates_history=truncates_history)
             in_use = prepared.in_use

@@ -1,7 +1,8 @@
 """Writing rows into other files without changing one: planned, written and committed, beside whoever else writes.
 
 Rows are never a conflict here. A bin that other writers made impossible is planned anew on what the table is then, a
-few times at most; what is still left after that stays as it is, which harms nobody.
+few times at most; what is still left after that stays as it is, which harms nobody. After any of its commits the table
+shows the same rows, some of them in other files, and nothing needs the next commit.
 """
 
 from __future__ import annotations
@@ -82,10 +83,11 @@ def run_rewrite_job(handle: TableRef, work: RewriteJob) -> RewriteResult:
     considered, left = 0, 0
     cubes: FilesInCubes | None = None
     wanted: set[PartitionKey] | None = None
+    table_id = handle.latest().metadata.id
     for number in range(ROUNDS_MAX):
         snapshot = handle.latest()
         plan = _plan(handle, work, snapshot, again=number > 0)
-        if plan is None:
+        if plan is None or snapshot.metadata.id != table_id:
             break
         bins = [each for each in plan.bins if wanted is None or _partition(snapshot, each) in wanted]
         if not number:

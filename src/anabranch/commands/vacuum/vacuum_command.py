@@ -115,8 +115,9 @@ class _Work:
 def run_vacuum(job: VacuumJob) -> Vacuumed:
     """Delete what neither the newest version needs nor any tombstone that is younger than the retention.
 
-    Raises the errors of `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a
-    failure the table is whole, and VACUUM can be run again.
+    Its two commits change nothing: behind START files go, and END says that no more will. Raises the errors of
+    `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure, between any of its
+    steps, the table is whole, and VACUUM can be run again.
     """
     work = _decided(job)
     listed = _listed(work)
@@ -125,7 +126,7 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
     if job.dry_run:
         return Vacuumed(plan=plan, cleared=None)
     begun = _note_start(work, plan)
-    if begun is None or begun.reconciled:
+    if begun is None or begun.version > work.snapshot.version + 1:
         # Others have committed since; RESTORE may have brought back what was to go.
         plan = plan_vacuum(listed, _needed(work, work.target.latest()), cutoff_ms=work.cutoff_ms)
     cleared = _cleared(work, plan)

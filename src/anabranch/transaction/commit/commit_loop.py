@@ -10,6 +10,7 @@ from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft, draft_commit
 from anabranch.transaction.commit.commit_outcome import CommitOutcome, put_until_known
 from anabranch.transaction.commit.log_continuity import Stopwatch, check_head_stands, check_landed
+from anabranch.transaction.commit.vacuumed_files import check_files_stand
 from anabranch.transaction.conflicts.conflict_advice import told
 from anabranch.transaction.conflicts.conflict_checks import drop_redundant_actions, rebase
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
@@ -65,6 +66,7 @@ def commit_with_retries(
         ours = _rebased(proposal, read, head, place)
         if proposal.bins and not ours.bins:
             return NothingToCommit(dropped=proposal.bins)
+        check_files_stand(ours, head, place.store)
     raise _too_many_winners(proposal, head, place)
 
 

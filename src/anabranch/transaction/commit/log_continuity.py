@@ -23,7 +23,8 @@ from anabranch.errors.commits import (
     LogMovedOnError,
     MetadataChangedException,
 )
-from anabranch.errors.environment import StorageError
+from anabranch.errors.environment import FileMissingError, StorageError
+from anabranch.errors.log import CorruptCheckpointError
 from anabranch.errors.protocol import InvalidPropertyError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.file_columns import vector_ids
@@ -66,15 +67,35 @@ class Stopwatch:
 def check_head_stands(read: LatestState, head: LatestState, store: LogStore) -> None:
     """Refuse to write behind a gap: the version that ours is to follow must be in the log, as we know it.
 
+    Or clean-up has taken its file and none behind it; then the next version is taken, and the put is lost.
     Raises `LogMovedOnError`, `MetadataChangedException`.
     """
     witness = _witness(head)
     if witness is None or _stands(witness, store):
         return
     listing = list_log(store, first=0, upto=None)
-    if listing.latest_version is not None and listing.latest_version > head.version:
+    if listing.latest_version is None or listing.latest_version <= head.version:
+        raise _replaced(witness, read, head)
+    if not _has_all_winners(listing, witness, head, store):
         raise _moved_on(read, listing)
-    raise _replaced(witness, read, head)
+
+
+def _has_all_winners(listing: LogListing, witness: StoredFile, head: LatestState, store: LogStore) -> bool:
+    """Whether the log lacks the file of `head`, and has each commit since, up to its newest version, of the same table.
+
+    That clean-up took the file, a checkpoint of that version or a later one shows. What cannot be told counts as no.
+    """
+    versions = [commit.version for commit in listing.commits if commit.version > head.version]
+    newest = listing.newest_checkpoint()
+    if versions != list(range(head.version + 1, (listing.latest_version or 0) + 1)):
+        return False
+    if newest is None or newest.version < head.version or store.head(witness.path) is not None:
+        return False
+    try:
+        there = read_checkpoint(store, newest).metadata
+    except (CorruptCheckpointError, FileMissingError):
+        return False
+    return there is not None and head.metadata is not None and there.id == head.metadata.id
 
 
 def check_landed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from anabranch.errors.commits import (
@@ -13,7 +14,7 @@ from anabranch.errors.commits import (
     ProtocolChangedException,
 )
 from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.protocol.actions import Action, Protocol
+from anabranch.protocol.actions import Action, Metadata, Protocol
 from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transaction.conflicts.compaction_rebase import rebase_compaction
@@ -23,6 +24,7 @@ from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.metadata_compatibility import (
     harmful_features,
     harmful_properties,
+    merged_metadata,
     same_schema_and_layout,
     unfit_file,
 )
@@ -40,7 +42,13 @@ def rebase(race: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
     conflict = description_conflict(race)
     fitting = conflict if conflict is not None else fit_data(race)
-    return fitting if isinstance(fitting, Conflict) else drop_redundant_actions(fitting, race.head)
+    if isinstance(fitting, Conflict):
+        return fitting
+    merged = _metadata_of_both(race)
+    if merged is not None:
+        actions = tuple(merged if isinstance(action, Metadata) else action for action in fitting.actions)
+        fitting = dataclasses.replace(fitting, actions=actions)
+    return drop_redundant_actions(fitting, race.head)
 
 
 def fit_data(race: ConflictContext) -> ProposedCommit | Conflict:
@@ -157,6 +165,8 @@ def metadata_changed(race: ConflictContext) -> Conflict | None:
     before, after, ours = race.read.metadata, race.head.metadata, race.ours.metadata
     if before is None or after is None or before == after:
         return None
+    if ours is not None and ours != after and _metadata_of_both(race) is not None:
+        return None
     if ours is not None and ours != after:
         reason, where = ConflictReason.BOTH_CHANGE_METADATA, None
     elif ours is not None:
@@ -169,6 +179,15 @@ def metadata_changed(race: ConflictContext) -> Conflict | None:
         return None
     winner = _last(race, lambda winner: winner.metadata is not None)
     return Conflict(error=MetadataChangedException, winner=winner, reason=reason, where=where, advice=RUN_AGAIN)
+
+
+def _metadata_of_both(race: ConflictContext) -> Metadata | None:
+    """Where ours edits single things of a description that winners have edited, too, and the two commute."""
+    before, after, ours = race.read.metadata, race.head.metadata, race.ours.metadata
+    edited = race.ours.edited_properties
+    if edited is None or before is None or after is None or ours is None or before == after:
+        return None
+    return merged_metadata(before, after, ours, edited=edited)
 
 
 def identity_columns(race: ConflictContext) -> Conflict | None:
@@ -231,8 +250,7 @@ def redefines(race: ConflictContext) -> bool:
     before, ours = race.read.metadata, race.ours.metadata
     if before is None or ours is None:
         return False
-    edits = (ours.name, ours.description, ours.configuration) != (before.name, before.description, before.configuration)
-    only_edits = edits and ours.id == before.id and same_schema_and_layout(before, ours)
+    only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
     harmful = harmful_properties(before.configuration, ours.configuration)
     return not only_edits or bool(harmful) or race.ours.changes_data or race.ours.reads.reads_rows
 

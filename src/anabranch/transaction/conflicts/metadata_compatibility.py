@@ -6,6 +6,7 @@ Only what is proven harmless is listed; anything else makes the commit fail and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 from pyspark.sql.types import StructField
@@ -84,12 +85,26 @@ def harmful_features(before: frozenset[str], after: frozenset[str]) -> tuple[lis
 
 
 def same_schema_and_layout(before: Metadata, after: Metadata) -> bool:
-    """Whether rows look and lie the same. Two spellings of one schema are one schema."""
+    """Whether rows look and lie the same: schemas that differ in spelling or comments are one schema."""
     same_schema = before.schema_string == after.schema_string or (
-        msgspec.json.decode(before.schema_string) == msgspec.json.decode(after.schema_string)
+        _without_comments(msgspec.json.decode(before.schema_string))
+        == _without_comments(msgspec.json.decode(after.schema_string))
     )
     same_layout = before.partition_columns == after.partition_columns
     return same_schema and same_layout and before.format == after.format
+
+
+def _without_comments(schema: Any) -> Any:
+    """A schema's JSON less the comments of its fields, at any depth."""
+    if isinstance(schema, list):
+        return [_without_comments(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _without_comments(value) for key, value in schema.items() if key != "metadata"}
+    said = schema.get("metadata")
+    if isinstance(said, dict):
+        said = {key: value for key, value in said.items() if key != "comment"}
+    return found | ({"metadata": said} if "metadata" in schema else {})
 
 
 def harmful_properties(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> list[str]:
@@ -105,6 +120,72 @@ def _is_harmless(name: str, before: str | None, after: str | None) -> bool:
     if name in NOTED_ONCE_WITHOUT_HARM:
         return before is None
     return name in FREE_TO_CHANGE or not name.lower().startswith("delta.")
+
+
+# Two changes of the description that commute.
+
+
+_ABSENT = object()
+
+
+class _BothChangeError(Exception):
+    """Both give one thing another value."""
+
+
+def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edited: frozenset[str]) -> Metadata | None:
+    """The metadata with both changes; None where one of the two may make the other wrong.
+
+    For statements that edit single things, each of which only one of the two changes. One of them must change nothing
+    but what no statement looks at: comments, names, properties of users and of upkeep. `edited` are the properties that
+    ours states, `comment` for the table's description: also one that had this value already is not theirs to change.
+    """
+    if any(_made_as(each) != _made_as(before) for each in (theirs, ours)):
+        return None
+    if not _is_looked_at_by_nobody(before, theirs) and not _is_looked_at_by_nobody(before, ours):
+        return None
+    configuration: dict[str, Any] = {}
+    if "comment" in edited and theirs.description not in (before.description, ours.description):
+        return None
+    try:
+        for name in dict.fromkeys([*theirs.configuration, *ours.configuration]):
+            was, there, here = (each.configuration.get(name, _ABSENT) for each in (before, theirs, ours))
+            if name in edited and there not in (was, here):
+                raise _BothChangeError
+            value = _changed_by_one(was, there, here)
+            if value is not _ABSENT:
+                configuration[name] = value
+        return msgspec.structs.replace(
+            theirs,
+            name=_changed_by_one(before.name, theirs.name, ours.name),
+            description=_changed_by_one(before.description, theirs.description, ours.description),
+            schema_string=_changed_by_one(before.schema_string, theirs.schema_string, ours.schema_string),
+            configuration=configuration,
+        )
+    except _BothChangeError:
+        return None
+
+
+def _made_as(metadata: Metadata) -> tuple[Any, ...]:
+    return metadata.id, metadata.format, metadata.partition_columns, metadata.created_time
+
+
+def _is_looked_at_by_nobody(before: Metadata, after: Metadata) -> bool:
+    """Whether all that changed is such that no statement, and no other change of the description, depends on it."""
+    names = before.configuration.keys() | after.configuration.keys()
+    changed = [name for name in names if before.configuration.get(name) != after.configuration.get(name)]
+    # The policy needs a table feature, which a statement beside it may drop.
+    free = FREE_TO_CHANGE - {"delta.checkpointPolicy"}
+    return same_schema_and_layout(before, after) and all(
+        name in free or not name.lower().startswith("delta.") for name in changed
+    )
+
+
+def _changed_by_one(before: Any, theirs: Any, ours: Any) -> Any:
+    if ours in (before, theirs):
+        return theirs
+    if theirs == before:
+        return ours
+    raise _BothChangeError
 
 
 # What the description of a table asks: of its files, and of the parts of the description itself.
