@@ -32,6 +32,7 @@ __all__ = [
     "CatalogPartitioningError",
     "ChangesBoundNullError",
     "ChangesBoundTwiceError",
+    "ChangesDataSchemaError",
     "ChangesIncompleteError",
     "ChangesNotRecordedError",
     "ChangesRangeError",
