@@ -205,6 +205,22 @@ def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, tabl
         delta.conf.unset("spark.anabranch.conflictRetries")
 
 
+def test_a_condition_on_files_is_asked_of_those_that_the_statement_read(delta: SparkSession, table: str) -> None:
+    """Covers bug B101: the answer is not asked for again of rows that a winner changed; those that it only moved, and those
+    that it added, change nothing."""
+    delete = f"DELETE FROM {table} WHERE _metadata.file_name LIKE 'part%' AND id = 0"
+    with (
+        meanwhile(delta, lambda: delta.sql(f"UPDATE {table} SET n = 5 WHERE id = 2")),
+        pytest.raises(DeltaConcurrentModificationException),
+    ):
+        delta.sql(delete)
+    with meanwhile(delta, lambda: delta.sql(f"REORG TABLE {table} APPLY (PURGE)")):
+        assert delta.sql(delete).first() == (1,)
+    with meanwhile(delta, lambda: delta.sql(f"INSERT INTO {table} VALUES (3, 30, NULL)")):
+        assert delta.sql(delete.replace("id = 0", "id <> 2")).first() == (1,)
+    assert rows(delta, table) == [(2, 5), (3, 30)]
+
+
 @pytest.mark.parametrize(
     ("statement", "at"),
     [

@@ -353,3 +353,29 @@ def test_every_name_the_protocol_lists_is_known() -> None:
         "icebergCompatV1 icebergCompatV2 clustering vacuumProtocolCheck inCommitTimestamp"
     )
     assert set(names.split()) <= FEATURES.keys()
+
+
+def test_features_of_other_engines_are_refused_with_what_they_are() -> None:
+    """Covers bug B90."""
+    reading = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("timestampNanos", "nobody"),
+        writer_features=("timestampNanos", "nobody"),
+    )
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"`nobody`, `timestampNanos` \(timestamps of nanoseconds\)"
+    ) as refused:
+        check_readable(reading, table="t")
+    assert pickle.loads(pickle.dumps(refused.value)).explain() == refused.value.explain()
+    writing = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("icebergWriterCompatV1",))
+    check_readable(writing, table="t")
+    with pytest.raises(UnsupportedFeatureError, match=r"`icebergWriterCompatV1` \(rules"):
+        check_writable(writing, table="t")
+    other = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("timestampWithoutTimezone",),
+        writer_features=("timestampWithoutTimezone",),
+    )
+    check_writable(other, table="t")

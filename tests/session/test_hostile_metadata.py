@@ -117,9 +117,13 @@ def test_names_of_columns(delta: SparkSession, path: str) -> None:
     assert NAMES[4] in delta.sql(f"DESCRIBE {table}").toPandas()["col_name"].tolist()
 
 
-@pytest.mark.parametrize("name", ["__anabranch_file_id", "__Anabranch_Row_Index", "__anabranch_hidden_rows"])
+@pytest.mark.parametrize(
+    "name", ["__anabranch_file_id", "__Anabranch_Row_Index", "__anabranch_hidden_rows", "_tmp_metadata_row_index"]
+)
 def test_names_that_anabranch_gives_to_columns_of_its_own(delta: SparkSession, path: str, name: str) -> None:
-    """No table gets them, and one that has them from elsewhere is neither read nor written."""
+    """No table gets them, and one that has them from elsewhere is neither read nor written.
+
+    Covers bug B89: neither those that Spark's Parquet reader gives; the numbers of rows came out as their values."""
     frame = delta.createDataFrame([(1, 2)], f"id long, {name} long")
     with pytest.raises(ReservedColumnsError, match=name):
         frame.write.format("delta").save(path)

@@ -18,7 +18,7 @@ from anabranch.errors.dml import (
     ChangesStartAfterLatestError,
     TableFunctionArgumentsError,
 )
-from anabranch.errors.tables import NotADeltaTableError
+from anabranch.errors.tables import NonConstantArgumentError, NotADeltaTableError
 from session.documented import statement
 
 pytestmark = pytest.mark.spark
@@ -66,6 +66,16 @@ def test_table_changes(delta: SparkSession, changed: str) -> None:
         assert rows(delta, "SELECT * FROM deleted") == [(1,)]
     finally:
         delta.sql("DROP VIEW deleted")
+
+
+def test_arguments_that_depend_on_rows(delta: SparkSession, changed: str) -> None:
+    """Covers bug B113: they ended in an internal error of Spark."""
+    for query in (
+        f"SELECT * FROM (SELECT 1 AS v) o, LATERAL table_changes('{changed}', o.v)",
+        f"SELECT * FROM (SELECT 1 AS v) o, LATERAL (SELECT * FROM table_changes('{changed}', 0, o.v + 1))",
+    ):
+        with pytest.raises(NonConstantArgumentError, match="depends on rows"):
+            delta.sql(query)
 
 
 @statement("SELECT … FROM table_changes_by_path('/folder', start[, end])")

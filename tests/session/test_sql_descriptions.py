@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.maintenance import ShowPartitionsColumnError
 from anabranch.errors.schema import ColumnNotFoundError
-from anabranch.errors.tables import NotADeltaTableError
+from anabranch.errors.tables import NotADeltaTableError, ViewNotTableError
 from anabranch.tables import DeltaTable
 from session.documented import statement
 
@@ -53,6 +53,31 @@ def test_describe_detail(delta: SparkSession, table: str, path: str) -> None:
     assert delta.sql(f"DESCRIBE DETAIL '{path}'").first().partitionColumns == ["part"]
     with pytest.raises(NotADeltaTableError):
         delta.sql(f"DESCRIBE DETAIL '{path}/nothing'")
+
+
+def test_describe_detail_of_what_is_not_delta(delta: SparkSession, path: str, name: str) -> None:
+    """Covers bug B110: scripts ask it of every table. A row with the format, as far as there is something to say; views and what
+    is not there are refused."""
+    delta.sql(
+        f"CREATE TABLE {name} (id INT, p INT) USING parquet PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('a' = 'b')"
+    )
+    try:
+        detail = delta.sql(f"DESCRIBE DETAIL {name}").first()
+        assert (detail.format, detail.description, detail.partitionColumns) == ("parquet", "old", ["p"])
+        assert (detail.name, detail.id, detail.numFiles) == (f"spark_catalog.default.{name}", None, None)
+        assert detail.location.startswith("file:")
+        assert detail.properties["a"] == "b"
+    finally:
+        delta.sql(f"DROP TABLE {name}")
+    delta.range(1).write.json(path)
+    detail = delta.sql(f"DESCRIBE DETAIL '{path}'").first()
+    assert (detail.format, detail.location, detail.properties) == (None, f"file:{path}", {})
+    delta.sql(f"CREATE VIEW {name} AS SELECT 1 AS id")
+    try:
+        with pytest.raises(ViewNotTableError):
+            delta.sql(f"DESCRIBE DETAIL {name}")
+    finally:
+        delta.sql(f"DROP VIEW {name}")
 
 
 @statement("DESCRIBE [TABLE] [EXTENDED] t [column]")

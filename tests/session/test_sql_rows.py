@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from anabranch.errors.arguments import AssignmentError, SqlSyntaxError
 from anabranch.errors.base import DeltaError
+from anabranch.tables import DeltaTable
 from session.documented import statement
 
 pytestmark = pytest.mark.spark
@@ -158,3 +160,63 @@ def test_merge_with_schema_evolution(delta: SparkSession, name: str) -> None:
             WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
     )
     assert sorted(tuple(row) for row in delta.table(name).collect()) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("layout", "properties"),
+    [
+        ("", "'delta.enableDeletionVectors' = 'true'"),
+        (
+            "",
+            "'delta.enableDeletionVectors' = 'false', 'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true'",
+        ),
+        ("PARTITIONED BY (n)", "'delta.enableRowTracking' = 'true'"),
+    ],
+)
+def test_conditions_on_metadata_of_rows(delta: SparkSession, path: str, layout: str, properties: str) -> None:
+    """Covers bug B101: what one bad file brought is changed and removed by the file's name, by DELETE, UPDATE and MERGE and by
+    `DeltaTable`; SELECT alone knew `_metadata`. `replaceWhere` does not take it."""
+    t = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {t} (id BIGINT, n BIGINT) USING delta {layout} TBLPROPERTIES ({properties})")
+    for n in (1, 2, 3, 4):
+        delta.sql(f"INSERT INTO {t} SELECT id + {10 * n}, {n} FROM range(0, 2, 1, 1)")
+
+    def file(row: int) -> str:
+        return str(delta.sql(f"SELECT _metadata.file_name FROM {t} WHERE id = {row}").first()[0])
+
+    assert delta.sql(f"DELETE FROM {t} WHERE _metadata.file_name IS NULL").first() == (0,)
+    assert delta.sql(f"DELETE FROM {t} AS x WHERE x._metadata.file_name = '{file(10)}' AND id = 11").first() == (1,)
+    assert delta.sql(f"UPDATE {t} SET n = 20 WHERE _metadata.file_name = '{file(20)}'").first() == (2,)
+    bad = file(31)
+    merge = f"""MERGE INTO {t} x USING (SELECT 30 AS id, 7 AS n UNION ALL SELECT 40, 0) s
+        ON x.id = s.id AND x._metadata.file_name = '{bad}'
+        WHEN MATCHED AND x._metadata.file_size > 0 THEN UPDATE SET n = s.n
+        WHEN NOT MATCHED THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE AND x._metadata.file_name = '{bad}' THEN DELETE"""
+    assert delta.sql(merge).first() == (3, 1, 1, 1)
+    assert rows(delta, t) == [(10, 1), (20, 20), (21, 20), (30, 7), (40, 0), (40, 4), (41, 4)]
+    itself = (
+        f"MERGE INTO {t} x USING {t} s ON x.id = s.id AND x._metadata.file_name = s._metadata.file_name AND x.n = s.n"
+    )
+    assert delta.sql(f"{itself} WHEN MATCHED THEN UPDATE SET n = s.n + 1").first() == (7, 7, 0, 0)
+    table = DeltaTable.forPath(delta, path)
+    table.update("_metadata.file_name IS NOT NULL AND id = 10", {"n": "5"})
+    table.delete(F.expr(f"_metadata.file_name = '{file(10)}' AND id = 10"))
+    table.alias("x").merge(
+        delta.sql("SELECT 41L AS id"), "x.id > 40 AND x._metadata.row_index >= 0"
+    ).whenMatchedDelete().execute()
+    assert rows(delta, t) == [(20, 21), (21, 21), (30, 8), (40, 1), (40, 5)]
+    if "Row" in properties:
+        assert delta.sql(f"DELETE FROM {t} WHERE _metadata.row_id < 0 OR _metadata.row_commit_version < 0").first() == (
+            0,
+        )
+    with pytest.raises(AnalysisException, match="_metadata"):
+        delta.sql(f"INSERT INTO {t} REPLACE WHERE _metadata.file_name = 'x' SELECT 1, 1")
+
+
+def test_a_column_that_is_called_as_metadata_is(delta: SparkSession, path: str) -> None:
+    """Covers bug B101."""
+    delta.sql(f"CREATE TABLE delta.`{path}` (id INT, _metadata STRING) USING delta")
+    delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a'), (2, 'b')")
+    assert delta.sql(f"DELETE FROM delta.`{path}` WHERE _metadata = 'b'").first() == (1,)
+    assert delta.sql(f"SELECT id FROM delta.`{path}`").collect() == [(1,)]

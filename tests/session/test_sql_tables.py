@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from anabranch.errors.arguments import InvalidArgumentError, SqlSyntaxError, UnsupportedOperationError
 from anabranch.errors.constraints import NestedNotNullError, NotNullViolationError
+from anabranch.errors.schema import MissingColumnsError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.tables import DeltaTable
 from session.documented import statement
@@ -222,6 +223,28 @@ def test_tables_of_other_formats_are_sparks(delta: SparkSession, name: str, path
     assert rows(delta.sql(f"SELECT * FROM {name}")) == [(0,), (1,)]
     with pytest.raises(NotADeltaTableError, match="parquet"):
         delta.sql(f"CREATE OR REPLACE TABLE {name} (id INT) USING delta")
+
+
+def test_null_in_place_of_a_struct_with_a_field_that_is_not_null(delta: SparkSession, path: str) -> None:
+    """Covers bug B89: every statement tells of the row with the NULL, and none of data that lacks a column."""
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} (id INT, s STRUCT<a: INT NOT NULL, b: INT>) USING delta")
+    delta.sql(f"INSERT INTO {table} VALUES (1, named_struct('a', 1, 'b', 2))")
+    merge = f"MERGE INTO {table} t USING (SELECT 1 AS id) q ON t.id ="
+    for text in (
+        f"INSERT INTO {table} VALUES (1, NULL)",
+        f"INSERT INTO {table} SELECT 1, NULL",
+        f"INSERT INTO {table} BY NAME SELECT 1 AS id, NULL AS s",
+        f"UPDATE {table} SET s = NULL",
+        f"{merge} q.id WHEN MATCHED THEN UPDATE SET s = NULL",
+        f"{merge} 9 WHEN NOT MATCHED THEN INSERT (id, s) VALUES (9, NULL)",
+    ):
+        with pytest.raises(NotNullViolationError, match=r"s\.a"):
+            delta.sql(text)
+    with pytest.raises(NotNullViolationError, match=r"s\.a"):
+        delta.sql("SELECT 1 AS id, NULL AS s").write.format("delta").mode("append").save(path)
+    with pytest.raises(MissingColumnsError, match=r"s\.a"):
+        delta.sql("SELECT 1 AS id, named_struct('b', 1) AS s").write.format("delta").mode("append").save(path)
 
 
 def test_not_null_inside_arrays_and_maps(delta: SparkSession, path: str) -> None:

@@ -181,3 +181,50 @@ def test_zones_that_python_does_not_know(zoned: SparkSession, path: str, name: s
     told = zoned.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()
     assert told is not None
     assert told.operationParameters["timestamp"].startswith(shown[0][:19])
+
+
+LOST_DAYS = [
+    "1500-02-28",
+    "1582-10-04",
+    "1582-10-05",
+    "1582-10-10",
+    "1582-10-14",
+    "1582-10-15",
+    "1582-10-16",
+    "1883-11-18",
+]
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_days_that_the_old_calendar_lacks_are_found(zoned: SparkSession, tmp_path: Path, mapping: str) -> None:
+    """Covers bug B112: filters of Parquet get java.sql.Date and Timestamp, which lack 1582-10-05 to 14; row groups with rows that
+    match were skipped. Also in nested columns, IN, and statements that change rows."""
+    path = str(tmp_path / "old")
+    zoned.conf.set("spark.sql.session.timeZone", "America/New_York")
+    rows = ", ".join(f"('{day}', DATE'{day}', TIMESTAMP'{day} 12:00:00')" for day in LOST_DAYS)
+    zoned.sql(
+        f"CREATE TABLE delta.`{path}` (day STRING, d DATE, t TIMESTAMP, s STRUCT<t: TIMESTAMP>) USING delta "
+        f"TBLPROPERTIES ('delta.columnMapping.mode' = '{mapping}')"
+    )
+    values = (
+        f"SELECT /*+ REPARTITION({len(LOST_DAYS)}, day) */ *, named_struct('t', t) FROM VALUES {rows} AS v (day, d, t)"
+    )
+    zoned.sql(f"INSERT INTO delta.`{path}` {values}")
+    table = f"delta.`{path}`"
+    for day in LOST_DAYS:
+        date, time = f"DATE'{day}'", f"TIMESTAMP'{day} 12:00:00'"
+        for condition in (
+            f"d = {date}",
+            f"t = {time}",
+            f"s.t = {time}",
+            f"d IN ({date}, DATE'0001-01-01')",
+            f"t <=> {time}",
+            f"d BETWEEN {date} AND {date}",
+            f"NOT (t < {time} OR t > {time})",
+        ):
+            found = zoned.sql(f"SELECT day FROM {table} WHERE {condition}").collect()
+            assert [row.day for row in found] == [day], condition
+    zoned.sql(f"UPDATE {table} SET day = 'changed' WHERE t = TIMESTAMP'1582-10-10 12:00:00'")
+    zoned.sql(f"DELETE FROM {table} WHERE d < DATE'1582-10-10' AND d > DATE'1582-10-04'")
+    left = [*(day for day in LOST_DAYS if day not in {"1582-10-05", "1582-10-10"}), "changed"]
+    assert sorted(row.day for row in zoned.sql(f"SELECT day FROM {table}").collect()) == left

@@ -13,7 +13,12 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from anabranch.errors.alterations import ColumnInUseError
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
-from anabranch.errors.constraints import CheckConstraintViolationError, NotNullViolationError, ReplaceWhereMismatchError
+from anabranch.errors.constraints import (
+    CheckConstraintViolationError,
+    LengthLimitError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+)
 from anabranch.errors.schema import InvalidPartitioningError, PartitionColumnMismatchError, SchemaMismatchError
 from anabranch.errors.tables import TableAlreadyExistsError, TableLocationMismatchError
 from anabranch.tables import DeltaTable
@@ -348,3 +353,35 @@ def test_integers_that_fit_widen_on_read_only_where_allowed(delta: SparkSession,
     big.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
     assert rows(load(delta, path)) == [(1,), (2**40,)]
     assert load(delta, path).schema["n"].dataType == LongType()
+
+
+def test_rows_of_a_table_with_char_columns_are_written_back(delta: SparkSession, path: str) -> None:
+    """Covers bug B88: where the session keeps CHAR and VARCHAR as types of their own, the writer refused the rows of the very table.
+    Elsewhere padded rows satisfy `replaceWhere` as conditions of queries are satisfied."""
+    table = f"delta.`{path}`"
+    delta.sql(f"CREATE TABLE {table} (id INT, c CHAR(4), v VARCHAR(3)) USING delta")
+    delta.sql(f"INSERT INTO {table} VALUES (1, 'a', 'b'), (2, 'b', 'c')")
+    own = delta.read.format("delta").load(path).where("id = 1")
+    own.write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a'").save(path)
+    delta.sql(f"INSERT INTO {table} REPLACE WHERE c = 'a' SELECT * FROM {table} WHERE id = 1")
+    before = delta.conf.get("spark.sql.preserveCharVarcharTypeInfo")
+    delta.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    try:
+        own = delta.read.format("delta").load(path)
+        own.where("id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "c = 'a   '").save(path)
+        own.write.format("delta").mode("append").save(path)
+        own.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+        own.write.format("delta").mode("overwrite").save(path)
+        own.writeTo(table).overwritePartitions()
+        own.write.format("delta").save(f"{path} copy")
+        with pytest.raises(LengthLimitError):
+            delta.sql("SELECT 1 AS id, 'too long' AS c, 'b' AS v").write.format("delta").mode("append").save(path)
+    finally:
+        delta.conf.set("spark.sql.preserveCharVarcharTypeInfo", before)
+    assert delta.sql(f"SELECT count(*), count(DISTINCT id) FROM {table}").first() == (8, 2)
+    for name in (table, f"delta.`{path} copy`"):
+        assert [row.data_type for row in delta.sql(f"DESCRIBE {name}").collect()][:3] == [
+            "int",
+            "char(4)",
+            "varchar(3)",
+        ]

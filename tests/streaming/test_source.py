@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from anabranch.errors.arguments import InvalidOptionError
+from anabranch.errors.dml import ChangesDataSchemaError
 from anabranch.errors.log import TableNotFoundError, TimestampAfterLatestCommitError, VersionNotFoundError
 from anabranch.errors.streaming import (
     ExcludeRegexError,
@@ -399,6 +400,20 @@ def test_rows_from_before_a_change_of_type_are_not_read_as_what_they_are_not() -
         all_of(writer, startingVersion=0)
     assert not raised.value.helps_to_restart
     assert "after version 0" in raised.value.explain()
+
+
+def test_rows_removed_with_a_wider_type_are_not_read_as_what_it_was_before() -> None:
+    """Covers bug B111: also on a restart at such a commit, and not by a stream that reads added rows."""
+    narrow = StructType([StructField("id", IntegerType()), *SCHEMA.fields[1:]])
+    writer = created(add("a"), described=metadata(SCHEMA, properties={"delta.enableChangeDataFeed": "true"}))
+    restored = msgspec.structs.replace(described(writer), schema_string=narrow.json())
+    writer.commit([restored, remove(add("a")), add("b")], name="RESTORE")
+    with pytest.raises(ChangesDataSchemaError, match="id was of type bigint") as raised:
+        all_of(writer, startingVersion=1, readChangeFeed="true")
+    assert raised.value.version == 1
+    assert all_of(writer, startingVersion=1, ignoreChanges="true") == ["b"]
+    writer.append(add("c"))
+    assert all_of(writer, startingVersion=2, readChangeFeed="true") == ["+c"]
 
 
 def mapped(names_by_id: dict[int, str]) -> StructType:

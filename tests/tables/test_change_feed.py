@@ -11,6 +11,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from anabranch.commands.dml.delete import delete
@@ -18,6 +19,7 @@ from anabranch.commands.dml.update import prepare_update, update
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
+    ChangesDataSchemaError,
     ChangesNotRecordedError,
     ChangesRangeError,
     ChangesSchemaError,
@@ -142,6 +144,45 @@ def test_columns_that_changed(delta: SparkSession, path: str) -> None:
     with pytest.raises(ChangesSchemaError, match="column m was called n") as refused:
         feed(delta, path, startingVersion=1).collect()
     assert (refused.value.version, refused.value.read_version) == (1, 5)
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, path: str, mapping: str) -> None:
+    """Covers bug B111: a RESTORE that undoes a widening removes rows that the narrow column cannot hold; so does an overwrite
+    that gives a column another type. From the next version on the feed is read; a column that went harms nobody."""
+    told_twice = {"enableChangeDataFeed": "true", "enableTypeWidening": "true", "columnMapping.mode": mapping}
+    numbered_table(delta, path, rows=2, **told_twice)
+    table = f"delta.`{path}`"
+    delta.sql(f"ALTER TABLE {table} ADD COLUMN small SMALLINT")
+    delta.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE INT")
+    delta.sql(f"INSERT INTO {table} VALUES (2, 2, 0, 5000000)")
+    delta.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+    refused = []
+    for end in ({}, {"endingVersion": 4}):
+        with pytest.raises(ChangesDataSchemaError, match="small was of type int") as raised:
+            feed(delta, path, startingVersion=4, **end).collect()
+        refused.append((raised.value.version, raised.value.read_version))
+    assert refused == [(4, 4), (4, 4)]
+    with pytest.raises(PySparkException, match="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"):
+        delta.sql(f"SELECT * FROM table_changes_by_path('{path}', 4)").collect()
+    stream = delta.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "4").load(path)
+    query = (
+        stream.writeStream.format("noop").option("checkpointLocation", f"{path} checkpoint").trigger(availableNow=True)
+    )
+    with pytest.raises(StreamingQueryException, match="DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"):
+        query.start().awaitTermination()
+    delta.sql(f"INSERT INTO {table} VALUES (3, 3, 0, 7)")
+    assert told(feed(delta, path, startingVersion=5)) == [(3, 3, 0, 7, "insert", 5)]
+    if mapping == "none":
+        shrunk = delta.sql("SELECT 9L AS id, 9L AS n, 'text' AS small")
+        shrunk.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        with pytest.raises(ChangesDataSchemaError, match="small was of type smallint"):
+            feed(delta, path, startingVersion=6).collect()
+        shrunk.drop("n").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+        assert sorted(row[:3] for row in feed(delta, path, startingVersion=7).collect()) == [
+            (9, "text", "delete"),
+            (9, "text", "insert"),
+        ]
 
 
 def test_merge_without_updates(delta: SparkSession, path: str) -> None:

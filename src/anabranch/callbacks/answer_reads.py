@@ -21,7 +21,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.whole_table import NotToldError, count_rows, find_extremes
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import DataFileDamagedError, DataFileMissingError, StorageError
-from anabranch.errors.tables import ReadWithoutColumnsError
+from anabranch.errors.tables import NonConstantArgumentError, ReadWithoutColumnsError
 from anabranch.protocol.data_paths import encode_path
 from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
@@ -152,6 +152,10 @@ class TableFunctions:
     def rows(self, session: Any, function: str, arguments: Any) -> Any:
         """The plan of the function's rows. `arguments` are expressions without columns."""
         texts = [str(argument.sql()) for argument in self._asker.list(arguments)]
+        outer = self._asker.jvm.org.apache.spark.sql.catalyst.expressions.SubExprUtils
+        for text, argument in zip(texts, self._asker.list(arguments), strict=True):
+            if outer.containsOuter(argument):
+                raise NonConstantArgumentError(function=function, expression=text)
         values = self._values(session, arguments) if len(texts) in ARGUMENTS else None
         own = self._asker.session(session)
         _, frame = changes_of_values(own, function, texts, values, namespace=self._namespace())

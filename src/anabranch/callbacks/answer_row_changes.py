@@ -120,7 +120,7 @@ class RowChanges:
         facts = self._facts(session, plan)
         return Target(
             facts=facts,
-            names=bound(facts, changes.attributes(plan)),
+            names=bound(facts, changes.attributes(plan), changes.metadata(plan)),
             conflict_retries=changes.retries(plan),
         )
 

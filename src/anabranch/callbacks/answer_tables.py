@@ -381,9 +381,9 @@ def check_columns(facts: TableFacts, snapshot: Snapshot) -> None:
     raise _changed(facts, snapshot, fields[moved].name, before=None, now=fields[moved])
 
 
-def bound(facts: TableFacts, attributes: Any) -> BoundAttributes:
+def bound(facts: TableFacts, attributes: Any, metadata: Any = None) -> BoundAttributes:
     """What a plan calls the columns of the table, for as long as they are those that Spark resolved."""
-    return BoundAttributes(attributes, check=functools.partial(check_columns, facts))
+    return BoundAttributes(attributes, metadata=metadata, check=functools.partial(check_columns, facts))
 
 
 def _changed(

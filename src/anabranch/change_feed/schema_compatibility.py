@@ -6,7 +6,8 @@ import dataclasses
 
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
-from anabranch.protocol.actions import Metadata
+from anabranch.log.commit_files import Commit
+from anabranch.protocol.actions import AddCDCFile, Metadata, RemoveFile
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name, physical_paths
 from anabranch.schema.paths import FieldPath, quoted, walk
@@ -49,11 +50,9 @@ def unreadable_difference(before: TableColumns, read: TableColumns) -> str | Non
     Columns may have been added and types made wider. A column that was dropped or renamed since, or whose type became
     another, would come out under a name or with values that its rows never had.
     """
-    if before.mode.maps and not read.mode.maps:
-        return "files still used physical names for the columns, which they do not use any more"
-    if before.physical_partition_columns() != read.physical_partition_columns():
-        partitioning = ", ".join(before.partition_columns) or "no column"
-        return f"the table was partitioned by {partitioning}"
+    layout = _layout_difference(before, read)
+    if layout is not None:
+        return layout
     now = read.by_physical_path()
     for place, (path, field) in before.by_physical_path().items():
         if place not in now:
@@ -62,8 +61,39 @@ def unreadable_difference(before: TableColumns, read: TableColumns) -> str | Non
         if name != path:
             return f"column {quoted(name)} was called {quoted(path)}"
         if not reads_as(field.dataType, found.dataType):
-            return f"column {quoted(path)} was of type {field.dataType.simpleString()}"
+            return _type_difference(path, field)
     return None
+
+
+def redescribes_and_removes(commit: Commit) -> bool:
+    """Whether the feed shows rows that the commit removed, and that were written under the columns before it."""
+    kinds = {type(each) for each in commit.actions if not isinstance(each, RemoveFile) or each.data_change}
+    return Metadata in kinds and RemoveFile in kinds and AddCDCFile not in kinds
+
+
+def unreadable_removed(before: TableColumns, read: TableColumns) -> str | None:
+    """Why rows that a commit removed, written under `before`, cannot be read under `read`; None where they can.
+
+    Their columns may have gone with them.
+    """
+    now = read.by_physical_path()
+    for place, (path, field) in before.by_physical_path().items():
+        if place in now and not reads_as(field.dataType, now[place][1].dataType):
+            return _type_difference(path, field)
+    return _layout_difference(before, read)
+
+
+def _layout_difference(before: TableColumns, read: TableColumns) -> str | None:
+    if before.mode.maps and not read.mode.maps:
+        return "files still used physical names for the columns, which they do not use any more"
+    if before.physical_partition_columns() != read.physical_partition_columns():
+        partitioning = ", ".join(before.partition_columns) or "no column"
+        return f"the table was partitioned by {partitioning}"
+    return None
+
+
+def _type_difference(path: FieldPath, field: StructField) -> str:
+    return f"column {quoted(path)} was of type {field.dataType.simpleString()}"
 
 
 def reads_as(stored: DataType, wanted: DataType) -> bool:

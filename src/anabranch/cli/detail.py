@@ -69,7 +69,7 @@ def _facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, str]
         ("description", plain(document["description"] or "")),
         ("id", plain(document["id"])),
         ("version", f"{document['version']}, of {local_time(snapshot.timestamp_ms)}"),
-        ("history", f"versions {document['earliestVersion']} to {document['version']} can be read"),
+        ("history", f"the log has versions {document['earliestVersion']} to {document['version']}"),
         ("created", "" if created is None else local_time(created)),
         ("files", f"{count(document['numFiles'], 'file')}, {size(document['sizeInBytes'])}"),
         ("rows", _rows_in_words(document)),

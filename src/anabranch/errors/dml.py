@@ -359,6 +359,18 @@ class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
         )
 
 
+class ChangesDataSchemaError(ChangesSchemaError):
+    """The first commit read described the table anew, and removed rows that cannot be read under the columns since."""
+
+    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"
+
+    def explain(self) -> str:
+        return (
+            f"The rows that version {self.version} of {self.table} removed cannot be read with the columns of version "
+            f"{self.read_version}: before, {self.difference}. Read the changes from version {self.version + 1} on."
+        )
+
+
 @dataclasses.dataclass(eq=False, kw_only=True)
 class ChangesIncompleteError(DeltaError):
     """A commit does not say enough of a file that it removed to read the rows that went with it."""

@@ -239,7 +239,7 @@ class DataFileMissingError(DeltaError, FileNotFoundError):
             )
         return (
             f"{missing}, and version {self.version} needs it: neither DELETE nor VACUUM removed it. Put it back, "
-            "or RESTORE the table to a version without it, or let `anabranch fsck --data` tell what is missing."
+            "or RESTORE the table to a version without it. `anabranch fsck` lists all files that are missing."
         )
 
 
@@ -260,8 +260,8 @@ class DataFileDamagedError(DeltaError):
         needed = "an older version" if self.version is None else f"version {self.version}"
         return (
             f"Data file {self.file} of {self.table}, which {needed} needs, cannot be read: {self.problem.rstrip('.')}. "
-            "Put a whole copy of it back, or RESTORE the table to a version without it; `anabranch fsck --data` tells "
-            "which files are damaged."
+            "Put a whole copy of it back, or RESTORE the table to a version without it. `anabranch fsck` lists files "
+            "that are missing or have another size."
         )
 
 

@@ -107,7 +107,7 @@ class CorruptCommitError(LogError):
     condition: ClassVar[str] = "DELTA_CORRUPT_COMMIT"
     template: ClassVar[str] = (
         "Commit {version} of {table} cannot be read: {path}: {reason}. It is not skipped, since the table would "
-        "silently lose changes. Put the file back from a backup; versions before {version} remain readable."
+        "silently lose changes. Put the file back from a backup. Older versions, if the log has any, can still be read."
     )
     version: int
     path: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
@@ -40,13 +41,16 @@ class UnsupportedFeatureError(DeltaError):
     min_reader_version: int
     min_writer_version: int
     detail: str = ""
+    meanings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What a feature is, of those of other engines that anabranch knows by name."""
 
     def explain(self) -> str:
         what = "reading" if self.access == "read" else "writing"
         versions = f"reader version {self.min_reader_version}, writer version {self.min_writer_version}"
         if not self.features:
             return f"Table {self.table} has {versions}, which does not allow {what} it. {self.detail}".rstrip()
-        names = ", ".join(f"`{name}`" for name in self.features)
+        told = {name: f" ({meaning})" for name, meaning in self.meanings.items()}
+        names = ", ".join(f"`{name}`{told.get(name, '')}" for name in self.features)
         plural = "features" if len(self.features) > 1 else "feature"
         remedy = (
             ""
@@ -193,3 +197,24 @@ class InvalidStatisticsError(DeltaError, ValueError):
 
 def _did_you_mean(suggestions: tuple[str, ...]) -> str:
     return f" Did you mean {' or '.join(f'`{name}`' for name in suggestions)}?" if suggestions else ""
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class UnknownTypeError(DeltaAnalysisError):
+    """The schema in a table's log has a type that this anabranch does not know."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate: ClassVar[str] = "0AKDC"
+    table: str
+    column: str
+    """Its path; empty where a type stands by itself, as in the record of a type change."""
+    type_name: str
+
+    def explain(self) -> str:
+        where = (
+            f"Column {self.column} of {self.table} is" if self.column else f"{self.table} has a column that was or is"
+        )
+        return (
+            f"{where} of type {self.type_name!r}, which this anabranch does not know. It is newer, or was written "
+            "wrongly: upgrade anabranch, or use an engine that knows the type."
+        )

@@ -354,3 +354,17 @@ class RestoreBeyondRetentionError(DeltaAnalysisError):
             "while they are being restored. Restore a newer version, make the duration longer, or, where no VACUUM "
             f"runs, set {self.setting} to false."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NonConstantArgumentError(DeltaAnalysisError, ValueError):
+    """An argument of `table_changes` or `table_changes_by_path` depends on rows of the query."""
+
+    condition: ClassVar[str] = "DELTA_CDC_NON_CONSTANT_ARGUMENT"
+    sqlstate: ClassVar[str] = "42K0H"
+    template: ClassVar[str] = (
+        "{function} takes constants, and {expression} depends on rows of the query. Read the changes of all versions "
+        "that the rows may name, and join on _commit_version."
+    )
+    function: str
+    expression: str

@@ -139,6 +139,7 @@ _ROWS: Final[tuple[Feature, ...]] = (
     _legacy_writer("identityColumns", 6, _rule(RuleKind.IDENTITY)),
     # Readers and writers.
     _both("timestampNtz", needed=_has_timestamp_ntz, joins_existing_tables=False),
+    _both("timestampWithoutTimezone"),
     _both("deletionVectors", needed=_flag("delta.enableDeletionVectors")),
     _both("v2Checkpoint", needed=lambda _, properties: properties.checkpoint_policy == "v2"),
     _both("vacuumProtocolCheck"),
@@ -195,6 +196,24 @@ _ROWS: Final[tuple[Feature, ...]] = (
         needed=lambda _, properties: properties.value("delta.redirectWriterOnly-preview") is not None,
     ),
 )
+
+_OF_OTHERS: Final[dict[str, str]] = {
+    "catalogOwned-preview": "a catalog decides which commits count",
+    "clusteringExpressions": "clustering by expressions",
+    "collations": "strings that are compared by a collation",
+    "collations-preview": "strings that are compared by a collation",
+    "columnMappingUsageTracking": "a record of which columns files use",
+    "concurrentIdentityColumns": "numbers that several writers draw at once",
+    "geospatial": "geometry and geography",
+    "geospatial-dev": "geometry and geography",
+    "icebergWriterCompatV1": "rules for writers of which Iceberg's readers take every file",
+    "icebergWriterCompatV3": "rules for writers of which Iceberg's readers take every file",
+    "multiTableTransaction": "commits of several tables at once",
+    "recordLevelIndex": "an index of single rows",
+    "tableBranching": "branches of a table",
+    "timestampNanos": "timestamps of nanoseconds",
+}
+"""Features that anabranch does not implement, in words for the message that refuses them."""
 
 FEATURES: Final[dict[str, Feature]] = {row.name: row for row in _ROWS}
 FEATURES_BY_LOWER_NAME: Final[dict[str, Feature]] = {row.name.lower(): row for row in _ROWS}
@@ -310,4 +329,5 @@ def _unsupported(
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         detail=detail,
+        meanings={name: _OF_OTHERS[name] for name in features if name in _OF_OTHERS},
     )

@@ -63,6 +63,11 @@ def serialize(value: Any, data_type: DataType) -> str | None:
         return None
     try:
         text = _text(value, data_type)
+    except UnicodeDecodeError as error:
+        reason = "the log keeps partition values as text, also those of BINARY columns"
+        raise PartitionValueError(
+            value=f"X'{bytes(value).hex().upper()}'"[:200], data_type="UTF-8", reason=reason
+        ) from error
     except (ValueError, TypeError, ArithmeticError) as error:
         raise PartitionValueError(
             value=str(value)[:200], data_type=data_type.simpleString(), reason=str(error)

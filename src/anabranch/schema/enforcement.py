@@ -293,14 +293,23 @@ def _check_filled(
 
 
 def _check_nested_filled(named: StructType, schema: StructType, table: str) -> None:
-    """A field of a struct that allows no nulls has nothing to be filled with."""
+    """A field of a struct that allows no nulls has nothing to be filled with.
+
+    Data that says NULL in place of the struct lacks no field: rows with such a NULL are told as others are.
+    """
     missing = tuple(
         quoted(path)
         for path in not_null_paths(schema)
-        if len(path) > 1 and find(named, path[:1]) is not None and find(named, path) is None
+        if len(path) > 1 and find(named, path) is None and not _is_void_above(named, path)
     )
     if missing:
         raise MissingNotNullColumnsError(table=table, columns=missing, reason="no nulls are allowed there")
+
+
+def _is_void_above(named: StructType, path: FieldPath) -> bool:
+    """Whether the data has no struct on the way there: it lacks the column, or has NULL in its place."""
+    above = [find(named, path[:length]) for length in range(1, len(path))]
+    return above[0] is None or any(field is not None and isinstance(field.dataType, NullType) for field in above)
 
 
 def _check_fields_given(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:

@@ -25,6 +25,9 @@ INVALID_CHARACTERS = " ,;{}()\n\t="
 OWN_PREFIX = "__anabranch_"
 """Begins the names of columns that statements put beside those of the table while they run."""
 
+SPARK_ROW_INDEX = "_tmp_metadata_row_index"
+"""The column in which Spark's Parquet reader counts rows: of a table's column so called it gives these numbers."""
+
 CHANGE_DATA_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -80,8 +83,10 @@ def check_reserved(schema: StructType, reserved: Iterable[str], *, table: str) -
 
 
 def check_own_names(schema: StructType, *, table: str) -> None:
-    """Refuse top-level columns that statements would take for columns of their own."""
-    found = tuple(name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX))
+    """Refuse top-level columns that statements, or Spark's reader, would take for columns of their own."""
+    found = tuple(
+        name for name in schema.fieldNames() if fold(name).startswith(OWN_PREFIX) or fold(name) == SPARK_ROW_INDEX
+    )
     if found:
         raise ReservedColumnsError(table=table, columns=found)
 

@@ -40,6 +40,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError, UnsupportedTypeError
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, quoted
@@ -216,7 +217,9 @@ class _Parser:
             return self.user_defined(value, path)
         if isinstance(kind, str) and kind == "variant":
             return VariantType()
-        raise self.malformed(path, f"it has the unknown type {kind!r}")
+        if isinstance(kind, str):
+            raise UnknownTypeError(table=self.table, column=".".join(path), type_name=kind[:100])
+        raise self.malformed(path, f"its type is called {kind!r}, which is no name")
 
     def user_defined(self, value: Mapping[str, Any], path: FieldPath) -> DataType:
         """One of `_ML_TYPES`, if the entry says of it what Spark does."""
@@ -246,7 +249,7 @@ class _Parser:
             return StringType(match[1])
         if _KNOWN_BUT_REFUSED.match(name):
             raise UnsupportedTypeError(table=self.table, columns={".".join(path): name[:100]})
-        raise self.malformed(path, f"it has the unknown type {name[:100]!r}")
+        raise UnknownTypeError(table=self.table, column=".".join(path), type_name=name[:100])
 
     def decimal(self, precision: int, scale: int, path: FieldPath) -> DecimalType:
         if not (1 <= precision <= 38 and 0 <= scale <= precision):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
-from anabranch.errors.dml import ChangesNotRecordedError
+from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference, unreadable_removed
+from anabranch.errors.dml import ChangesDataSchemaError, ChangesNotRecordedError
 from anabranch.errors.streaming import (
     StreamedColumnsRemappedError,
     StreamedRowsChangedError,
@@ -98,6 +98,23 @@ class StreamColumns:
         error = StreamedSchemaChangedAfterStartError if self.has_start else StreamedSchemaChangedError
         told = ", ".join(differences(visible_schema(read.schema), visible_schema(written.schema)))
         raise error(table=self.table, version=version, difference=told or problem, helps_to_restart=can_restart)
+
+    def check_removed(self, before: Metadata, version: int) -> None:
+        """Whether rows that this version removed, written under `before`, can be read as rows of the stream.
+
+        Raises `ChangesDataSchemaError`.
+        """
+        written, read = (TableColumns.of(each, table=self.table) for each in (before, self.metadata))
+        difference = unreadable_removed(written, read)
+        if difference is not None:
+            raise ChangesDataSchemaError(
+                table=self.table,
+                start=version,
+                end=version,
+                read_version=self.version,
+                version=version,
+                difference=difference,
+            )
 
     def _check_mapping(self, before: TableColumns, after: TableColumns, version: int) -> None:
         """Columns that are known by ids may be renamed and dropped while files stay as they are."""

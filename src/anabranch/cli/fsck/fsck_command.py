@@ -144,11 +144,14 @@ def _print_leftovers(report: Report) -> None:
     if left.files_of_history:
         told = f"{count(left.files_of_history, 'file')} ({size(left.history_bytes)})"
         out.print(
-            f"{told} only of earlier versions, by the tombstones, stay for time travel until VACUUM.", style="dim"
+            f"{told} are needed by earlier versions only. They are kept for time travel until VACUUM.", style="dim"
         )
     if left.files:
         told = f"{count(left.files, 'file')} ({size(left.size_bytes)})"
-        out.print(f"{told} belong neither to this version nor to its tombstones; VACUUM may delete them.", style="dim")
+        out.print(
+            f"{told} belong neither to this version nor to an earlier one; VACUUM may delete them.",
+            style="dim",
+        )
 
 
 def _newest_state(log: LogFiles) -> tuple[TableState | None, list[Finding]]:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors.convert import ConflictingFileSchemasError, FileNotConvertibleError
 from anabranch.errors.environment import FileMissingError
+from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.merging import MergeRules, merge
@@ -178,7 +179,7 @@ def _of_file(file: ParquetFile, read: Callable[[ParquetFile], StructType], table
     where = f"{file.path} of {table}"
     try:
         schema = read(file) if told is None else parse_schema(told.decode("utf-8", "replace"), where)
-    except MalformedSchemaError:
+    except (MalformedSchemaError, UnknownTypeError):
         # Spark before 1.4 wrote it in a form of its own, which Spark still reads.
         schema = read(file)
     check_types(schema, where)

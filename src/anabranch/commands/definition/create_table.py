@@ -191,7 +191,7 @@ def check_location_free(handle: TableRef) -> None:
 
 
 def _check_same(handle: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:
-    """A declaration over an existing table says nothing, or what is true."""
+    """What is declared over an existing table must be what the table has; it may be left out."""
     declared = _columns(without_char_varchar(definition.schema))
     existing = _columns(visible_schema(snapshot.schema))
     if declared and declared != existing:

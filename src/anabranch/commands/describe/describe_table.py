@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from anabranch.commands.definition import clustering
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.describe.show_table import properties_of
-from anabranch.commands.table_access import TableRef
+from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
 from anabranch.protocol.features import supported_features
 from anabranch.schema.logical_types import DECLARED_TYPE
@@ -34,6 +34,8 @@ from anabranch.schema.merging import CURRENT_DEFAULT, visible_schema
 from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, quote
 
 _STRING, _LONG, _TIMESTAMP = StringType(), LongType(), TimestampType()
 _TEXTS = MapType(_STRING, _STRING)
@@ -90,6 +92,37 @@ def describe_detail(handle: TableRef) -> DataFrame:
     return handle.session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
 
 
+def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFrame | None:
+    """One row about a table of another format, or about a folder with files of any kind, with what can be said of them.
+
+    None where neither is there, and for views.
+    """
+    row: dict[str, Any] = dict.fromkeys(DETAIL_SCHEMA.fieldNames())
+    if isinstance(identifier, PathIdentifier):
+        handle = table_at(session, identifier.path)
+        if next(iter(handle.table.store.list_tree()), None) is None:
+            return None
+        row |= {"location": _uri(handle.path), "properties": {}}
+    else:
+        entry = None if session.catalog.is_temporary_view(identifier) else session.catalog.find(identifier)
+        if entry is None or entry.provider is None:
+            return None
+        name = ".".join(quote(part) for part in entry.full_name.parts)
+        row |= {
+            "format": entry.provider,
+            "name": _qualified(entry),
+            "description": session.spark.catalog.getTable(name).description or "",
+            "location": entry.location and _uri(entry.location),
+            "partitionColumns": [each.name for each in session.spark.catalog.listColumns(name) if each.isPartition],
+            "properties": {each.key: each.value for each in session.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()},
+        }
+    return session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
+
+
+def _uri(location: str) -> str:
+    return location if ":" in location else f"file:{location}"
+
+
 def _qualified(entry: CatalogEntry | None) -> str | None:
     """The table's name in the catalog, with the catalog's: what Delta calls it here."""
     return None if entry is None else ".".join(entry.full_name.parts)
@@ -111,7 +144,7 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
         "id": snapshot.metadata.id,
         "name": name if name is not None else snapshot.metadata.name,
         "description": snapshot.metadata.description,
-        "location": location if ":" in location else f"file:{location}",
+        "location": _uri(location),
         "createdAt": None if created is None else _at(created),
         "lastModified": _at(snapshot.timestamp_ms),
         "partitionColumns": list(snapshot.partition_columns),

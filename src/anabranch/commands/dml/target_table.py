@@ -24,12 +24,12 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import RowNames, check_resolved, named
+from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_named, named
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
-from anabranch.spark.rows.row_tracking import stable, with_tracking
+from anabranch.spark.rows.row_tracking import metadata_with_ids, stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_places
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
@@ -152,7 +152,11 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        frame = self.handle.session.engine.scan(with_tracking(request, self.tracking))
+        asks = bool(metadata_named(self.alias))
+        scanned = dataclasses.replace(request, with_metadata=asks)
+        frame = self.handle.session.engine.scan(with_tracking(scanned, self.tracking))
+        if asks and self.tracking is not None:
+            frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
         rows = stable(frame, request.files, self.tracking)
         return ReadFiles(files=request.files, frame=named(rows, self.alias))
 

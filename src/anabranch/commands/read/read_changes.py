@@ -11,12 +11,18 @@ from pyspark.sql import DataFrame
 
 from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, feed_files, resolve_range
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
-from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
+from anabranch.change_feed.schema_compatibility import (
+    TableColumns,
+    redescribes_and_removes,
+    unreadable_difference,
+    unreadable_removed,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.deletion_vectors.vector_reading import load_vector
 from anabranch.errors.arguments import InvalidOptionError, InvalidTimestampOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
+    ChangesDataSchemaError,
     ChangesNotRecordedError,
     ChangesSchemaError,
     ChangesStartMissingError,
@@ -169,21 +175,39 @@ def _check_recorded(handle: TableRef, versions: FeedRange, first: Snapshot, comm
 def _check_readable(
     handle: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit], read: Snapshot
 ) -> None:
-    """Raises `ChangesSchemaError` where rows were written under columns that the result has not."""
+    """Raises `ChangesSchemaError`, or its subclass, where rows were written under columns that the result has not."""
     described = [(versions.start, first.metadata)]
     described += [(commit.version, each) for commit in commits[1:] for each in _metadata(commit)]
     wanted = TableColumns.of(read.metadata, table=handle.label)
     for version, metadata in described:
         difference = unreadable_difference(TableColumns.of(metadata, table=handle.label), wanted)
         if difference is not None:
-            raise ChangesSchemaError(
-                table=handle.label,
-                start=versions.start,
-                end=versions.end,
-                read_version=read.version,
-                version=version,
-                difference=difference,
-            )
+            raise _schema_error(ChangesSchemaError, handle, versions, read, version=version, difference=difference)
+    if versions.start and redescribes_and_removes(commits[0]):
+        before = handle.table.snapshots.at_version(versions.start - 1).metadata
+        difference = unreadable_removed(TableColumns.of(before, table=handle.label), wanted)
+        if difference is not None:
+            error = ChangesDataSchemaError
+            raise _schema_error(error, handle, versions, read, version=versions.start, difference=difference)
+
+
+def _schema_error(
+    error: type[ChangesSchemaError],
+    handle: TableRef,
+    versions: FeedRange,
+    read: Snapshot,
+    *,
+    version: int,
+    difference: str,
+) -> ChangesSchemaError:
+    return error(
+        table=handle.label,
+        start=versions.start,
+        end=versions.end,
+        read_version=read.version,
+        version=version,
+        difference=difference,
+    )
 
 
 def _metadata(commit: Commit) -> list[Metadata]:

@@ -33,6 +33,7 @@ from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
+from anabranch.schema.logical_types import without_char_varchar
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
@@ -265,12 +266,14 @@ def _record_own_reads(
 def _target(
     handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> WriteTarget:
+    # With `spark.sql.preserveCharVarcharTypeInfo` CHAR and VARCHAR are types of their own, which no table stores.
+    data = without_char_varchar(frame.schema)
     if snapshot is None:
-        return new_target(handle, frame.schema, options)
+        return new_target(handle, data, options)
     check_writable(snapshot.protocol, table=handle.label)
     if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
         raise AppendOnlyTableError(table=handle.label, operation="Overwriting")
-    return existing_target(handle, frame.schema, options, api, snapshot)
+    return existing_target(handle, data, options, api, snapshot)
 
 
 def _stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:

@@ -21,12 +21,19 @@ class BoundAttributes:
 
     attributes: Any
     """A Scala Seq."""
+    metadata: Any = None
+    """The attribute that it has for `_metadata` of the rows; None where the statement does not name that."""
     check: Callable[[Snapshot], None] = lambda _: None
     """Raises `SchemaChangedSinceAnalysisError` where the table has other columns at that version."""
 
 
 RowNames = str | BoundAttributes | None
 """An alias, attributes, or the table's own names alone."""
+
+
+def metadata_named(names: RowNames) -> list[str]:
+    """The column `_metadata`, where the statement asks for it: rewriting the files changes what it says of a row."""
+    return ["_metadata"] if isinstance(names, BoundAttributes) and names.metadata is not None else []
 
 
 def check_resolved(names: RowNames, snapshot: Snapshot) -> None:
@@ -43,7 +50,7 @@ def named(frame: DataFrame, names: RowNames) -> DataFrame:
         return frame.alias(names)
     jvm: Any = frame.sparkSession._jvm
     session: Any = frame.sparkSession._jsparkSession
-    plan = jvm.delta.Plans.under(frame._jdf.logicalPlan(), names.attributes)
+    plan = jvm.delta.Plans.under(frame._jdf.logicalPlan(), names.attributes, names.metadata)
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), frame.sparkSession)
 
 

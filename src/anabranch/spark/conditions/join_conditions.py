@@ -19,7 +19,7 @@ from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInCondi
 from anabranch.predicates.expressions import TRUE, Predicate, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.paths import fold
-from anabranch.spark.conditions.column_names import RowNames
+from anabranch.spark.conditions.column_names import RowNames, metadata_named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
 from anabranch.spark.conditions.user_condition import passed_filters, stand_in, tells_the_time, text_of
@@ -84,6 +84,7 @@ class JoinScope:
         """Stands for the table: its columns and no rows."""
         self.source = source
         self._spark = spark
+        self._repeatable = not metadata_named(alias)
         self._table = table
         self._schema = schema
         self._names = PhysicalNames(schema, column_mapping)
@@ -132,7 +133,7 @@ class JoinScope:
         return JoinCondition(
             condition=asked,
             text=told,
-            repeatable=True,
+            repeatable=self._repeatable,
             of_target=tuple(_column(to_column(part.whole)) for part in parts if part.is_of_target),
             keys=tuple(part.key(to_column) for part in parts if part.is_key),
             target_columns=columns,

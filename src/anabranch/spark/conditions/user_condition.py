@@ -7,6 +7,7 @@ rows decide a race.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, Truth, Unknown, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.merging import visible_schema
-from anabranch.spark.conditions.column_names import RowNames, named
+from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, metadata_named, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
 from anabranch.spark.native.jvm_time_zones import session_zone, zones_of
@@ -72,7 +73,8 @@ def understood(
         columns = {name.lower() for name in schema.fieldNames()}
         asked = stop_clock(condition, columns=columns, time_zone=session_zone(spark), now_ms=now_ms)
     frame = stand_in(spark, schema, alias).where(asked)
-    return _resolved(frame, names, asked=asked, text=text, reads_table=reads_table)
+    found = _resolved(frame, names, asked=asked, text=text, reads_table=reads_table)
+    return dataclasses.replace(found, repeatable=found.repeatable and not metadata_named(alias))
 
 
 def has_subquery(frame: DataFrame) -> bool:
@@ -162,8 +164,10 @@ def _is_known(leaf: Any) -> bool:
 def stand_in(spark: SparkSession, schema: StructType, alias: RowNames) -> DataFrame:
     """No rows of these columns, of which the optimizer does not know that there are none."""
     empty: Any = spark.sparkContext.emptyRDD()
-    frame = spark.createDataFrame(empty, _nullable(visible_schema(schema)))
-    return named(frame, alias)
+    visible = _nullable(visible_schema(schema))
+    if isinstance(alias, BoundAttributes) and alias.metadata:
+        visible = visible.add("_metadata", StructType.fromJson(json.loads(alias.metadata.dataType().json())))
+    return named(spark.createDataFrame(empty, visible), alias)
 
 
 def _nullable(schema: StructType) -> StructType:

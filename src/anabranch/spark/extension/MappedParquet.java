@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's Parquet reader for files whose columns have physical names and ids.
+ * Spark's Parquet reader for files whose columns may have physical names and ids, and whose times may be old.
  *
  * The plan speaks of logical names throughout, so that pruning of nested columns and pushed filters work as ever; names
  * change here, where the reader is built. The reader itself is made by a plain ParquetFileFormat: what it ships to
@@ -27,8 +27,13 @@ public final class MappedParquet extends ParquetFileFormat {
   private final StructType table;
   private final boolean byId;
 
+  /** 1582-10-17: days before may have moved by the change of the calendar, wherever they are. */
+  private static final long FIRST_DAY_MS = -12219120000000L;
+  /** 1900-01-02: since then Java's old classes have the offsets of time zones that its new ones have. */
+  private static final long FIRST_TIME_MS = -2208902400000L;
+
   /**
-   * @param table logical schema, with column-mapping metadata
+   * @param table logical schema, with column-mapping metadata; null where columns have their own names in files
    * @param byId whether files are read by field id
    */
   public MappedParquet(StructType table, Boolean byId) {
@@ -44,8 +49,8 @@ public final class MappedParquet extends ParquetFileFormat {
       configuration.setBoolean("spark.sql.parquet.fieldId.read.ignoreMissing", false);
     }
     return new ParquetFileFormat().buildReaderWithPartitionValues(
-        session, physical(dataSchema, table), partitionSchema, physical(requiredSchema, table), renamed(filters),
-        options, configuration);
+        session, table == null ? dataSchema : physical(dataSchema, table), partitionSchema,
+        table == null ? requiredSchema : physical(requiredSchema, table), renamed(filters), options, configuration);
   }
 
   public boolean supportFieldName(String name) {
@@ -128,6 +133,7 @@ public final class MappedParquet extends ParquetFileFormat {
       Filter child = renamed(((Not) filter).child());
       return child == null ? null : new Not(child);
     }
+    if (isOld(filter)) return null;
     if (filter instanceof EqualTo) {
       return new EqualTo(at(((EqualTo) filter).attribute()), ((EqualTo) filter).value());
     }
@@ -153,11 +159,38 @@ public final class MappedParquet extends ParquetFileFormat {
     if (filter instanceof StringStartsWith) {
       return new StringStartsWith(at(((StringStartsWith) filter).attribute()), ((StringStartsWith) filter).value());
     }
+    if (filter instanceof StringEndsWith) {
+      return new StringEndsWith(at(((StringEndsWith) filter).attribute()), ((StringEndsWith) filter).value());
+    }
+    if (filter instanceof StringContains) {
+      return new StringContains(at(((StringContains) filter).attribute()), ((StringContains) filter).value());
+    }
     return null;
+  }
+
+  /**
+   * Whether a filter names a time that Spark may have moved: it hands them to filters as java.sql.Date and Timestamp, whose
+   * calendar lacks the days from 1582-10-05 to 14. Row groups that hold what was asked for would be skipped.
+   */
+  private static boolean isOld(Filter filter) {
+    if (filter instanceof In) {
+      Object[] values = ((In) filter).values();
+      for (int i = 0; i < values.length; i++) if (isOld(values[i])) return true;
+      return false;
+    }
+    scala.collection.Iterator parts = ((scala.Product) filter).productIterator();
+    while (parts.hasNext()) if (isOld(parts.next())) return true;
+    return false;
+  }
+
+  private static boolean isOld(Object value) {
+    if (value instanceof java.sql.Date) return ((java.sql.Date) value).getTime() < FIRST_DAY_MS;
+    return value instanceof java.sql.Timestamp && ((java.sql.Timestamp) value).getTime() < FIRST_TIME_MS;
   }
 
   /** The physical spelling of a column that a filter names, such as `a.b`, quoted as this Spark quotes it. */
   private String at(String attribute) {
+    if (table == null) return attribute;
     String[] parts = Expressions.column(attribute).fieldNames();
     List physical = new ArrayList();
     DataType here = table;

@@ -79,14 +79,20 @@ public final class Plans {
 
   /** The rows with their first columns under the names and ids of these attributes; further columns stay as they are. */
   public static LogicalPlan under(LogicalPlan rows, Seq attributes) {
+    return under(rows, attributes, null);
+  }
+
+  /** The same, with `_metadata` behind these columns as that attribute unless it is null. */
+  public static LogicalPlan under(LogicalPlan rows, Seq attributes, Attribute metadata) {
     List columns = new ArrayList();
     for (int i = 0; i < rows.output().size(); i++) {
       Attribute column = (Attribute) rows.output().apply(i);
-      if (i >= attributes.size()) {
+      boolean isMetadata = metadata != null && column.name().equals(RowChanges.METADATA);
+      if (i >= attributes.size() && !isMetadata) {
         columns.add(column);
         continue;
       }
-      Attribute wanted = (Attribute) attributes.apply(i);
+      Attribute wanted = i >= attributes.size() ? metadata : (Attribute) attributes.apply(i);
       columns.add(new Alias(column, wanted.name(), wanted.exprId(), (Seq) wanted.qualifier(),
           scala.Option.apply(wanted.metadata()), (Seq) Nil$.MODULE$));
     }

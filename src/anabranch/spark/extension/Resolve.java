@@ -72,7 +72,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   /** DELETE, UPDATE, MERGE. */
   private LogicalPlan rowChange(LogicalPlan plan, LogicalPlan target) {
     Object relation = EliminateSubqueryAliases$.MODULE$.apply(target);
-    boolean isTable = Leaves.isTable(relation);
+    boolean isTable = Leaves.isTable(relation) && !RowChanges.namesMetadata(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
     if (statement instanceof MergeIntoTable) {
@@ -84,7 +84,8 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     }
     if (statement instanceof UpdateTable && target.resolved()) statement = Variables.set(session, statement);
     statement = Marks.uncast(statement);
-    if (!statement.resolved()) return statement;
+    // Spark's own rule puts `_metadata` into the leaves of those who name it, once all else is resolved.
+    if (!statement.resolved() || RowChanges.lacksMetadata(statement)) return statement;
     return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));
   }
 

@@ -5,9 +5,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
@@ -29,6 +32,7 @@ import scala.collection.immutable.Seq;
 /** DELETE, UPDATE and MERGE, resolved, as Python asks for them. */
 public final class RowChanges {
   static final TreeNodeTag RETRIES = new TreeNodeTag("delta.conflictRetries");
+  static final String METADATA = "_metadata";
 
   private RowChanges() {}
 
@@ -46,6 +50,42 @@ public final class RowChanges {
   /** The columns of that table, as the statement calls them. */
   public static Seq attributes(LogicalPlan statement) {
     return (Seq) leaf(statement).output().take(table(statement).schema.length());
+  }
+
+  /** The attribute by which the statement asks for `_metadata` of the table's rows; null where it does not. */
+  public static Attribute metadata(LogicalPlan statement) {
+    Seq named = statement.references().toSeq();
+    LogicalPlan source = statement instanceof MergeIntoTable ? ((MergeIntoTable) statement).sourceTable() : null;
+    for (int i = 0; i < named.size(); i++) {
+      Attribute attribute = (Attribute) named.apply(i);
+      if (!FileSourceMetadataAttribute.unapply((AttributeReference) attribute).isDefined()) continue;
+      if (source == null || !source.outputSet().contains(attribute)) return attribute;
+    }
+    return null;
+  }
+
+  /** Whether `_metadata` is named of rows that do not show it yet. */
+  static boolean lacksMetadata(LogicalPlan statement) {
+    Seq missing = statement.missingInput().toSeq();
+    for (int i = 0; i < missing.size(); i++) {
+      if (FileSourceMetadataAttribute.unapply((AttributeReference) missing.apply(i)).isDefined()) return true;
+    }
+    return false;
+  }
+
+  /** Whether a part that Spark has not resolved yet names `_metadata`. Spark knows it of leaves that can be read. */
+  public static boolean namesMetadata(LogicalPlan statement) {
+    Seq parts = statement.expressions();
+    for (int i = 0; i < parts.size(); i++) {
+      scala.collection.Iterator leaves = ((Expression) parts.apply(i)).collectLeaves().iterator();
+      while (leaves.hasNext()) {
+        Object leaf = leaves.next();
+        if (!(leaf instanceof UnresolvedAttribute)) continue;
+        scala.collection.Iterator names = ((UnresolvedAttribute) leaf).nameParts().iterator();
+        while (names.hasNext()) if (METADATA.equalsIgnoreCase((String) names.next())) return true;
+      }
+    }
+    return false;
   }
 
   /** How often it may be executed again after a conflict, as text; null where its caller has not said so. */

@@ -27,7 +27,7 @@ public final class Scans {
       String options, StructType mapped, boolean byId, org.apache.spark.sql.classic.SparkSession settings) {
     ListedFiles index = new ListedFiles(
         files, identity, description, partitionSchema, Boolean.valueOf(withFileId), Boolean.valueOf(withHiddenRows));
-    ParquetFileFormat format = mapped == null ? new ParquetFileFormat() : new MappedParquet(mapped, Boolean.valueOf(byId));
+    ParquetFileFormat format = new MappedParquet(mapped, Boolean.valueOf(byId));
     java.util.Map told = new java.util.HashMap();
     String[] parts = options.split("\0", -1);
     for (int i = 0; i + 1 < parts.length; i += 2) told.put(parts[i], parts[i + 1]);

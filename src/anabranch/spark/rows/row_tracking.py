@@ -59,6 +59,13 @@ def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackin
 
     The columns that they came from are left out.
     """
+    hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
+    shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
+    return frame.select(*shown, metadata_with_ids(frame, files, tracking).alias("_metadata"))
+
+
+def metadata_with_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> Column:
+    """`_metadata` of the frame of a scan of `with_tracking`, with ids and versions as its last fields."""
     metadata = frame["_metadata"]
     base, version = _of_file(frame, files["base_row_id"]), _of_file(frame, files["default_row_commit_version"])
     ids = {
@@ -68,11 +75,7 @@ def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackin
         "row_commit_version": F.coalesce(frame[quoted_name(tracking.commit_version)], version),
     }
     known = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
-    hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
-    shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
-    return frame.select(
-        *shown, F.struct(*known, *(value.alias(name) for name, value in ids.items())).alias("_metadata")
-    )
+    return F.struct(*known, *(value.alias(name) for name, value in ids.items()))
 
 
 def _of_file(frame: DataFrame, values: pa.ChunkedArray) -> Column:

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame
 
 from anabranch.commands.alter.alter_columns import alter_add_columns, alter_change_columns, alter_sync_identity
 from anabranch.commands.alter.alter_constraints import alter_add_constraint, alter_drop_constraint
-from anabranch.commands.describe.describe_table import describe_detail, describe_history
+from anabranch.commands.describe.describe_table import describe_detail, describe_history, describe_other
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
+from anabranch.errors.tables import NotADeltaTableError
 from anabranch.schema.column_changes import ColumnChange, NewColumn, Position
 from anabranch.sql.grammar.alteration_grammar import (
     AddColumns,
@@ -118,7 +119,14 @@ ALTERATIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {Alte
 
 
 def _detail(context: StatementContext, statement: DescribeDetail) -> DataFrame:
-    return describe_detail(context.table(statement.table))
+    try:
+        handle = context.table(statement.table)
+    except NotADeltaTableError:
+        other = describe_other(context.session, context.identifier(statement.table))
+        if other is None:
+            raise
+        return other
+    return describe_detail(handle)
 
 
 def _history(context: StatementContext, statement: DescribeHistory) -> DataFrame:

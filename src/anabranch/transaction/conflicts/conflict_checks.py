@@ -245,7 +245,7 @@ def domains_read(race: ConflictContext) -> Conflict | None:
 def redefines(race: ConflictContext) -> bool:
     """Whether ours gives the table other columns, partitions or properties that matter, or states all of it anew.
 
-    Who states all anew, as REPLACE, has read the rows that go, be there none.
+    A REPLACE counts as having read the rows that it removes, even where the table had none.
     """
     before, ours = race.read.metadata, race.ours.metadata
     if before is None or ours is None:
