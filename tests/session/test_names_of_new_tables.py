@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.errors.tables import InvalidTableNameError, TableInLocationError
 from anabranch.tables import DeltaTable
+from session_kinds import in_this_process
 
 pytestmark = pytest.mark.spark
 
@@ -78,3 +80,16 @@ def test_a_table_in_the_folder_of_a_new_name_is_not_taken_over(delta: SparkSessi
     delta.sql(f"DROP TABLE {name}")
     delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT 1L AS id")
     assert delta.table(name).collect() == [(1,)]
+
+
+@in_this_process
+def test_a_write_over_parquet_files_says_so(delta: SparkSession, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Covers bug B66: their rows were gone from view, and nobody heard of it."""
+    delta.range(3).write.parquet(path)
+    with caplog.at_level(logging.WARNING, "anabranch.commit"):
+        delta.range(1).write.format("delta").mode("append").save(path)
+        assert [record for record in caplog.messages if "CONVERT TO DELTA" in record and path in record]
+        caplog.clear()
+        delta.range(1).write.format("delta").mode("append").save(path)
+        delta.range(1).write.format("delta").save(f"{path}-new")
+    assert caplog.messages == []
