@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.callbacks import answer_staging
 from anabranch.errors.commits import ProtocolChangedException
-from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError, TableInLocationError
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.classic_catalog import ClassicCatalog
@@ -82,9 +82,10 @@ def test_a_catalog_that_fails_behind_the_log_leaves_a_table_that_can_be_named(
         with pytest.raises(ConnectionError, match="metastore"):
             delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
     assert not delta.catalog.tableExists(name)
-    with pytest.raises(TableAlreadyExistsError):
+    with pytest.raises(TableInLocationError):
         delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 2 AS a")
-    delta.sql(f"CREATE TABLE {name} USING delta")
+    folder = f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
+    delta.sql(f"CREATE TABLE {name} USING delta LOCATION '{folder}'")
     assert rows(delta, name) == [(1,)]
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from anabranch.callbacks.answer_tables import PARTITION_OPTION, TableFacts, columns_now, facts_of
 from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.data_skipping.whole_table import NotToldError, count_rows, find_extremes
@@ -47,10 +48,19 @@ class Reads:
         self._lock = threading.Lock()
 
     def answers(self) -> dict[str, Answer]:
-        return {"rows": self.rows, "whole table": self.whole_table, "refuse to read": self.refuse}
+        return {
+            "rows": self.rows,
+            "whole table": self.whole_table,
+            "refuse to read": self.refuse,
+            "check options": self.check,
+        }
 
     def commands(self) -> dict[str, Command]:
         return {}
+
+    def check(self, options: Any) -> None:
+        """Raises `InvalidOptionError` for an option of a reader by name that is nearly one that there is."""
+        check_names(self._asker.java_map(options))
 
     def refuse(self, table: Any) -> NoReturn:
         """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` that has none."""

@@ -1,9 +1,9 @@
 """Tables made or replaced together with their rows: CTAS, RTAS, `saveAsTable`, `writeTo(…).create()`.
 
-Spark asks for a staged table, hands it the rows, and says when to commit. Nothing is written before that word: the rows
-are run and the definition committed in one version of the log, and the catalog learns the name last. So an entry of
-the catalog never stands for a table that is not there; of a process that dies between the two, the table is left
-without a name, which `CREATE TABLE name USING delta LOCATION …` gives it.
+Spark asks for a staged table, hands it the rows, and right behind them says when to commit. Rows are run when they are
+handed over, and the definition committed with them in one version of the log; the catalog learns the name last. So an
+entry of the catalog never stands for a table that is not there; of a process that dies between the two, the table is
+left without a name, which `CREATE TABLE name USING delta LOCATION …` gives it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Staged:
     mode: CreationMode
     overwrites: bool
     """It is `saveAsTable` in mode overwrite: a table that is there keeps its definition, but for what options say."""
-    rows: Callable[[], DataFrame] | None = None
+    is_written: bool = False
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Of the writer of the rows."""
 
@@ -115,7 +115,11 @@ class Staging:
         )
 
     def take(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
-        """The rows that the staged table will have: kept, and run when it is committed."""
+        """Write the rows of the staged table and commit them with its definition.
+
+        Spark completes what observes the rows (`df.observe`) when it is done with handing them over: by then they have
+        been counted.
+        """
 
         def rows() -> DataFrame:
             return Versions(self._asker, session).frame(plan)
@@ -125,24 +129,27 @@ class Staging:
             staged = self._staged[key]
             saves = len(told) < len(options) and staged.mode is CreationMode.CREATE_OR_REPLACE
             overwrites = staged.overwrites or saves
-            self._staged[key] = dataclasses.replace(staged, rows=rows, options=told, overwrites=overwrites)
+        staged = dataclasses.replace(staged, options=told, overwrites=overwrites)
+        self._write(staged, rows, _options(staged, self._asker.session(session)))
+        with self._lock:
+            self._staged[key] = dataclasses.replace(staged, is_written=True)
 
     def commit(self, session: Any, key: str) -> None:
-        """Write the rows, commit, and make the catalog know the name."""
+        """Commit a table that has no rows; rows are committed as soon as they are written."""
         with self._lock:
             staged = self._staged.pop(key)
-        if staged.rows is None:
+        if not staged.is_written:
             create_table(staged.handle, staged.defined.definition, staged.mode)
-            return
-        options = _options(staged, self._asker.session(session))
+
+    def _write(self, staged: Staged, rows: Callable[[], DataFrame], options: WriteOptions) -> None:
         if staged.overwrites and staged.handle.table.snapshots.latest_or_none() is not None:
-            write_named(staged.handle, staged.rows, options)
+            write_named(staged.handle, rows, options)
             return
         definition = staged.defined.definition
         properties = {**definition.properties, **options.table_properties}
         definition = dataclasses.replace(definition, properties=properties)
         mode = CreationMode.CREATE_IF_NOT_EXISTS if UNLESS_THERE_OPTION in staged.options else staged.mode
-        create_table_as(staged.handle, definition, staged.rows, mode, options)
+        create_table_as(staged.handle, definition, rows, mode, options)
 
     def create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""

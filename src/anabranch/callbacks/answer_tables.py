@@ -191,7 +191,7 @@ class Tables:
         if "path" not in lower:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
-        travel = time_travel_of(lower)
+        travel = time_travel_of(given)
         handle, travel, partitions = table_in_folder(own, lower["path"], given, travel)
         if handle.table.snapshots.latest_or_none() is None:
             if schema is not None:

@@ -29,7 +29,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("table", "table at", "is there", "table with suffix", "versions quoted", "table of options"),
         *("change feed", "changes asked", "changes", "check declared"),
     ),
-    "answer_reads.Reads": ("rows", "whole table", "refuse to read"),
+    "answer_reads.Reads": ("rows", "whole table", "refuse to read", "check options"),
     "answer_reads.TableFunctions": ("table function",),
     "answer_writes.Writes": (
         *("save", "default", "stage", "commit staged", "abort staged"),

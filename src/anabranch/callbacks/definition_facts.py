@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.booleans import parse_boolean
 from anabranch.callbacks.asker import Asker
 from anabranch.commands.definition.table_definition import TableDefinition
+from anabranch.commands.option_names import check_names
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import BucketingError, InvalidArgumentError, UnsupportedOperationError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
@@ -79,12 +80,14 @@ def definition_facts(
 ) -> DefinedByStatement:
     """From what `TableCatalog.createTable` and `StagingTableCatalog` are given; `checks` are CHECK constraints by name.
 
-    Raises `UnsupportedOperationError` for buckets, transforms and a default collation, and the errors of columns.
+    Raises `UnsupportedOperationError` for buckets, transforms and a default collation, `InvalidOptionError`, and
+    the errors of columns.
     """
     facts = json.loads(asker.delta.Definitions.facts(ident, columns, partitions, properties))
     given: dict[str, str] = facts["properties"]
     _check_collation(given)
     options = {key.removeprefix(OPTION): value for key, value in given.items() if key.startswith(OPTION)}
+    check_names(options)
     partition_columns, clustering_columns = _partitioning(facts["transforms"])
     return DefinedByStatement(
         identifier=identifier_of(tuple(facts["name"])),

@@ -77,8 +77,7 @@ def no_table(handle: TableRef) -> NotADeltaTableError:
         root, partitions = split_partitions(handle.path)
         if partitions and _is_table(handle, root):
             return NotADeltaTableError(table=handle.label, found=f"it is a partition of the table in {root}")
-        # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
-        if any(file.path.endswith(".parquet") for file in islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)):
+        if holds_parquet(handle):
             convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
             return NotADeltaTableError(table=handle.label, found=convert)
     return NotADeltaTableError(table=handle.label)
@@ -100,6 +99,13 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
         where=f"table id {snapshot.metadata.id} in the place of {table_id}",
         advice="Check that the new table is the one you mean, then run the operation again.",
     )
+
+
+def holds_parquet(handle: TableRef) -> bool:
+    """Whether there are Parquet files in the folder, as far as its first files tell."""
+    # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
+    files = islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)
+    return any(file.path.endswith(".parquet") for file in files)
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:

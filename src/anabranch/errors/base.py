@@ -59,6 +59,7 @@ DELTAS_WORDS: dict[str, str] = {
     "InvalidTimestampOptionError": "The provided timestamp ('{value}') cannot be converted to a valid timestamp",
     "LengthLimitError": 'Value "{value}" exceeds char/varchar type length limitation',
     "LocationNotEmptyError": "Cannot create table ('{table}'). The associated location is not empty",
+    "TableInLocationError": "Cannot create table ('{table}'). The associated location ('{folder}') is not empty",
     "LogGapError": "Versions are not contiguous",
     "MergeColumnNotFoundError": "Cannot resolve {column} in {clause} clause given columns {available}",
     "MergeWithoutClauseError": "There must be at least one WHEN clause in a MERGE statement",

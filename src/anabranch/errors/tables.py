@@ -79,6 +79,21 @@ class LocationNotEmptyError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class TableInLocationError(DeltaAnalysisError):
+    """A new table's folder holds a Delta table that the catalog does not know by the new name."""
+
+    condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    sqlstate: ClassVar[str] = "42601"
+    template: ClassVar[str] = (
+        "{table} cannot be created: a Delta table lies in its folder, {folder}, which the catalog does not know by "
+        "this name. To read that table by this name, run CREATE TABLE {table} USING delta LOCATION '{folder}'; for a "
+        "new table, choose another name or location, or clear the folder."
+    )
+    table: str
+    folder: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class LocationInTableError(DeltaAnalysisError):
     """A new table's folder is a part of another Delta table."""
 
@@ -160,6 +175,19 @@ class InvalidIdentifierError(DeltaAnalysisError, ValueError):
     )
     identifier: str
     problem: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class InvalidTableNameError(DeltaAnalysisError, ValueError):
+    """A name that Spark's catalog takes for no new table."""
+
+    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
+    sqlstate: ClassVar[str] = "42602"
+    template: ClassVar[str] = (
+        "{table} cannot be the name of a table: Spark's catalog takes names of the letters A to Z, digits and _ alone. "
+        "Choose another name, or write to a path."
+    )
+    table: str
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
+from anabranch.commands.option_names import check_names
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import ExcludeRegexError, StartGivenTwiceError
 from anabranch.spark.session.session_settings import flag_of
@@ -73,6 +74,7 @@ class SourceOptions:
 
         Raises `InvalidOptionError`, `StartGivenTwiceError`, `ExcludeRegexError`.
         """
+        check_names(options)
         given = {key.lower(): value for key, value in options.items()}
         _refuse(given)
         version, timestamp = given.get("startingversion"), given.get("startingtimestamp")

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register
 from anabranch.commands.clone.clone_definition import CloneDefinition, CloneSource, clone_definition, cloned_files
-from anabranch.commands.definition.create_table import CreationMode, check_location_free
+from anabranch.commands.definition.create_table import CreationMode, check_location_free, check_named
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import CloneOntoItselfError, CloneTargetError, NotADeltaTableError, TableAlreadyExistsError
@@ -79,7 +79,8 @@ def shallow_clone(
     """Make `target` a clone of `source`; None where it is there and the mode lets it be. The catalog knows it then.
 
     `properties` go before those of the source. Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to
-    replace), `LocationNotEmptyError`, `CloneOntoItselfError`, `UnsafePathError`, and the errors of properties.
+    replace), `LocationNotEmptyError`, `TableInLocationError`, `CloneOntoItselfError`, `UnsafePathError`, and the
+    errors of properties.
     """
     if not _shall_be_made(target, mode):
         return None
@@ -174,8 +175,8 @@ def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
     known = target.entry is not None and target.session.catalog.find(target.entry.full_name) is not None
     there = target.table.snapshots.latest_or_none() is not None
     if (known or there) and not mode.replaces:
-        # A name that is free does not become that of whatever lies in the folder.
-        if mode is CreationMode.CREATE_IF_NOT_EXISTS and (known or target.entry is None):
+        check_named(target)
+        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return False
         raise TableAlreadyExistsError(table=target.label)
     if mode is CreationMode.REPLACE and (not there or (target.entry is not None and not known)):

@@ -26,6 +26,7 @@ from anabranch.errors.tables import (
     LocationNotEmptyError,
     NotADeltaTableError,
     TableAlreadyExistsError,
+    TableInLocationError,
 )
 from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
@@ -69,7 +70,7 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     """Create or replace the table; its name, if it has one, is in the catalog afterwards.
 
     Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to replace), `LocationNotEmptyError`,
-    `CreateTableMismatchError`, and the errors of schemas and properties.
+    `TableInLocationError`, `CreateTableMismatchError`, and the errors of schemas and properties.
     """
     definition = dataclasses.replace(definition, schema=_enforceable(handle, definition.schema))
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
@@ -80,6 +81,8 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     snapshot = handle.table.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
         raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
+    if snapshot is not None and handle.entry is not None and handle.entry.is_managed:
+        check_named(handle)
     committed = None
     if snapshot is None:
         committed = _create(handle, definition, mode)
@@ -188,6 +191,12 @@ def check_location_free(handle: TableRef) -> None:
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         if not hidden and not file.path.startswith(LOG_DIRECTORY) and handle.entry is not None:
             raise LocationNotEmptyError(table=handle.label, example=file.path)
+
+
+def check_named(handle: TableRef) -> None:
+    """Refuse a free name where a table lies in the folder: its rows would be taken over, and gone with a DROP."""
+    if handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is None:
+        raise TableInLocationError(table=handle.label, folder=handle.path)
 
 
 def _check_same(handle: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:

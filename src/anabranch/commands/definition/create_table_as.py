@@ -12,6 +12,7 @@ from anabranch.commands.definition.create_table import (
     CreationMode,
     check_defined_rules,
     check_location_free,
+    check_named,
     creation,
     leaving,
 )
@@ -58,6 +59,7 @@ def create_table_as(
     snapshot = handle.table.snapshots.latest_or_none()
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
     if not mode.replaces and (known or snapshot is not None):
+        check_named(handle)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return None
         raise TableAlreadyExistsError(table=handle.label)

@@ -104,7 +104,7 @@ class _Execution:
         """The statement, its files written. What was kept is let go of if that fails."""
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self._let_go)
-            frozen = freeze(self.statement.source)
+            frozen = freeze(self.statement.source, counts=False)
             self.kept += frozen.kept
             found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
             on_failure.pop_all()

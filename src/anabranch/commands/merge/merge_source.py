@@ -62,13 +62,13 @@ class FrozenSource:
     """What is to be let go of at the end: nothing where the user had cached the frame before."""
 
 
-def freeze(source: DataFrame) -> FrozenSource:
-    """The source, to be evaluated by the first job that reads it."""
+def freeze(source: DataFrame, *, counts: bool = True) -> FrozenSource:
+    """The source, to be evaluated by the first job that reads it. Observations of it are completed as `keep` says."""
     level = source.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
         return FrozenSource(frame=source, kept=())
     if is_repeatable(source):
-        rows = keep(source)
+        rows = keep(source, counts=counts)
         return FrozenSource(frame=rows.frame, kept=(rows,))
     # Rows of a checkpoint are never computed again.
     return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())

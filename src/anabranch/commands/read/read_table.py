@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
+from anabranch.commands.option_names import check_names
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_partitions, split_time_travel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_at
@@ -107,8 +108,10 @@ def scan_request(
     )
 
 
-def time_travel_of(given: Mapping[str, str]) -> TimeTravel:
-    """What a reader's options say, their names in small letters. Raises `InvalidOptionError`."""
+def time_travel_of(options: Mapping[str, str]) -> TimeTravel:
+    """What a reader's options say. Raises `InvalidOptionError`, also for a name that is nearly that of an option."""
+    check_names(options)
+    given = {key.lower(): value for key, value in options.items()}
     version, timestamp = given.get("versionasof"), given.get("timestampasof")
     if version is not None and timestamp is not None:
         problem = "give either versionAsOf or timestampAsOf"

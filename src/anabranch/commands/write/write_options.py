@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 
+from anabranch.commands.option_names import check_names
 from anabranch.errors.arguments import (
     IdempotentWriteOptionsError,
     InvalidOptionError,
@@ -185,6 +186,7 @@ class WriteOptions:
         settings: Settings,
     ) -> WriteOptions:
         """From what a DataFrame writer was told. Raises `InvalidOptionError` and `IncompatibleOptionsError`."""
+        check_names(options)
         given = {key.lower(): value for key, value in options.items()}
         parsed = cls(
             mode=SaveMode.parse(mode),

@@ -80,11 +80,14 @@ def kept(frame: DataFrame) -> KeptRows:
     return keep(frame)
 
 
-def keep(frame: DataFrame) -> KeptRows:
-    """The rows of a frame, computed when they are first needed, and anew where an executor has lost them."""
+def keep(frame: DataFrame, *, counts: bool = True) -> KeptRows:
+    """The rows of a frame, computed when they are first needed, and anew where an executor has lost them.
+
+    What observes the frame (`df.observe`) is completed when they are let go of, as of no rows unless it `counts`.
+    """
     jvm: Any = frame.sparkSession._jvm
-    rows = jvm.delta.KeptRows.of(frame._jdf)
-    return KeptRows(frame=DataFrame(rows, frame.sparkSession), let_go=lambda: jvm.delta.KeptRows.letGo(rows))
+    rows = jvm.delta.KeptRows(frame._jdf)
+    return KeptRows(frame=DataFrame(rows.rows(), frame.sparkSession), let_go=lambda: rows.letGo(counts))
 
 
 def _cut_off(frame: DataFrame) -> KeptRows:

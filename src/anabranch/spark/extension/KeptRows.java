@@ -2,6 +2,7 @@ package delta;
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation$;
 import org.apache.spark.storage.StorageLevel$;
@@ -14,19 +15,31 @@ import scala.Option;
  * is let go of in between stays there for ever.
  */
 public final class KeptRows {
-  private KeptRows() {}
+  private final org.apache.spark.sql.classic.Dataset rows;
+  private final org.apache.spark.sql.classic.Dataset frame;
+  private final QueryExecution computing;
 
-  /** The rows of the frame, computed when they are first needed. Its columns stay what they are. */
-  public static org.apache.spark.sql.classic.Dataset of(org.apache.spark.sql.classic.Dataset frame) {
+  public KeptRows(org.apache.spark.sql.classic.Dataset frame) {
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) frame.sparkSession();
     LogicalPlan plan = frame.queryExecution().analyzed();
-    InMemoryRelation relation = InMemoryRelation$.MODULE$.apply(StorageLevel$.MODULE$.MEMORY_AND_DISK(),
-        session.sessionState().executePlan(plan, CommandExecutionMode$.MODULE$.SKIP()), Option.empty());
-    return org.apache.spark.sql.classic.Dataset.ofRows(session, (LogicalPlan) relation.withOutput(plan.output()));
+    this.frame = frame;
+    this.computing = session.sessionState().executePlan(plan, CommandExecutionMode$.MODULE$.SKIP());
+    InMemoryRelation relation = InMemoryRelation$.MODULE$.apply(StorageLevel$.MODULE$.MEMORY_AND_DISK(), computing, Option.empty());
+    this.rows = org.apache.spark.sql.classic.Dataset.ofRows(session, (LogicalPlan) relation.withOutput(plan.output()));
   }
 
-  /** Frees the memory. */
-  public static void letGo(org.apache.spark.sql.classic.Dataset rows) {
+  /** Computed when they are first needed. Their columns are those of the frame. */
+  public org.apache.spark.sql.classic.Dataset rows() {
+    return rows;
+  }
+
+  /**
+   * Frees the memory, and completes what observes the frame.
+   *
+   * @param counted whether with the numbers of the rows that were computed; else with those of none, as MERGE of delta-spark does
+   */
+  public void letGo(boolean counted) {
     ((InMemoryRelation) rows.queryExecution().analyzed()).cacheBuilder().clearCache(false);
+    Observed.finish(counted ? computing : frame.queryExecution());
   }
 }

@@ -25,6 +25,7 @@ public class Reads extends scala.runtime.AbstractPartialFunction {
     DeltaTable asked = Changes.read(node);
     if (asked != null) return same(relation, Plans.under(changes(asked), relation.output()));
     DeltaTable table = Leaves.tableOf(relation);
+    if (relation.identifier().isDefined() && !relation.options().isEmpty()) Python.ask("check options", new Object[] {relation.options().asCaseSensitiveMap()});
     if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
     if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));
     Object feed = asksForChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;

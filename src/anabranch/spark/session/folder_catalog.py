@@ -7,6 +7,7 @@ between them. The first commit of a log decides who has made a table.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.errors.arguments import UnsupportedOperationError
-from anabranch.errors.tables import InvalidIdentifierError, SchemaMissingError
+from anabranch.errors.tables import InvalidIdentifierError, InvalidTableNameError, SchemaMissingError
 from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.spark.session.catalog import (
     PROVIDER,
@@ -31,6 +32,9 @@ SCHEMA_MARK = ".schema"
 """A file that keeps a folder without tables where the storage has no folders."""
 _LISTERS = 8
 """Folders looked into at once: enough to hide the latency of a network."""
+
+_OF_SPARK = re.compile(r"\w+", re.ASCII)
+"""Names that Spark's own catalog takes for schemas and tables to be."""
 
 OpenStore = Callable[[str], LogStore]
 
@@ -96,11 +100,15 @@ class CatalogsOfSession:
     def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
         """For a table to be of that qualified name.
 
-        Raises `UnsupportedOperationError` for another place than the name says, and `SchemaMissingError`.
+        Raises `UnsupportedOperationError` for another place than the name says, `SchemaMissingError`, and
+        `InvalidTableNameError`.
         """
         found = self._folder_table(name)
         if found is None:
             own = require_session_catalog(self._spark, name)
+            if not all(_OF_SPARK.fullmatch(part) for part in own.parts):
+                # Spark itself looks at a name when it takes it, which is after the table's first commit.
+                raise InvalidTableNameError(table=str(own))
             folder = self._own.default_location(own) if location is None else location
             return CatalogEntry(name=own, provider=PROVIDER, location=folder, is_managed=location is None)
         entry = entry_of_folder(found)
