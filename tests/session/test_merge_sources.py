@@ -64,11 +64,12 @@ def _merged(delta: SparkSession, target: str, source: str, clause: str) -> list[
     return sorted(tuple(row) for row in delta.sql(f"SELECT k, rtrim(v) FROM {target}").collect())
 
 
-def test_every_clause_from_every_source(delta: SparkSession, sources: list[str], path: str) -> None:
+@pytest.mark.parametrize("clauses", [1, pytest.param(len(CLAUSES), marks=pytest.mark.long)], ids=["first", "all"])
+def test_every_clause_from_every_source(delta: SparkSession, sources: list[str], path: str, clauses: int) -> None:
     delta.sql(TARGETS["by path"].format(path=path))
     wrong = {}
     for source in sources:
-        for clause, expected in CLAUSES.items():
+        for clause, expected in list(CLAUSES.items())[:clauses]:
             found = _merged(delta, f"delta.`{path}`", source, clause)
             if found != expected:
                 wrong[source, clause] = found
