@@ -56,13 +56,13 @@ def put_until_known(draft: CommitDraft, place: CommitContext) -> CommitOutcome:
             place.wait_in_doubt(attempt)
         except KeyboardInterrupt as asked:
             if interrupt is not None:
-                asked.add_note(str(_unknown(draft, place, attempt, cause="interrupted twice")))
+                asked.add_note(str(unknown_fate(draft, place, attempts=attempt, cause="interrupted twice")))
                 raise
             interrupt, doubt = asked, _Doubt(cause="interrupted by the user")
     assert doubt is not None
     if isinstance(doubt.error, CorruptCommitError):
         raise doubt.error
-    error = _unknown(draft, place, place.bounds.doubts_max, cause=doubt.cause)
+    error = unknown_fate(draft, place, attempts=place.bounds.doubts_max, cause=doubt.cause)
     if interrupt is not None:
         interrupt.add_note(str(error))
         raise interrupt
@@ -103,7 +103,8 @@ def _look(draft: CommitDraft, place: CommitContext, *, unless: _Doubt) -> Commit
     return CommitOutcome(theirs=None)
 
 
-def _unknown(draft: CommitDraft, place: CommitContext, attempts: int, *, cause: str) -> CommitFateUnknownError:
+def unknown_fate(draft: CommitDraft, place: CommitContext, *, attempts: int, cause: str) -> CommitFateUnknownError:
+    """The error that names the one version at which the draft can be."""
     return CommitFateUnknownError(
         table=place.store.root, version=draft.version, txn_id=draft.txn_id, attempts=attempts, cause=cause
     )

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from anabranch.clock import Clock
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import (
-    CommitFateUnknownError,
     ConflictReason,
     LogMovedOnError,
     MetadataChangedException,
@@ -34,6 +33,7 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY, commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 from anabranch.transaction.commit.commit_context import CommitContext
 from anabranch.transaction.commit.commit_draft import CommitDraft
+from anabranch.transaction.commit.commit_outcome import unknown_fate
 from anabranch.transaction.conflicts.latest_state import LatestState
 
 LOGGER = logging.getLogger("anabranch.commit")
@@ -119,11 +119,11 @@ def check_landed(
             LOGGER.warning("version %d landed; the look behind it failed: %s", draft.version, failure)
             return None
     verdict, interrupt = _until_answered(draft, place, lambda: _verdict(draft, witness, place.store))
-    if verdict.is_read:
+    if verdict is Verdict.READ:
         return interrupt
     if verdict is Verdict.UNKNOWN:
         cause = "after the put, the log was not the one that this commit follows"
-        raise _with(interrupt, _unknown(draft, place, attempts=1, cause=cause))
+        raise _with(interrupt, unknown_fate(draft, place, attempts=1, cause=cause))
     raise _with(interrupt, _taken_back(draft, verdict, witness, read=read, head=head, store=place.store))
 
 
@@ -143,10 +143,6 @@ class Verdict(enum.Enum):
     BEFORE_CHECKPOINT = "readers begin at a checkpoint that was there before it and does not hold it"
     BEHIND_GAP = "the versions before it are gone"
     UNKNOWN = "it stands in a log that is not the one it follows"
-
-    @property
-    def is_read(self) -> bool:
-        return self is Verdict.READ
 
 
 def _verdict(draft: CommitDraft, witness: StoredFile | None, store: LogStore) -> Verdict:
@@ -227,13 +223,13 @@ def _until_answered(
             return ask(), interrupt
         except KeyboardInterrupt as asked:
             if interrupt is not None:
-                asked.add_note(str(_unknown(draft, place, attempts=attempt, cause="interrupted twice")))
+                asked.add_note(str(unknown_fate(draft, place, attempts=attempt, cause="interrupted twice")))
                 raise
             interrupt = asked
         except Exception as error:
             failure = error
             place.wait_in_doubt(attempt)
-    unknown = _unknown(draft, place, attempts=place.bounds.doubts_max, cause=str(failure))
+    unknown = unknown_fate(draft, place, attempts=place.bounds.doubts_max, cause=str(failure))
     raise _with(interrupt, unknown) from failure
 
 
@@ -243,12 +239,6 @@ def _with(interrupt: KeyboardInterrupt | None, error: DeltaError) -> BaseExcepti
         return error
     interrupt.add_note(str(error))
     return interrupt
-
-
-def _unknown(draft: CommitDraft, place: CommitContext, *, attempts: int, cause: str) -> CommitFateUnknownError:
-    return CommitFateUnknownError(
-        table=place.store.root, version=draft.version, txn_id=draft.txn_id, attempts=attempts, cause=cause
-    )
 
 
 def _witness(state: LatestState) -> StoredFile | None:
