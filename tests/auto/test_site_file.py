@@ -61,6 +61,7 @@ def test_a_folder_that_cannot_be_changed(tmp_path: Path, folder: str) -> None:
         SiteFile(folder=tmp_path / folder).write()
 
 
+@pytest.mark.long
 def test_the_switch_of_an_environment(python: Run, environment: Any) -> None:
     """On, used, left out of one process, off again; nothing else in the environment changes."""
     packages = environment.site_packages

@@ -76,7 +76,9 @@ def test_three_statements_on_rows_and_on_descriptions(level: str, record_propert
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("manner", MANNERS, ids=str)
+@pytest.mark.parametrize(
+    "manner", [*MANNERS[:2], *(pytest.param(manner, marks=pytest.mark.long) for manner in MANNERS[2:])], ids=str
+)
 def test_two_statements_of_all_kinds(level: str, manner: Manner, record_property: Tell) -> None:
     explored = explore(level, ALL_KINDS, statements=2, manner=manner)
     record_property("told", f"every pair of statements of {len(ALL_KINDS)} kinds, {level}, {manner}: {explored}")

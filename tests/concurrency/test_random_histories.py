@@ -13,7 +13,7 @@ from concurrency.judges import explains, has_serial_order, reordered, table_at_e
 from concurrency.random_histories import APPENDS_AND_READERS, SHARES, random_history
 from concurrency.trials import trials
 
-HISTORIES = int(os.environ.get("HISTORIES", "8000"))
+HISTORIES = int(os.environ.get("HISTORIES", "4000"))
 
 
 @pytest.mark.parametrize("name", SHARES)

@@ -29,7 +29,9 @@ def table(delta: SparkSession, name: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("how", ["statement", "catalog", "frame"])
+@pytest.mark.parametrize(
+    "how", ["statement", *(pytest.param(how, marks=pytest.mark.long) for how in ("catalog", "frame"))]
+)
 def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, how: str) -> None:
     """Bug B51."""
     frame = delta.table(table)
@@ -70,7 +72,7 @@ def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str)
     for thread in looking:
         thread.start()
     try:
-        for number in range(4):
+        for number in range(2):
             delta.sql(f"UPDATE {table} SET id = id + 10 WHERE id >= {number}")
             delta.sql(
                 f"MERGE INTO {table} t USING (SELECT id FROM range(3)) s ON t.id = s.id + 10 "

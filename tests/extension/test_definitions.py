@@ -176,7 +176,7 @@ def test_a_view_takes_no_constraint(delta: SparkSession, name: str) -> None:
         delta.sql("ALTER TABLE constrained ADD CONSTRAINT c CHECK (a > 0)")
 
 
-@pytest.mark.parametrize("word", ["DELTA", "Delta", "delta"])
+@pytest.mark.parametrize("word", ["Delta", pytest.param("DELTA", marks=pytest.mark.long)])
 def test_the_format_is_known_in_any_case(delta: SparkSession, name: str, path: str, word: str) -> None:
     delta.sql(f"CREATE TABLE {name}_a (id BIGINT) USING {word}")
     delta.sql(f"CREATE TABLE {name}_b USING {word} AS SELECT 1 AS id")

@@ -197,7 +197,13 @@ def creations(delta: SparkSession, path: str, checkpoint: str) -> list[Callable[
     ]
 
 
-@pytest.mark.parametrize("obstacle", ["is a file", "is below a file", "cannot be made"])
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        "is a file",
+        *(pytest.param(obstacle, marks=pytest.mark.long) for obstacle in ("is below a file", "cannot be made")),
+    ],
+)
 def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: str) -> None:
     """Covers bug B94: what creates a table raised the writer's exception of Java, with 200 lines."""
     file = tmp_path / "file"

@@ -240,7 +240,12 @@ def test_a_condition_on_files_is_asked_of_those_that_the_statement_read(delta: S
 )
 @pytest.mark.parametrize(
     "change",
-    ["DROP COLUMN s", "ADD COLUMN more INT FIRST", "RENAME COLUMN s TO other", "ALTER COLUMN n FIRST"],
+    [
+        "DROP COLUMN s",
+        pytest.param("ADD COLUMN more INT FIRST", marks=pytest.mark.long),
+        pytest.param("RENAME COLUMN s TO other", marks=pytest.mark.long),
+        pytest.param("ALTER COLUMN n FIRST", marks=pytest.mark.long),
+    ],
 )
 def test_columns_change_before_a_statement_begins(
     delta: SparkSession, table: str, statement: str, at: tuple[Any, str], change: str, monkeypatch: pytest.MonkeyPatch

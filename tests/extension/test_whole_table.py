@@ -53,7 +53,9 @@ def is_by_log(frame: DataFrame) -> bool:
     return plan.startswith("LocalRelation")
 
 
-@pytest.mark.parametrize("made", MAKES)
+@pytest.mark.parametrize(
+    "made", ["mapped", *(pytest.param(made, marks=pytest.mark.long) for made in MAKES if made != "mapped")]
+)
 def test_the_log_says_what_the_rows_say(
     delta: SparkSession, path: str, by_rows: Callable[[str], Any], made: str
 ) -> None:

@@ -13,6 +13,8 @@ from processes.appender import append, create, opened
 from processes.reading import Append, appends_in, appends_seen_by_all, run
 from transaction.log_linter import lint
 
+pytestmark = pytest.mark.long
+
 WRITERS, COMMITS = 16, 50
 
 
@@ -50,7 +52,6 @@ def test_spark_sees_every_row_once(native: SparkSession, appended: tuple[str, di
     assert native.read.format("delta").option("versionAsOf", middle).load(root).count() == middle * 3
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "seed"), [("be_killed", 1), ("be_killed", 2), ("be_killed", 3), ("run_out_of_memory", 1)]
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 from schema_samples import (
     BYTE,
@@ -65,6 +65,7 @@ def test_merging_twice_is_merging_once(left: StructType, right: StructType) -> N
     assert once.names[: len(left.names)] == left.names
 
 
+@settings(max_examples=50)
 @given(similar_schemas, similar_schemas, similar_schemas)
 def test_merging_is_associative_where_it_succeeds(a: StructType, b: StructType, c: StructType) -> None:
     ab, bc = merged(a, b), merged(b, c)

@@ -20,7 +20,7 @@ from serve.served import Served, client, until
 
 pytest.importorskip("grpc")
 pytest.importorskip("pyhive")
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CLIENTS = 12
 

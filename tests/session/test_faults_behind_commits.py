@@ -75,7 +75,7 @@ class Broken:
         return self.has_put
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["by path", "by name"])
+@pytest.mark.parametrize("named", [pytest.param(False, marks=pytest.mark.long), True], ids=["by path", "by name"])
 def test_what_has_landed_is_no_failure(
     delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:

@@ -166,11 +166,12 @@ def test_merge_with_schema_evolution(delta: SparkSession, name: str) -> None:
     ("layout", "properties"),
     [
         ("", "'delta.enableDeletionVectors' = 'true'"),
-        (
+        pytest.param(
             "",
             "'delta.enableDeletionVectors' = 'false', 'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true'",
+            marks=pytest.mark.long,
         ),
-        ("PARTITIONED BY (n)", "'delta.enableRowTracking' = 'true'"),
+        pytest.param("PARTITIONED BY (n)", "'delta.enableRowTracking' = 'true'", marks=pytest.mark.long),
     ],
 )
 def test_conditions_on_metadata_of_rows(delta: SparkSession, path: str, layout: str, properties: str) -> None:

@@ -143,7 +143,11 @@ def _conditions(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("Europe/Oslo", "1965-07-15 12:00:00"), ("America/New_York", "9999-07-01 00:00:00")]
+    ("name", "text"),
+    [
+        ("Europe/Oslo", "1965-07-15 12:00:00"),
+        pytest.param("America/New_York", "9999-07-01 00:00:00", marks=pytest.mark.long),
+    ],
 )
 def test_statements_find_the_row(zoned: SparkSession, path: str, name: str, text: str) -> None:
     """By SELECT, UPDATE, MERGE, `replaceWhere` and DELETE, also where files are left out by what a column generates."""
@@ -166,7 +170,9 @@ def test_statements_find_the_row(zoned: SparkSession, path: str, name: str, text
     assert [row.v for row in zoned.sql(f"SELECT v FROM {table}").collect()] == [2]
 
 
-@pytest.mark.parametrize("name", ["+05:30", "GMT+8", "UTC+1", "PST", "Z"])
+@pytest.mark.parametrize(
+    "name", ["+05:30", "PST", *(pytest.param(name, marks=pytest.mark.long) for name in ("GMT+8", "UTC+1", "Z"))]
+)
 def test_zones_that_python_does_not_know(zoned: SparkSession, path: str, name: str) -> None:
     zoned.conf.set("spark.sql.session.timeZone", name)
     zoned.sql(f"CREATE TABLE delta.`{path}` (ts TIMESTAMP) USING delta")
@@ -195,7 +201,7 @@ LOST_DAYS = [
 ]
 
 
-@pytest.mark.parametrize("mapping", ["none", "name"])
+@pytest.mark.parametrize("mapping", ["none", pytest.param("name", marks=pytest.mark.long)])
 def test_days_that_the_old_calendar_lacks_are_found(zoned: SparkSession, tmp_path: Path, mapping: str) -> None:
     """Covers bug B112: filters of Parquet get java.sql.Date and Timestamp, which lack 1582-10-05 to 14; row groups with rows that
     match were skipped. Also in nested columns, IN, and statements that change rows."""

@@ -117,7 +117,7 @@ def written(draw: st.DrawFn) -> Written:
     return Written(schema_of(source, columns), at // DAY if source is DATE else at, partition)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(written(), st.integers(-40, 40), st.integers(-2, 2), st.sampled_from([EQ, LT, LE, GT, GE]))
 def test_no_file_is_left_out_whose_row_matches(row: Written, steps: int, more: int, operator: Operator) -> None:
     """Whatever the zone of the writer, on whatever day between years before Christ and beyond 9999."""

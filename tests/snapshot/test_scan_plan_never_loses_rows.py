@@ -14,7 +14,7 @@ from anabranch.predicates.expressions import Predicate, is_exact
 from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
 
-HARD = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+HARD = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @HARD

@@ -114,7 +114,9 @@ FAULTS = [(no_answer, False), (no_answer, True), (too_many_files, True), (Keyboa
 
 
 @pytest.mark.parametrize(("fault", "stays"), FAULTS, ids=["once", "from then on", "no files", "interrupt"])
-@pytest.mark.parametrize("stalls", [False, True], ids=["promptly", "after a stall"])
+@pytest.mark.parametrize(
+    "stalls", [False, pytest.param(True, marks=pytest.mark.long)], ids=["promptly", "after a stall"]
+)
 def test_a_fault_in_any_call_behind_the_put(
     store: LogStore, fault: Callable[[], BaseException], *, stays: bool, stalls: bool
 ) -> None:

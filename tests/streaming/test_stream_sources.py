@@ -190,6 +190,7 @@ def test_deletes_and_changes_are_told_by_delta_s_names(delta: SparkSession, path
     assert read(ignoreChanges=True) == [1, 2, 2, 3, 3, 4, 5]
 
 
+@pytest.mark.long
 def test_beside_merges_and_compactions_a_stream_goes_on(delta: SparkSession, path: str, reading: Reading) -> None:
     put(delta, path, 1, 2)
     put(delta, path, 3)
@@ -308,6 +309,7 @@ def test_triggers(delta: SparkSession, path: str, tmp_path: Path) -> None:
         continuous.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(60)
 
 
+@pytest.mark.long
 def test_killed_in_any_batch_each_row_comes_once(delta: SparkSession, path: str, tmp_path: Path) -> None:
     """Covers fault F52, the source's part."""
     for number in range(3):

@@ -15,7 +15,10 @@ from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable, IdentityGenerator
 from tables.tracked_rows import Ids, append, handle, last_commit, tracked
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.parametrize("vectors", ["true", pytest.param("false", marks=pytest.mark.long)]),
+]
 
 
 def made(delta: SparkSession, path: str, vectors: str, *, mapping: str = "none") -> TableRef:

@@ -67,7 +67,9 @@ def test_legacy_casts_are_those_of_spark(delta: SparkSession, name: str, ansi: N
     delta.sql(f"DROP TABLE {name}_p")
 
 
-@pytest.mark.parametrize(("policy", "wanted"), [("LEGACY", -1294967296), ("ANSI", None)])
+@pytest.mark.parametrize(
+    ("policy", "wanted"), [("LEGACY", -1294967296), pytest.param("ANSI", None, marks=pytest.mark.long)]
+)
 def test_every_way_of_writing_casts_alike(
     delta: SparkSession, name: str, ansi: None, policy: str, wanted: int | None
 ) -> None:

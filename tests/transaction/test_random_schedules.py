@@ -256,7 +256,7 @@ def schedule_with_clean_up(seed: int) -> list[str]:
     return sorted(name for name, outcome in told.items() if (outcome == "landed") != (name in live))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged(seed: int) -> None:
     """Covers bug B58."""
