@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.table_access import table_at
@@ -22,6 +22,7 @@ from interop.jar import JARS, Jar
 from interop.jar_tables import READABLE, REFUSED_WRITES, SMALL, VARIANT
 from interop.written_tables import KINDS, write_table
 from processes.changing import WRITERS, Changers, make
+from tables.statements import delete
 
 pytestmark = [
     pytest.mark.jar,

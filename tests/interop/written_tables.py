@@ -8,14 +8,15 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.commands.dml.delete import delete, prepare_delete
-from anabranch.commands.dml.update import prepare_update, update
+from anabranch.commands.dml.delete import prepare_delete
+from anabranch.commands.dml.update import prepare_update
 from anabranch.commands.optimize.optimize_command import optimize
 from anabranch.commands.table_access import table_at
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.tables import DeltaTable
 from interop.arrow_rows import Rows, rows_of
+from tables.statements import delete, update
 
 ODD_TEXTS = ["a b", "x=y", "50%", "%20", "ü/ß", "'quoted\"", "{a,b}*?", "#?", "a:b\\c", "tab\there", "日本", "+", "~"]
 

@@ -14,8 +14,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from anabranch.commands.dml.delete import delete
-from anabranch.commands.dml.update import prepare_update, update
+from anabranch.commands.dml.update import prepare_update
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import (
     ChangesBoundTwiceError,
@@ -32,6 +31,7 @@ from anabranch.tables import DeltaTable
 from tables.changes_read import feed, replayed, told
 from tables.made_tables import numbered_table
 from tables.played_changes import Played, change_files, merge
+from tables.statements import delete, update
 
 pytestmark = pytest.mark.spark
 

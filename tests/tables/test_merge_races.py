@@ -10,9 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.dml.delete import delete
-from anabranch.commands.dml.update import update
-from anabranch.commands.merge.merge_command import merge, prepare_merge
+from anabranch.commands.merge.merge_command import prepare_merge
 from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import ConflictReason
@@ -25,6 +23,7 @@ from anabranch.exceptions import (
 from session_kinds import in_this_process
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
+from tables.statements import delete, merge, update
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.commands.dml.delete import delete
 from anabranch.commands.dml.statement import Prepared
-from anabranch.commands.dml.update import update
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.overwrite_scope import replaced_rows
 from anabranch.commands.write.write_options import ReplacedRows, SaveMode, WriteOptions
@@ -22,6 +20,7 @@ from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
+from tables.statements import delete, update
 
 pytestmark = pytest.mark.spark
 

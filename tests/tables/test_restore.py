@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import prepare_restore, restore
 from anabranch.errors.commits import AppendOnlyTableError
@@ -20,6 +20,7 @@ from anabranch.exceptions import ConcurrentAppendException, ConcurrentDeleteRead
 from anabranch.tables import DeltaTable
 from tables.made_tables import make_table, numbered_table
 from tables.races import lose
+from tables.statements import delete
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.commands.dml.delete import delete, prepare_delete
+from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.statement import Prepared, execute
-from anabranch.commands.dml.update import prepare_update, update
+from anabranch.commands.dml.update import prepare_update
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
     ConcurrentAppendException,
@@ -23,6 +23,7 @@ from anabranch.tables import DeltaTable
 from session_kinds import table_ref
 from tables.made_tables import numbered_table
 from tables.races import commit_with_retries, lose
+from tables.statements import delete, update
 
 pytestmark = pytest.mark.spark
 

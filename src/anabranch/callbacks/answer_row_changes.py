@@ -17,7 +17,7 @@ from anabranch.commands.dml.assignments import DEFAULT, Value
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.statement import Outcome, Prepared, execute
 from anabranch.commands.dml.update import prepare_update
-from anabranch.commands.merge.merge_command import merge_as_told
+from anabranch.commands.merge.merge_command import merge
 from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import (
@@ -100,7 +100,7 @@ class RowChanges:
                 evolves=bool(told.statement.withSchemaEvolution()),
             )
 
-        outcome = merge_as_told(target.handle, tell, conflict_retries=target.conflict_retries)
+        outcome = merge(target.handle, tell, conflict_retries=target.conflict_retries)
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
         return self._asker.numbers(outcome.num_affected_rows, *counts)
 

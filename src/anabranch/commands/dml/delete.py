@@ -24,23 +24,11 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 
 
-def delete(
-    handle: TableRef,
-    condition: Column | str | None = None,
-    *,
-    alias: RowNames = None,
-    conflict_retries: int | None = None,
-) -> Outcome:
-    """Remove the rows for which `condition` is true; all rows where there is none.
-
-    Raises Spark's `AnalysisException` for a condition that makes no sense, `AppendOnlyTableError`, the exceptions of
-    `errors.conflicts`, and those of `errors.commits`.
-    """
-    return execute(handle, lambda: prepare_delete(handle, condition, alias=alias), conflict_retries=conflict_retries)
-
-
 def prepare_delete(handle: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
-    """All of a DELETE but its commit."""
+    """A DELETE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
+
+    Raises Spark's `AnalysisException` for a condition that makes no sense, and `AppendOnlyTableError`.
+    """
     return _prepared(handle, condition, alias, handle.latest())
 
 

@@ -22,11 +22,9 @@ from anabranch.commands.dml.row_selection import (
     whole_files,
 )
 from anabranch.commands.dml.statement import (
-    Outcome,
     Prepared,
     Stopwatch,
     check_may_change_rows,
-    execute,
     uses_vectors,
 )
 from anabranch.commands.dml.target_table import TargetRows, understand
@@ -53,29 +51,14 @@ from anabranch.transaction.read_set import RowsOfFile
 _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
 
-def update(
-    handle: TableRef,
-    given: Mapping[str, Value],
-    condition: Column | str | None = None,
-    *,
-    alias: RowNames = None,
-    conflict_retries: int | None = None,
-) -> Outcome:
-    """Set columns of the rows for which `condition` is true; of all rows where there is none.
-
-    Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
-    that does not fit (`errors.constraints`), `AppendOnlyTableError`, the exceptions of `errors.conflicts`, and those
-    of `errors.commits`.
-    """
-    return execute(
-        handle, lambda: prepare_update(handle, given, condition, alias=alias), conflict_retries=conflict_retries
-    )
-
-
 def prepare_update(
     handle: TableRef, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
 ) -> Prepared:
-    """All of an UPDATE but its commit."""
+    """An UPDATE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
+
+    Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
+    that does not fit (`errors.constraints`), and `AppendOnlyTableError`.
+    """
     return _prepared(handle, given, condition, alias, handle.latest())
 
 

@@ -49,21 +49,17 @@ KEPT_ROWS_MAX = 500_000
 _PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
 
 
-def merge(handle: TableRef, statement: MergeStatement, *, conflict_retries: int | None = None) -> Outcome:
+def merge(
+    handle: TableRef, make_statement: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
+) -> Outcome:
     """Change, delete and insert rows of the table as the statement says; `counts` of the outcome has how many.
 
-    Raises the errors of `errors.merge`, `AssignmentError`, those of columns and values that do not fit
-    (`errors.schema`, `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of
-    `errors.conflicts`, and those of `errors.commits`.
+    Each execution makes the statement again, so that its source may read newer versions. Raises the errors of
+    `errors.merge`, `AssignmentError`, those of columns and values that do not fit (`errors.schema`,
+    `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of `errors.conflicts`,
+    and those of `errors.commits`.
     """
-    return merge_as_told(handle, lambda: statement, conflict_retries=conflict_retries)
-
-
-def merge_as_told(
-    handle: TableRef, tell: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
-) -> Outcome:
-    """As `merge`; each execution asks for the statement anew, so that its source may read newer versions."""
-    outcome = execute(handle, lambda: prepare_merge(handle, tell()), conflict_retries=conflict_retries)
+    outcome = execute(handle, lambda: prepare_merge(handle, make_statement()), conflict_retries=conflict_retries)
     register_if_changed(handle, outcome.committed)
     return outcome
 
