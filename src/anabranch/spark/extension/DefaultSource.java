@@ -51,7 +51,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   private static DeltaTable table(CaseInsensitiveStringMap options, StructType given) {
     Object session = org.apache.spark.sql.classic.SparkSession.active();
     DeltaTable table = (DeltaTable) Python.ask("table of options", new Object[] {session, options.asCaseSensitiveMap(), given});
-    if (table == null) return new DeltaTable("delta", "", given.json(), "", "", null, "", null);
+    if (table == null) return new DeltaTable("delta", "", given.json(), "", "", "", null, "", null);
     if (given != null) table.declared = given.json();
     return table;
   }
