@@ -28,6 +28,7 @@ from py4j.protocol import Py4JJavaError
 from anabranch.connect_messages import message_plugin
 from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.server import java_classes
+from anabranch.spark.extension import delta_spark_names
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
@@ -42,6 +43,7 @@ BUILT_ON_IT = {
         package: ROOT / "src/anabranch/connect_messages" / folder
         for package, (folder, _) in message_plugin.UNITS.items()
     },
+    **{package: ONE_UNIT / folder for package, (folder, _) in delta_spark_names.UNITS.items()},
     java_classes.PACKAGE: ROOT / "src/anabranch/server" / java_classes.FOLDER,
 }
 """Units that are built on that one, and each on those before it: by package, the folder of the sources."""

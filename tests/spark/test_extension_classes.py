@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
 from anabranch.errors.environment import ExtensionClashError, ExtensionNotLoadedError
-from anabranch.spark.extension import compiled
+from anabranch.spark.extension import compiled, delta_spark_names
 from anabranch.spark.extension.compiled import (
     ExtensionClasses,
     classes_of_release,
@@ -99,7 +100,7 @@ print(classes.origin, classes.java_class("Python").getName())
 
 STARTS_TWO_SESSIONS = """
 from pyspark.sql import SparkSession
-from anabranch.spark.extension import compiled
+from anabranch.spark.extension import compiled, delta_spark_names
 
 for _ in range(2):
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -276,6 +277,19 @@ def test_classes_of_somebody_else_are_refused(gateway: Any, loader: Any, sources
     loader.addURL(gateway.jvm.java.io.File(str(jar)).toURI().toURL())
     with pytest.raises(ExtensionClashError, match=r"theirs\.jar"):
         load_classes(gateway, loader, sources, None)
+
+
+def test_classes_under_delta_sparks_names_that_are_there_stay(gateway: Any, loader: Any, tmp_path: Path) -> None:
+    """Covers bug B109. As where a part of the jar is on the classpath."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "DeltaTable.java").write_text("package io.delta.tables;\n\npublic class DeltaTable {}\n")
+    (package, (_, known_by)), *_ = delta_spark_names.UNITS.items()
+    before = load_classes(gateway, loader, theirs, None, package=package, known_by=known_by).java_class(known_by)
+    load_classes(gateway, loader, resources.files(compiled.__package__), tmp_path / "cache")
+    delta_spark_names.load_delta_spark_names(gateway, loader)
+    assert loader.loadClass("io.delta.tables.DeltaTable").equals(before)
+    assert loader.loadClass("org.apache.spark.sql.delta.DeltaLog").getMethods()[0].getName() == "clearCache"
 
 
 def test_sources_that_do_not_compile_are_named(gateway: Any, loader: Any, sources: Path) -> None:

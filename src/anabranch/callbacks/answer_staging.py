@@ -108,6 +108,7 @@ class Staging:
             # The rows alone say what columns there will be.
             StructType([StructField(f.name, f.dataType) for f in defined.definition.schema.fields]).json(),
             joined(defined.definition.partition_columns),
+            "",
             joined_map({"provider": "delta"}),
             None,
             joined_map({STAGED_OPTION: key}),

@@ -16,6 +16,7 @@ from anabranch.callbacks.answer_tables import entry_of, facts_of
 from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
 from anabranch.callbacks.asker import Asker, joined, split_map
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.commands.definition.clustering import check_clustering
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
@@ -59,8 +60,14 @@ class Streams:
         return {}
 
     def open(self, session: Any, options: str, partitions: str, mode: str, entry: Any) -> None:
-        """A query is about to start. Raises `InvalidOptionError` for what a stream cannot be told."""
-        self._told(self._asker.session(session), options, partitions, mode, entry)
+        """A query is about to start.
+
+        Raises `InvalidOptionError` for what a stream cannot be told, and `ClusteringMismatchError`.
+        """
+        handle, told = self._told(self._asker.session(session), options, partitions, mode, entry)
+        if told.write.cluster_by and (snapshot := handle.table.snapshots.latest_or_none()) is not None:
+            # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
+            check_clustering(told.write.cluster_by, snapshot, table=handle.label)
 
     def add(
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any

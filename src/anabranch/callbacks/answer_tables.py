@@ -18,6 +18,7 @@ from anabranch.callbacks.asker import Asker, joined, time_of_micros
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
+from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
 from anabranch.commands.read.read_changes import ChangesAsked, asks_for_changes, changes_asked, read_changes
@@ -306,6 +307,7 @@ class Tables:
             handle.path,
             schema_json,
             joined(snapshot.partition_columns),
+            joined(clustering_shown(snapshot)),
             joined_map(_properties(snapshot, handle)),
             version,
             joined_map(options),

@@ -16,6 +16,7 @@ from anabranch.commands.option_names import check_names
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import BucketingError, InvalidArgumentError, UnsupportedOperationError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
+from anabranch.schema.paths import quoted
 from anabranch.schema.serialization import BINARY_COLLATION
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier, identifier_of
@@ -137,11 +138,10 @@ def _partitioning(transforms: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, .
     partition_columns: list[str] = []
     clustering_columns: list[str] = []
     for transform in transforms:
-        paths = [".".join(path) for path in transform["columns"]]
         if transform["name"] == _IDENTITY:
-            partition_columns += paths
+            partition_columns += [".".join(path) for path in transform["columns"]]
         elif transform["name"] == _CLUSTERING:
-            clustering_columns += paths
+            clustering_columns += [quoted(tuple(path)) for path in transform["columns"]]
         elif transform["name"] in _BUCKETS:
             raise BucketingError(operation=f"CLUSTERED BY in a Delta table, as {transform['text']},")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -10,7 +11,8 @@ from anabranch.callbacks.answers import Answers
 from anabranch.connect_messages import own_server
 from anabranch.connect_messages.message_plugin import answer_messages, stop_answering
 from anabranch.spark.extension import install
-from anabranch.spark.extension.compiled import load_extension
+from anabranch.spark.extension.compiled import driver_loader, load_extension
+from anabranch.spark.extension.delta_spark_names import load_delta_spark_names
 from anabranch.sql.own.first_words import FIRST_WORDS
 
 TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
@@ -46,11 +48,12 @@ def enable_server(behind: SparkSession) -> None:
 
 
 def _opened(spark: SparkSession) -> Answers:
-    gateway = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway
     load_extension(gateway)
     install.check(spark)
     answers = _open.get(id(gateway))
     if answers is None:
+        load_delta_spark_names(gateway, driver_loader(gateway.jvm))
         answers = Answers(spark)
         install.open_door(spark, answers.door)
         _open[id(gateway)] = answers

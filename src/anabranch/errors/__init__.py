@@ -46,6 +46,7 @@ __all__ = [
     "CloneTargetError",
     "ClusteredTableError",
     "ClusteredTableZOrderError",
+    "ClusteringMismatchError",
     "ClusteringOfPartitionsError",
     "ClusteringWithoutStatisticsError",
     "ColumnCountError",

@@ -199,6 +199,24 @@ class ClusteringOfPartitionsError(InvalidClusteringError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class ClusteringMismatchError(DeltaAnalysisError):
+    """The write asks for other clustering columns than the table has."""
+
+    condition: ClassVar[str] = "DELTA_CLUSTERING_COLUMNS_MISMATCH"
+    sqlstate: ClassVar[str] = "42P10"
+    table: str
+    given: tuple[str, ...]
+    actual: tuple[str, ...]
+
+    def explain(self) -> str:
+        given, actual = ", ".join(self.given), ", ".join(self.actual) or "nothing"
+        return (
+            f"{self.table} is clustered by {actual}, and the write asks for {given}. Leave clusterBy out, or name the "
+            "table's columns in its order. ALTER TABLE … CLUSTER BY changes them."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class PropertyNeedsCommandError(DeltaAnalysisError, ValueError):
     """A table property that a command of its own sets, since more goes with it."""
 

@@ -22,6 +22,7 @@ DELTAS_WORDS: dict[str, str] = {
     "CloneSourceError": "Unsupported clone source '{source}'",
     "ClusteredTableError": "OPTIMIZE command for Delta table with clustering doesn't support partition predicates",
     "ClusteredTableZOrderError": "OPTIMIZE command for Delta table with clustering cannot specify ZORDER BY",
+    "ClusteringMismatchError": "The provided clustering columns do not match the existing table's",
     "ColumnCountError": (
         "Cannot write to '{table}', target table has {expected} column(s) but the inserted data has {given} column(s)"
     ),

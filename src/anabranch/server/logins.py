@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import os
 import secrets
 import stat
@@ -14,8 +15,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from anabranch.errors.arguments import InvalidArgumentError
+from anabranch.errors.environment import ExtensionNotLoadedError
 from anabranch.server.java_classes import PACKAGE, server_classes
 from anabranch.spark.session.delta_session import DeltaSession
+
+logger = logging.getLogger("anabranch.server")
 
 LOGIN_CLASS = f"{PACKAGE}.Login"
 _CLASS_SETTING = "hive.server2.custom.authentication.class"
@@ -98,6 +102,20 @@ def ask_for_logins(spark: SparkSession, users: Mapping[str, str]) -> dict[str, s
     # Hive makes new settings for each login, from hive-site.xml and the properties of the JVM.
     jvm.java.lang.System.setProperty(_CLASS_SETTING, LOGIN_CLASS)
     return {"hive.server2.authentication": "CUSTOM", _CLASS_SETTING: LOGIN_CLASS, **_NEW_THREADS}
+
+
+def limit_logins(spark: SparkSession, server: Any) -> None:
+    """Bound what clients of Spark's `server` for JDBC may take before they have logged in.
+
+    Without, some dozens of connections that announce large messages take all memory, and 500 that wait all threads. A
+    Spark that lacks jars that the classes need serves without these bounds.
+    """
+    try:
+        limits: Any = server_classes(spark).LoginLimits
+    except ExtensionNotLoadedError as error:
+        logger.warning("What clients of JDBC may take before a login has no bounds: %s", error)
+        return
+    limits.begin(server)
 
 
 def watch_sessions(spark: SparkSession, server: Any, *, has_logins: bool) -> None:

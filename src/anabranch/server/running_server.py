@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 import time
@@ -17,7 +16,7 @@ from anabranch.server.access_rules import check_access
 from anabranch.server.client_sessions import ClientSessions
 from anabranch.server.connect_server import ConnectServer
 from anabranch.server.jdbc_server import JdbcServer
-from anabranch.server.logins import ask_for_logins, forget_sessions, read_users, watch_sessions
+from anabranch.server.logins import ask_for_logins, forget_sessions, limit_logins, read_users, watch_sessions
 from anabranch.server.only_warehouse import keep_to_warehouse, let_go_everywhere
 from anabranch.sessions import enable
 from anabranch.spark.session.session_settings import is_connect
@@ -67,9 +66,14 @@ def serve(
     if warehouse_only:
         keep_to_warehouse(spark)
     _substitute_nothing(spark, always=warehouse_only)
-    watch = functools.partial(watch_sessions, spark, has_logins=known is not None) if warehouse_only or known else None
+
+    def opened(server: Any) -> None:
+        limit_logins(spark, server)
+        if warehouse_only or known:
+            watch_sessions(spark, server, has_logins=known is not None)
+
     # The one whose port is taken more easily is last, so that less is to be undone.
-    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login, opened=watch)
+    jdbc_started = None if jdbc is None else JdbcServer(spark, host=host, port=jdbc, settings=login, opened=opened)
     try:
         connect_started = None if connect is None else ConnectServer(spark, host=host, port=connect)
     except BaseException:

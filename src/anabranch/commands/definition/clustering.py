@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql.types import StructType
 
 from anabranch.errors.alterations import (
+    ClusteringMismatchError,
     ClusteringOfPartitionsError,
     ClusteringWithoutStatisticsError,
     DuplicateClusteringColumnError,
@@ -23,7 +24,7 @@ from anabranch.protocol.statistics import has_bounds
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_changes import spelled
 from anabranch.schema.column_mapping import ColumnMappingMode, logical_path, physical_path
-from anabranch.schema.paths import FieldPath, child, find, quoted
+from anabranch.schema.paths import FieldPath, child, find, fold, quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.table_identifiers import split_identifier
 from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN, faults_of_description
@@ -49,6 +50,28 @@ def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
         raise MalformedDomainError(table=snapshot.table_root, domain=CLUSTERING_DOMAIN, reason=str(error)) from error
     found = [logical_path(snapshot.schema, tuple(path), snapshot.column_mapping_mode) for path in columns]
     return tuple(path for path in found if path is not None)
+
+
+def clustering_shown(snapshot: Snapshot) -> list[str]:
+    """The columns as Spark writes them; none where the domain is malformed, since rows can be read nevertheless."""
+    try:
+        return [quoted(path) for path in clustering_columns(snapshot)]
+    except MalformedDomainError:
+        return []
+
+
+def check_clustering(given: Sequence[str], snapshot: Snapshot, *, table: str) -> None:
+    """Refuse a write whose `clusterBy` is not the table's; none given means the table's.
+
+    Raises `ClusteringMismatchError`, `MalformedDomainError`.
+    """
+    if not given:
+        return
+    actual = clustering_columns(snapshot)
+    asked = [column_named(snapshot.schema, name) for name in given]
+    if [tuple(map(fold, path)) for path in asked] != [tuple(map(fold, path)) for path in actual]:
+        names = tuple(quoted(path) for path in actual)
+        raise ClusteringMismatchError(table=table, given=tuple(given), actual=names)
 
 
 def clustering_left_behind(snapshot: Snapshot, metadata: Metadata) -> list[DomainMetadata]:

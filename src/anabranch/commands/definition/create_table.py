@@ -284,7 +284,7 @@ def definition_of(snapshot: Snapshot) -> TableDefinition:
     return TableDefinition(
         schema=transform(snapshot.schema, _without_marks),
         partition_columns=snapshot.partition_columns,
-        clustering_columns=tuple(".".join(path) for path in clustering_columns(snapshot)),
+        clustering_columns=tuple(quoted(path) for path in clustering_columns(snapshot)),
         properties=kept,
         description=snapshot.metadata.description,
     )

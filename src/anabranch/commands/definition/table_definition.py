@@ -308,6 +308,16 @@ def _with_clustering(protocol: Protocol, shape: TableShape) -> Protocol:
     return upgrade_protocol(protocol, ["clustering"]) if shape.domains else protocol
 
 
+def with_clustering(defined: ResolvedDefinition, columns: Sequence[str], *, label: str) -> ResolvedDefinition:
+    """The table with these clustering columns, at least one. Raises `InvalidClusteringError`, `ColumnNotFoundError`."""
+    metadata = defined.metadata
+    schema = parse_schema(metadata.schema_string, label)
+    partitions = tuple(metadata.partition_columns)
+    domains = _clustering(columns, schema, TableProperties(metadata.configuration), partitions, label)
+    protocol = upgrade_protocol(defined.protocol, ["clustering"])
+    return dataclasses.replace(defined, protocol=protocol, domains=domains)
+
+
 def current_properties(metadata: Metadata) -> dict[str, str]:
     """What is stored of them."""
     return {name: value for name, value in metadata.configuration.items() if value is not None}

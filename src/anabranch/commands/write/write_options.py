@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -230,6 +230,12 @@ class WriteOptions:
     def replaces_schema(self) -> bool:
         """Whether the table takes its columns from the rows: with a condition some rows stay, and so do the columns."""
         return self.overwrite_schema and self.mode is SaveMode.OVERWRITE and self.replace_where is None
+
+    def replaces_all_rows(self, partition_columns: Sequence[str]) -> bool:
+        """Whether no row stays that was in a table of these partitions."""
+        some = self.replace_where is not None or self.replaced is not None
+        by_partition = self.dynamic_partition_overwrite and bool(partition_columns)
+        return self.mode is SaveMode.OVERWRITE and self.data_change and not some and not by_partition
 
     @property
     def replace_using_columns(self) -> tuple[str, ...]:

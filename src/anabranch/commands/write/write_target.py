@@ -7,10 +7,17 @@ import dataclasses
 from pyspark.sql.types import StructType
 
 from anabranch.commands.alter.column_usage import check_constraints_find_columns, check_types_unused
-from anabranch.commands.definition.clustering import clustering_left_behind
-from anabranch.commands.definition.table_definition import TableDefinition, define_table, with_schema
+from anabranch.commands.definition.clustering import check_clustering, clustering_left_behind
+from anabranch.commands.definition.table_definition import (
+    ResolvedDefinition,
+    TableDefinition,
+    define_table,
+    with_clustering,
+    with_schema,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.errors.alterations import ClusteringMismatchError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.protocol.properties import TableProperties
@@ -109,8 +116,18 @@ def existing_target(
         partition_columns=snapshot.partition_columns,
         given_partitioning=options.partition_by,
     )
-    if not plan.schema_changed:
-        return WriteTarget(plan=plan, metadata=snapshot.metadata)
+    defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
+    if plan.schema_changed:
+        defined = _with_schema(handle, options, snapshot, plan)
+    if options.cluster_by and api is not WriteApi.STREAM:
+        defined = _clustered(handle, options, snapshot, defined)
+    protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
+    metadata = () if defined.metadata is snapshot.metadata else (defined.metadata,)
+    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, *metadata, *defined.domains))
+
+
+def _with_schema(handle: TableRef, options: WriteOptions, snapshot: Snapshot, plan: WritePlan) -> ResolvedDefinition:
+    """The table with the columns of the plan; without its clustering where that does not fit them."""
     replaces = options.replaces_schema
     if replaces:
         check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
@@ -124,9 +141,22 @@ def existing_target(
         label=handle.label,
         source=handle.session.random,
     )
-    protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
     unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
-    return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, defined.metadata, *unclustered))
+    return dataclasses.replace(defined, domains=tuple(unclustered))
+
+
+def _clustered(
+    handle: TableRef, options: WriteOptions, snapshot: Snapshot, defined: ResolvedDefinition
+) -> ResolvedDefinition:
+    """The table with the clustering that the writer names, which only an overwrite of all rows can change."""
+    try:
+        check_clustering(options.cluster_by, snapshot, table=handle.label)
+        if not defined.domains:
+            return defined
+    except ClusteringMismatchError:
+        if not options.replaces_all_rows(snapshot.partition_columns):
+            raise
+    return with_clustering(defined, options.cluster_by, label=handle.label)
 
 
 def store_assignment(session: DeltaSession) -> Casting:

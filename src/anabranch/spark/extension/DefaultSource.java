@@ -23,6 +23,8 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
     DataSourceRegister {
   /** What was found when Spark asked for the columns; with them, it asks for the table. */
   private DeltaTable found;
+  /** Whether `save` asks, which knows the schema, and is about to hand over the rows. */
+  private boolean isWritten;
 
   public String shortName() {
     return "delta";
@@ -33,12 +35,18 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
     return true;
   }
 
+  /**
+   * A reader may bring a schema. To a writer it is denied: it would bring `partitionBy` and `clusterBy`, too, and read them
+   * as SQL first, where `save` takes plain names, as in delta-spark.
+   */
   public boolean supportsExternalMetadata() {
-    return true;
+    String caller = Thread.currentThread().getStackTrace()[2].getClassName();
+    isWritten = caller.equals("org.apache.spark.sql.classic.DataFrameWriter");
+    return !isWritten;
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    found = table(options, null);
+    found = table(options, isWritten ? new StructType() : null);
     return found.schema;
   }
 
@@ -51,7 +59,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   private static DeltaTable table(CaseInsensitiveStringMap options, StructType given) {
     Object session = org.apache.spark.sql.classic.SparkSession.active();
     DeltaTable table = (DeltaTable) Python.ask("table of options", new Object[] {session, options.asCaseSensitiveMap(), given});
-    if (table == null) return new DeltaTable("delta", "", given.json(), "", "", null, "", null);
+    if (table == null) return new DeltaTable("delta", "", given.json(), "", "", "", null, "", null);
     if (given != null) table.declared = given.json();
     return table;
   }

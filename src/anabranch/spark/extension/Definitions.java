@@ -55,7 +55,7 @@ public final class Definitions {
   private static List clusteringColumns(String text) {
     List found = new ArrayList();
     scala.collection.immutable.Seq columns = ClusterBySpec$.MODULE$.fromProperty(text).columnNames();
-    for (int i = 0; i < columns.size(); i++) found.add(String.join(".", ((NamedReference) columns.apply(i)).fieldNames()));
+    for (int i = 0; i < columns.size(); i++) found.add(columns.apply(i).toString());
     return found;
   }
 

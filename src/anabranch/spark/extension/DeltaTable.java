@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
+import org.apache.spark.sql.connector.expressions.ClusterByTransform;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -37,6 +38,8 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   /** The schema as it was given. */
   public final String schemaJson;
   public final String[] partitionColumns;
+  /** In backticks where they need them, fields of structs behind dots. */
+  public final String[] clusteringColumns;
   public final Map properties;
   /** The version asked for, or null: then it is the newest when a query runs. */
   public final Long version;
@@ -51,15 +54,16 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
 
   /**
    * @param schema as JSON
-   * @param partitionColumns parted by NUL, which no name holds, as are keys and values of the maps
+   * @param partitionColumns parted by NUL, which no name holds, as are clustering columns, and keys and values of the maps
    */
-  public DeltaTable(String name, String path, String schema, String partitionColumns, String properties, Object version,
-      String options, Object catalogTable) {
+  public DeltaTable(String name, String path, String schema, String partitionColumns, String clusteringColumns, String properties,
+      Object version, String options, Object catalogTable) {
     this.name = name;
     this.path = path;
     this.schema = (StructType) DataType.fromJson(schema);
     this.schemaJson = schema;
     this.partitionColumns = parts(partitionColumns);
+    this.clusteringColumns = parts(clusteringColumns);
     this.properties = map(properties);
     this.version = version == null ? null : Long.valueOf(((Number) version).longValue());
     this.options = map(options);
@@ -128,10 +132,18 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return false;
   }
 
+  /** Clustering is among it: `saveAsTable` that appends compares it with what its writer was told. */
   public Transform[] partitioning() {
+    if (clusteringColumns.length > 0) return new Transform[] {clustering()};
     Transform[] found = new Transform[partitionColumns.length];
     for (int i = 0; i < found.length; i++) found[i] = Expressions.identity(quoted(partitionColumns[i]));
     return found;
+  }
+
+  private Transform clustering() {
+    List columns = new ArrayList();
+    for (int i = 0; i < clusteringColumns.length; i++) columns.add(Expressions.column(clusteringColumns[i]));
+    return new ClusterByTransform(scala.jdk.javaapi.CollectionConverters.asScala(columns).toSeq());
   }
 
   private static String quoted(String name) {

@@ -20,6 +20,7 @@ from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.arguments import InvalidArgumentError, UnsupportedOperationError
 from anabranch.errors.tables import CloneTargetError, DeepCloneError
 from anabranch.schema.computed_columns import default_column, generated_column, identity_column
+from anabranch.schema.paths import quoted
 from anabranch.spark.session.table_identifiers import PathIdentifier
 from anabranch.sql.grammar.clauses import Check, ColumnDefinition, Properties
 from anabranch.sql.grammar.cursor import Fragment, TableName
@@ -153,7 +154,7 @@ def _definition(statement: CreateTable, properties: Properties) -> TableDefiniti
     return TableDefinition(
         schema=_schema(columns),
         partition_columns=tuple(partition_columns),
-        clustering_columns=tuple(".".join(path) for path in clauses.clustering_columns),
+        clustering_columns=tuple(quoted(path) for path in clauses.clustering_columns),
         properties=dict(properties),
         description=clauses.comment,
         constraints=_constraints(statement.checks),

@@ -1,0 +1,95 @@
+package io.delta.tables;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+
+/**
+ * Under delta-spark's name, for programs that reach it through Py4J: `spark._jvm.io.delta.tables.DeltaTable`. It has what reads;
+ * what changes a table is in Python's `DeltaTable`, and in SQL.
+ */
+public class DeltaTable {
+  private final SparkSession session;
+  /** As SQL has it. */
+  private final String name;
+
+  private DeltaTable(SparkSession session, String name) {
+    this.session = session;
+    this.name = name;
+    // Raises what is to be raised where there is no table of ours.
+    history(1);
+  }
+
+  public static DeltaTable forPath(String path) {
+    return forPath(active(), path);
+  }
+
+  public static DeltaTable forPath(SparkSession session, String path) {
+    return new DeltaTable(session, "delta." + quoted(qualified(session, path)));
+  }
+
+  /** The name of a table, or delta.`path`. */
+  public static DeltaTable forName(String name) throws ParseException {
+    return forName(active(), name);
+  }
+
+  public static DeltaTable forName(SparkSession session, String name) throws ParseException {
+    scala.collection.immutable.Seq parts = classic(session).sessionState().sqlParser().parseMultipartIdentifier(name);
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < parts.size(); i++) text.append(i == 0 ? "" : ".").append(quoted((String) parts.apply(i)));
+    return new DeltaTable(session, text.toString());
+  }
+
+  /** Whether a Delta table is in that folder. */
+  public static boolean isDeltaTable(String path) {
+    return isDeltaTable(active(), path);
+  }
+
+  public static boolean isDeltaTable(SparkSession session, String path) {
+    return delta.Python.ask("table at", new Object[] {session, qualified(session, path), null, null}) != null;
+  }
+
+  public Dataset history() {
+    return sql("DESCRIBE HISTORY " + name);
+  }
+
+  public Dataset history(int limit) {
+    return sql("DESCRIBE HISTORY " + name + " LIMIT " + limit);
+  }
+
+  public Dataset detail() {
+    return sql("DESCRIBE DETAIL " + name);
+  }
+
+  public Dataset toDF() {
+    return sql("SELECT * FROM " + name);
+  }
+
+  private Dataset sql(String text) {
+    if (!delta.Python.isOpen()) throw delta.DeltaError.disabled();
+    return session.sql(text);
+  }
+
+  private static SparkSession active() {
+    return org.apache.spark.sql.classic.SparkSession.active();
+  }
+
+  private static org.apache.spark.sql.classic.SparkSession classic(SparkSession session) {
+    return (org.apache.spark.sql.classic.SparkSession) session;
+  }
+
+  /** Absolute, with its scheme: a relative path is none in SQL. */
+  private static String qualified(SparkSession session, String path) {
+    try {
+      Path found = new Path(path);
+      return found.getFileSystem(classic(session).sessionState().newHadoopConf()).makeQualified(found).toString();
+    } catch (java.io.IOException failure) {
+      throw new java.io.UncheckedIOException(failure);
+    }
+  }
+
+  private static String quoted(String part) {
+    return "`" + part.replace("`", "``") + "`";
+  }
+}
