@@ -15,14 +15,20 @@ from anabranch.exceptions import DeltaConcurrentModificationException
 from anabranch.transaction.transaction import Transaction
 
 
-def beaten(spark: SparkSession, statement: str, winner: str) -> None:
-    """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits."""
+def beaten(spark: SparkSession, statement: str, winner: str, *others: Callable[[], object]) -> None:
+    """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits.
+
+    What `others` do comes between writing and commit.
+    """
     right: Callable[..., Any] = write_rows.write_rows
 
     def late(*given: Any) -> Any:
         with mock.patch.object(write_rows, "write_rows", right):
             spark.sql(winner)
-            return right(*given)
+            written = right(*given)
+            for do in others:
+                do()
+            return written
 
     with mock.patch.object(write_rows, "write_rows", late):
         spark.sql(statement)

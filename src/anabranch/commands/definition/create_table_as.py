@@ -56,7 +56,8 @@ def create_table_as(
     """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
 
     The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
-    `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of a write.
+    `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
+    a write.
     """
     snapshot = handle.table.snapshots.latest_or_none()
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from py4j.protocol import Py4JError
 from pyroaring import BitMap64
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -49,7 +50,7 @@ def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
             return target.answers(rows, read.ask)
         try:
             return target.answers(rows, read.ask)
-        except PySparkException:
+        except (PySparkException, Py4JError):
             # The other tables are read again, of whose files some may be gone by now.
             LOGGER.warning("which rows of %s were read cannot be told", target.handle.label, exc_info=True)
             return [None] * len(rows)

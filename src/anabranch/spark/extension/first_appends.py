@@ -20,9 +20,9 @@ def append_to_tables_made_meanwhile(
 ) -> None:
     """Let `saveAsTable` of these writers of PySpark's append to a table that somebody else makes while it is at work.
 
-    Spark has found no table then, and asks its catalog for a new one, as in mode `error`: which of the two it is only the
-    writer knows, of which `mode_and_format` tells. Nothing has been written when it loses, so it is run again, as an
-    append to the table that is there now. `patches.undo(purpose)` ends it.
+    Spark has found no table then, and asks its catalog for a new one, as in mode `error`: which of the two it is, only
+    the writer knows, of which `mode_and_format` tells. Nothing has been written when it loses, so it is run again, as
+    an append to the table that is there now. `patches.undo(purpose)` ends it.
     """
 
     def replace(save_as_table: Callable[..., None]) -> Callable[..., None]:

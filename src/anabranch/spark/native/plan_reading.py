@@ -169,7 +169,7 @@ _SIDES_THAT_MUST_MATCH = {
 }
 """By kind of join the sides of which it takes no row that no row of the other side belongs to."""
 _STANDS_STILL = (_ROW_BY_ROW - {"ArrowEvalPython", "BatchEvalPython"}) | {"LocalRelation", "Range", "OneRowRelation"}
-"""Operators of a plan that gives the same rows again: what is in a `LIMIT`, or what a file of others holds, may differ."""
+"""Operators of a plan that gives the same rows again. What a `LIMIT` takes, or a file of others holds, may differ."""
 
 
 class _Joins:
