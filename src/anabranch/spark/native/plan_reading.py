@@ -187,16 +187,22 @@ class _Joins:
         if name == "Project":
             below = ((each.other, self._jvm.delta.Plans.below(each.condition, plan)) for each in above)
             return tuple(
-                _Joined(other=other, condition=condition) for other, condition in below if condition is not None
+                _Joined(other=other, condition=condition)
+                for other, condition in below
+                if condition is not None and self._can_be_asked(condition)
             )
         if name != "Join" or place not in _SIDES_THAT_MUST_MATCH.get(_kind_of_join(plan), ()):
             return ()
         other, condition = plan.children().apply(1 - place), plan.condition()
-        if condition.isEmpty() or not condition.get().deterministic() or not self._stands_still(other):
-            return ()
-        if self._jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition.get()):
+        if condition.isEmpty() or not self._can_be_asked(condition.get()) or not self._stands_still(other):
             return ()
         return (_Joined(other=other, condition=condition.get()),)
+
+    def _can_be_asked(self, condition: Any) -> bool:
+        """Whether it tells the same of the same rows, asked again later."""
+        if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._of_user):
+            return False
+        return not self._jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
 
     def _stands_still(self, plan: Any) -> bool:
         """Whether the plan gives the same rows whenever it runs, and reads nothing of the table itself.
