@@ -237,8 +237,7 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     readers = (other for other in between if not other.is_blind and not isinstance(other.statement, Optimize | Alter))
     if any(other.read_version >= append.version for other in readers):
         return False
-    plan = commit.statement.plan(list(append.effect.inserted.elements()))
-    return any(each.rows for each in plan.looks)
+    return any(each.condition(row) for each in commit.plan.looks for row in append.effect.inserted)
 
 
 def explains(order: Sequence[Commit], first: Counter[Row], last: Counter[Row]) -> bool:
