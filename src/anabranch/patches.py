@@ -1,8 +1,8 @@
 """What of PySpark is replaced while sessions know Delta: one table, by the purpose of each replacement.
 
 PySpark has no extension point for these few things: which exception an error of the JVM becomes and whether it is
-logged, what made a stream fail, Ctrl-C during a call, and for programs that run as they are (`anabranch.auto`) the
-moment when a session is made. Nothing here imports PySpark.
+logged, what made a stream fail, Ctrl-C during a call, the mode of `saveAsTable`, and for programs that run as they are
+(`anabranch.auto`) the moment when a session is made. Nothing here imports PySpark.
 """
 
 from __future__ import annotations

@@ -59,15 +59,16 @@ EVERY = Where()
 
 @dataclasses.dataclass(frozen=True)
 class KeyIn:
-    """The rows that a MERGE finds in its source."""
+    """The rows that a MERGE finds in its source, or to which a row of other tables belongs."""
 
     keys: frozenset[int]
+    where: Where = EVERY
 
     def __call__(self, row: Row) -> bool:
-        return row.k in self.keys
+        return row.k in self.keys and self.where(row)
 
     def __str__(self) -> str:
-        return f"k in {sorted(self.keys)}"
+        return f"k in {sorted(self.keys)}" + (f" and {self.where}" if self.where.column else "")
 
     @property
     def predicate(self) -> Predicate:

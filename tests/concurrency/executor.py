@@ -26,6 +26,7 @@ from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import EVERY, Condition, Row
 from concurrency.describing import MANIFESTS, Alter, Replace, changes, described_by, keeps_rules
 from concurrency.foreign import ForeignCommit, foreign_commit
+from concurrency.merging import MergeSelect
 from concurrency.played_ids import as_changed, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.rearranging import rearranged
@@ -122,7 +123,7 @@ def operation_name(statement: Statement) -> str:
         return operation_name(statement.statement)
     if isinstance(statement, Alter | Replace):
         return "REPLACE TABLE" if isinstance(statement, Replace) else f"ALTER TABLE {statement.words}"
-    kind = type(statement).__name__.upper()
+    kind = "MERGE" if isinstance(statement, MergeSelect) else type(statement).__name__.upper()
     return "WRITE" if isinstance(statement, Insert | InsertSelect | InsertJoin | ReplaceWhere) else kind
 
 
@@ -236,15 +237,13 @@ def _record(
         transaction.record_whole_table()
         return
     by_rows = not isinstance(statement, ReplaceWhere)
-    # The query of an INSERT gives rows, and not those of the table that they were made of.
-    tells_rows = manner.told_rows and not isinstance(statement, InsertSelect | InsertJoin)
     for each in plan.looks:
         found = by_file(places, each.rows)
         rows = {read.adds[file].key: positions for file, positions in found.items()}
         transaction.record_scan(
             each.condition.predicate,
             files=_opened(played, read, each.condition),
-            rows=rows if tells_rows and by_rows else None,
+            rows=rows if manner.told_rows and by_rows and not each.of_query else None,
             again=played.asking(each.condition) if manner.asks_again and by_rows else None,
         )
 

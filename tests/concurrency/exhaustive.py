@@ -28,12 +28,13 @@ from concurrency.describing import (
 from concurrency.executor import begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
 from concurrency.judges import violations
-from concurrency.merging import Merge
+from concurrency.merging import Merge, MergeSelect
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.statements import (
     Delete,
     Foreign,
     Insert,
+    InsertAbsent,
     InsertJoin,
     InsertSelect,
     Numbered,
@@ -61,6 +62,8 @@ FEW_KINDS: tuple[Statement, ...] = (
 ALL_KINDS: tuple[Statement, ...] = (
     *FEW_KINDS,
     InsertJoin(Where("v", "=", 1), Where("v", "<", 2), Change("k", 4, True)),
+    InsertAbsent((Row(1, 3), Row(4, 1))),
+    MergeSelect(Where("v", "=", 1), Change("k", 1, True)),
     Delete(EVERY),
     Update(Where("k", "=", 2), Change("k", 0, False), unless=Where("v", "=", 2)),
     Merge((Row(0, 1),), matched="delete", inserts=False),

@@ -14,7 +14,7 @@ from anabranch.errors.commits import (
 from concurrency.conditions import Row
 from concurrency.executor import Running, begin
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
-from concurrency.statements import Effect, Foreign, Insert, Optimize, Statement, shown
+from concurrency.statements import Effect, Foreign, Insert, InsertAbsent, Optimize, Plan, Statement, shown
 
 LEVELS = ("Serializable", "WriteSerializable")
 
@@ -52,6 +52,7 @@ class Commit:
     statement: Statement
     read_version: int
     version: int
+    plan: Plan
     effect: Effect
 
     @property
@@ -59,7 +60,7 @@ class Commit:
         """Whether it is known to have read nothing."""
         if isinstance(self.statement, Foreign):
             return self.statement.tells and isinstance(self.statement.statement, Insert)
-        return isinstance(self.statement, Insert)
+        return isinstance(self.statement, Insert) and not isinstance(self.statement, InsertAbsent)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ class Refusal:
     read_version: int
     after: int
     """The newest version at that time."""
+    plan: Plan
     effect: Effect
     error: DeltaConcurrentModificationException
 
@@ -108,10 +110,11 @@ def finish(number: int, running: Running, commits: list[Commit], refusals: list[
         about_description = isinstance(error, MetadataChangedException | ProtocolChangedException)
         assert about_description or not isinstance(running.statement, Optimize), error
         last = len(commits)
-        refusals.append(Refusal(**facts, after=last, effect=running.effect, error=error))  # type: ignore[arg-type]
+        lost = Refusal(**facts, after=last, plan=running.plan, effect=running.effect, error=error)  # type: ignore[arg-type]
+        refusals.append(lost)
         return
     if landed is not None:
-        commits.append(Commit(**facts, version=landed.version, effect=running.effect))  # type: ignore[arg-type]
+        commits.append(Commit(**facts, version=landed.version, plan=running.plan, effect=running.effect))  # type: ignore[arg-type]
 
 
 def replayed(rows: Counter[Row], effect: Effect) -> Counter[Row]:

@@ -176,8 +176,8 @@ def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
         if not (manner.asks_again and manner.told_rows) or isinstance(refusal.statement, ReplaceWhere | Restore):
             continue
         for row in map(row_of_words, error.example_keys):
-            looks = refusal.statement.plan([row]).looks
-            if row not in refusal.effect.deleted if deletes else not any(each.rows for each in looks):
+            looks = refusal.plan.looks
+            if row not in refusal.effect.deleted if deletes else not any(each.condition(row) for each in looks):
                 found.append(f"T{refusal.number}, {refusal.statement}, is shown {row}, which is nothing to it")
     return found
 
@@ -237,8 +237,7 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     readers = (other for other in between if not other.is_blind and not isinstance(other.statement, Optimize | Alter))
     if any(other.read_version >= append.version for other in readers):
         return False
-    plan = commit.statement.plan(list(append.effect.inserted.elements()))
-    return any(each.rows for each in plan.looks)
+    return any(each.condition(row) for each in commit.plan.looks for row in append.effect.inserted)
 
 
 def explains(order: Sequence[Commit], first: Counter[Row], last: Counter[Row]) -> bool:

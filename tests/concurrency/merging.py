@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 
 from anabranch.predicates.expressions import Column, Predicate, Unknown
-from concurrency.conditions import KeyIn, KeyNotIn, Row, Where
+from concurrency.conditions import Change, KeyIn, KeyNotIn, Row, Where
 from concurrency.statements import Look, Plan, Statement, listed, look
 
 MATCHED = ("update", "delete", "update below", "delete below else update", "next key")
@@ -110,6 +110,34 @@ class MergeRows:
     @property
     def predicate(self) -> Predicate:
         return Unknown("source.k = target.k", (Column(("k",)), Column(("v",))))
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeSelect(Statement):
+    """A MERGE whose source is made of rows of the table itself, of each `k` one."""
+
+    where: Where
+    change: Change
+    matched: str = "update"
+    inserts: bool = True
+    tells_changes: bool = True
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        found = look(self.where, rows, of_query=True)
+        made = sorted(
+            (self.change(rows[number]) for number in found.rows), key=lambda row: (row.k, row.v is None, row.v)
+        )
+        source = tuple({row.k: row for row in made}.values())
+        merge = Merge(source, matched=self.matched, inserts=self.inserts, tells_changes=self.tells_changes)
+        plan = merge.plan(rows)
+        return dataclasses.replace(plan, looks=(found, *plan.looks))
+
+    def __str__(self) -> str:
+        inserts = " WHEN NOT MATCHED insert" if self.inserts else ""
+        return (
+            f"MERGE source SELECT with {self.change} FROM the table WHERE {self.where} "
+            f"WHEN MATCHED {self.matched}{inserts}"
+        )
 
 
 def _is_below(row: Row, source: Row) -> bool:

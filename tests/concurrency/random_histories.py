@@ -22,12 +22,13 @@ from concurrency.describing import (
     set_property,
 )
 from concurrency.histories import LEVELS, History
-from concurrency.merging import MATCHED, Merge
+from concurrency.merging import MATCHED, Merge, MergeSelect
 from concurrency.played_table import Manner
 from concurrency.statements import (
     Delete,
     Foreign,
     Insert,
+    InsertAbsent,
     InsertGenerated,
     InsertJoin,
     InsertSelect,
@@ -70,7 +71,9 @@ EVERYTHING = Mix(
         "guarded": 4,
         "insert select": 6,
         "insert join": 3,
+        "insert absent": 4,
         "merge": 16,
+        "merge select": 6,
         "optimize": 9,
         "zorder": 3,
         "purge": 2,
@@ -167,8 +170,34 @@ INSERTS_OF_OWN_ROWS = Mix(
     },
     statements_max=4,
 )
+MERGES_OF_OWN_ROWS = Mix(
+    kinds={
+        "merge select": 16,
+        "insert absent": 8,
+        "update": 8,
+        "delete": 6,
+        "insert": 4,
+        "optimize": 3,
+        "zorder": 1,
+        "foreign": 3,
+        "restore": 2,
+        "engine": 2,
+    },
+    statements_max=4,
+    told_rows=1.0,
+)
 WITHOUT_VECTORS = Mix(
-    kinds={"insert": 10, "delete": 10, "update": 12, "merge": 8, "optimize": 5, "insert select": 5, "replace where": 3},
+    kinds={
+        "insert": 10,
+        "delete": 10,
+        "update": 12,
+        "merge": 8,
+        "merge select": 4,
+        "optimize": 5,
+        "insert select": 5,
+        "insert absent": 3,
+        "replace where": 3,
+    },
     vectors=False,
 )
 SHARES = {
@@ -178,13 +207,14 @@ SHARES = {
     "appends and readers": (APPENDS_AND_READERS, 5),
     "readers who name no rows": (READERS_WHO_NAME_NO_ROWS, 5),
     "appends and compaction": (APPENDS_AND_COMPACTION, 5),
-    "merges and compaction": (MERGES_AND_COMPACTION, 15),
+    "merges and compaction": (MERGES_AND_COMPACTION, 9),
     "without vectors": (WITHOUT_VECTORS, 5),
     "descriptions": (DESCRIPTIONS, 12),
     "RESTORE and descriptions": (RESTORES_AND_DESCRIPTIONS, 2),
     "numbered writes": (NUMBERED_WRITES, 2),
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
+    "merges of own rows": (MERGES_OF_OWN_ROWS, 6),
 }
 """Of a hundred histories, how many are of which mix."""
 
@@ -237,6 +267,17 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return Update(_where(rng), _change(rng), unless=_where(rng))
         case "insert select":
             return InsertSelect(_where(rng), _change(rng))
+        case "insert absent":
+            rows = tuple(_row(rng) for _ in range(rng.randint(1, 2)))
+            return InsertAbsent(rows, _where(rng) if rng.random() < 0.3 else EVERY)
+        case "merge select":
+            return MergeSelect(
+                _where(rng),
+                _change(rng),
+                matched=rng.choice(MATCHED),
+                inserts=rng.random() < 0.8,
+                tells_changes=rng.random() < 0.5,
+            )
         case "insert join":
             return InsertJoin(_where(rng), _where(rng), _change(rng))
         case "generated":

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from concurrency.conditions import EVERY, Change, Condition, Row, Where
+from concurrency.conditions import EVERY, Change, Condition, KeyIn, Row, Where
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +15,8 @@ class Look:
 
     condition: Condition
     rows: frozenset[int]
+    of_query: bool = False
+    """Whether a query asked it, which gives rows, and not those of the table that they were made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +52,8 @@ def effect_of(plan: Plan, rows: Sequence[Row]) -> Effect:
     return Effect(Counter(rows[number] for number in plan.deletes), Counter(plan.inserts))
 
 
-def look(condition: Condition, rows: Sequence[Row]) -> Look:
-    return Look(condition, frozenset(number for number, row in enumerate(rows) if condition(row)))
+def look(condition: Condition, rows: Sequence[Row], *, of_query: bool = False) -> Look:
+    return Look(condition, frozenset(number for number, row in enumerate(rows) if condition(row)), of_query)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,7 @@ class InsertSelect(Statement):
     change: Change
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows)
+        found = look(self.where, rows, of_query=True)
         return Plan(looks=(found,), inserts=tuple(self.change(rows[n]) for n in sorted(found.rows)))
 
     def __str__(self) -> str:
@@ -136,7 +138,7 @@ class InsertJoin(Statement):
     change: Change
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        looks = (look(self.where, rows), look(self.other, rows))
+        looks = (look(self.where, rows, of_query=True), look(self.other, rows, of_query=True))
         pairs = [
             Row(rows[one].k, rows[two].v)
             for one in sorted(looks[0].rows)
@@ -148,6 +150,21 @@ class InsertJoin(Statement):
     def __str__(self) -> str:
         joined = f"FROM the table a WHERE {self.where} JOIN the table b WHERE {self.other}"
         return f"INSERT SELECT a.k, b.v with {self.change} {joined}"
+
+
+@dataclasses.dataclass(frozen=True)
+class InsertAbsent(Insert):
+    """An INSERT of those of its rows whose `k` no row of the table has that satisfies `where`, as by NOT EXISTS."""
+
+    where: Where = EVERY
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        found = look(KeyIn(frozenset(row.k for row in self.rows), self.where), rows, of_query=True)
+        present = {rows[number].k for number in found.rows}
+        return Plan(looks=(found,), inserts=tuple(row for row in self.rows if row.k not in present))
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} WHERE NOT EXISTS (a row with this k and {self.where})"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows import deletion_vector_actions
 from anabranch.transaction.transaction import Transaction
+from concurrency.conditions import KeyIn, Row
 from concurrency.random_histories import (
     APPENDS_AND_COMPACTION,
     APPENDS_AND_READERS,
@@ -35,6 +36,7 @@ from concurrency.random_histories import (
     EVERYTHING,
     INSERTS_OF_OWN_ROWS,
     MERGES_AND_COMPACTION,
+    MERGES_OF_OWN_ROWS,
     NUMBERED_ROWS,
     NUMBERED_WRITES,
     READERS_WHO_NAME_NO_ROWS,
@@ -42,6 +44,7 @@ from concurrency.random_histories import (
     RESTORES_AND_ENGINES,
     Mix,
 )
+from concurrency.statements import InsertJoin, Plan, look
 
 Patch = tuple[object, str, object]
 
@@ -152,6 +155,19 @@ def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **t
         RIGHT_RECORD_SCAN(self, predicate, **told)
 
 
+def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **told: Any) -> None:
+    if self.operation.name != "MERGE" or told.get("rows") is not None:
+        RIGHT_RECORD_SCAN(self, predicate, **told)
+
+
+def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]) -> Plan:
+    """As NOT EXISTS over another table is judged: but here the other side changes, too."""
+    plan = RIGHT_PLAN_OF_JOIN(self, rows)
+    one, other = (frozenset(rows[number].k for number in each.rows) for each in plan.looks)
+    looks = (look(KeyIn(other, self.where), rows, of_query=True), look(KeyIn(one, self.other), rows, of_query=True))
+    return dataclasses.replace(plan, looks=looks)
+
+
 def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
     return not self.removes and all(add.data_change for add in self.adds)
 
@@ -188,6 +204,7 @@ def _ids_begin_at_the_mark(actions: Sequence[Action], *, after: int, **facts: An
 
 RIGHT_ROW_IDS = commit_draft.with_row_ids
 RIGHT_RECORD_SCAN = Transaction.record_scan
+RIGHT_PLAN_OF_JOIN = InsertJoin.plan
 RIGHT_AFTER = LatestState._after
 RIGHT_FIRST_ROW_READ = row_tracing.first_row_read
 RIGHT_ROWS_ADDED: Callable[[ConflictContext, TracedRows], Conflict | tuple[Winner, ...]] = row_conflicts.rows_added
@@ -293,6 +310,17 @@ WRONG_RULES = (
         name="rows that went are not asked whether an INSERT had read them",
         patches=[(row_tracing, "first_row_read", _nothing_read)],
         mix=INSERTS_OF_OWN_ROWS,
+    ),
+    WrongRule(
+        name="what the source of a MERGE reads of its table is not remembered",
+        patches=[(Transaction, "record_scan", _not_what_the_source_reads)],
+        mix=MERGES_OF_OWN_ROWS,
+    ),
+    WrongRule(
+        name="of a table joined with itself only rows count to which one of those read belongs",
+        patches=[(InsertJoin, "plan", _only_rows_that_the_other_side_matches)],
+        mix=INSERTS_OF_OWN_ROWS,
+        histories_max=6_000,
     ),
     WrongRule(
         name="an INSERT that reads its own table counts as a blind append",

@@ -10,8 +10,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from anabranch.callbacks import answer_staging
+from anabranch.commands import catalog_registration
 from anabranch.errors.commits import ProtocolChangedException
-from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError, TableInLocationError
+from anabranch.errors.tables import (
+    LocationNotEmptyError,
+    NotADeltaTableError,
+    TableAlreadyExistsError,
+    TableInLocationError,
+)
 from anabranch.spark.engine import WriteRequest, WrittenFiles
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.classic_catalog import ClassicCatalog
@@ -82,6 +88,7 @@ def test_a_catalog_that_fails_behind_the_log_leaves_a_table_that_can_be_named(
         with pytest.raises(ConnectionError, match="metastore"):
             delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
     assert not delta.catalog.tableExists(name)
+    monkeypatch.setattr(catalog_registration, "REGISTRATION_MS_MAX", 100)
     with pytest.raises(TableInLocationError):
         delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 2 AS a")
     folder = f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
@@ -116,9 +123,9 @@ def test_a_table_that_others_make_meanwhile(
         monkeypatch.setattr(answer_staging, "create_table_as", create)
         delta.newSession().sql(f"CREATE TABLE {name} USING {winner} AS SELECT 1 AS a")
 
-    def create_later(*given: Any) -> None:
+    def create_later(*given: Any, **named: Any) -> None:
         make()
-        create(*given)
+        create(*given, **named)
 
     def write_later(engine: NativeEngine, request: WriteRequest) -> WrittenFiles:
         make()
@@ -142,6 +149,26 @@ def test_a_table_that_others_make_meanwhile(
     race()
     delta.sql("SELECT 2 AS a").write.format("delta").mode("ignore").saveAsTable(name)
     assert rows(delta, name) == [(1,)]
+
+
+def test_files_of_others_who_make_the_table_at_the_same_time(
+    delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Covers bug B77: the first files of the one, not committed yet, were in the other's way."""
+    create, folder = answer_staging.create_table_as, f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
+
+    def create_later(*given: Any, **named: Any) -> None:
+        monkeypatch.setattr(answer_staging, "create_table_as", create)
+        delta.range(3).write.mode("append").parquet(folder)
+        create(*given, **named)
+
+    monkeypatch.setattr(answer_staging, "create_table_as", create_later)
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
+    assert rows(delta, name) == [(1,)]
+    other = f"{name}_other"
+    delta.range(3).write.parquet(f"{folder}_other")
+    with pytest.raises(LocationNotEmptyError):
+        delta.sql(f"CREATE TABLE {other} USING delta AS SELECT 1 AS a")
 
 
 def test_tables_by_path(delta: SparkSession, path: str) -> None:

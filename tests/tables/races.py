@@ -12,19 +12,39 @@ from pyspark.sql import SparkSession
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.write import write_rows
 from anabranch.exceptions import DeltaConcurrentModificationException
+from anabranch.transaction.transaction import Transaction
 
 
-def beaten(spark: SparkSession, statement: str, winner: str) -> None:
-    """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits."""
+def beaten(spark: SparkSession, statement: str, winner: str, *others: Callable[[], object]) -> None:
+    """A statement that writes rows reads its table, then the winner lands, then the statement writes and commits.
+
+    What `others` do comes between writing and commit.
+    """
     right: Callable[..., Any] = write_rows.write_rows
 
     def late(*given: Any) -> Any:
         with mock.patch.object(write_rows, "write_rows", right):
             spark.sql(winner)
-            return right(*given)
+            written = right(*given)
+            for do in others:
+                do()
+            return written
 
     with mock.patch.object(write_rows, "write_rows", late):
         spark.sql(statement)
+
+
+def beaten_to_the_commit(spark: SparkSession, run: Callable[[], object], winner: str) -> None:
+    """A statement does all of its work, then the winner lands, then the statement commits."""
+    right: Callable[..., Any] = Transaction.commit
+
+    def late(*given: Any, **named: Any) -> Any:
+        with mock.patch.object(Transaction, "commit", right):
+            spark.sql(winner)
+        return right(*given, **named)
+
+    with mock.patch.object(Transaction, "commit", late):
+        run()
 
 
 def commit_with_retries(prepared: Prepared) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -142,14 +144,13 @@ def test_a_random_condition_does_not_decide_what_counts(native: SparkSession, to
 def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSession, told: str) -> None:
     """A planted rule: a filter above other operators is taken for one of the rows below. It lets a wrong insert land."""
 
-    def filters_sink(
-        plan: Any, filters: tuple[Any, ...], *, row_by_row: bool
-    ) -> Iterator[tuple[Any, tuple[Any, ...], bool]]:
-        here = (*filters, plan.condition()) if plan.nodeName() == "Filter" else filters
+    def filters_sink(plan: Any, above: plan_reading.Above, joins: object) -> Iterator[tuple[Any, plan_reading.Above]]:
+        filters = (*above.filters, plan.condition()) if plan.nodeName() == "Filter" else above.filters
+        here = plan_reading.Above(filters=filters)
         if plan.children().isEmpty():
-            yield plan, here, True
+            yield plan, here
         for place in range(plan.children().size()):
-            yield from filters_sink(plan.children().apply(place), here, row_by_row=row_by_row)
+            yield from filters_sink(plan.children().apply(place), here, joins)
 
     query, gone = BY_FILES["an outer join"], f"DELETE FROM {told} WHERE id = 4"
     with mock.patch.object(plan_reading, "_scans", filters_sink):
@@ -158,6 +159,116 @@ def test_the_judge_finds_filters_that_are_not_of_the_rows_read(native: SparkSess
     native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(native, f"INSERT INTO {told} {query.format(t=told)}", gone)
+
+
+# INSERT of rows whose keys the table lacks.
+
+NEW = "id, 0L AS n, 0L AS part, NULL AS s, NULL AS words"
+ABSENT = {
+    "NOT EXISTS": f"SELECT {NEW} FROM {{o}} x WHERE NOT EXISTS (SELECT 1 FROM {{t}} y WHERE y.id = x.id AND n < 9)",
+    "an anti-join": f"SELECT {NEW} FROM {{o}} LEFT ANTI JOIN {{t}} USING (id)",
+    "NOT IN": f"SELECT {NEW} FROM {{o}} WHERE id NOT IN (SELECT id FROM {{t}} WHERE id >= 0)",
+    "an outer join": "SELECT x.id, 0L, 0L, NULL, NULL FROM {o} x LEFT JOIN {t} y ON x.id = y.id WHERE y.id IS NULL",
+}
+OF_OTHERS = {
+    "VALUES": "(SELECT CAST(i AS BIGINT) AS id FROM VALUES (3), (9), (12), (15) AS v(i))",
+    "a view": "(SELECT id * 3 AS id FROM names)",
+    "a Delta table": "{other}",
+}
+"""Each has the keys 3 and 9, which the table has, and others, which it lacks."""
+
+
+@pytest.fixture
+def other(native: SparkSession, tmp_path: Path) -> str:
+    """A Delta table with the keys 3, 9 and 12; another one is hidden by a vector."""
+    path = str(tmp_path / "other")
+    native.sql("SELECT id FROM VALUES (3L), (9L), (12L), (1L) AS v(id)").coalesce(1).write.format("delta").save(path)
+    native.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    return f"delta.`{path}`"
+
+
+SHAPES = [*((shape, "a Delta table") for shape in ABSENT), ("NOT EXISTS", "VALUES"), ("an anti-join", "a view")]
+
+
+@pytest.mark.parametrize(("shape", "of"), SHAPES)
+def test_an_insert_of_absent_keys_is_judged_by_these_keys(
+    native: SparkSession, told: str, other: str, shape: str, of: str
+) -> None:
+    """Covers bug B73: any change of the table was in its way."""
+    query = ABSENT[shape].format(t="{t}", o=OF_OTHERS[of].format(other=other))
+    statement = f"INSERT INTO {told} {query.format(t=told)}"
+    beaten(native, statement, OTHER_ROW.format(t=told))
+    assert is_right(native, query, told)
+    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+    for winner in (
+        "UPDATE {t} SET part = 7 WHERE id = 3",
+        "DELETE FROM {t} WHERE id = 9",
+        "UPDATE {t} SET id = 12, n = 4 WHERE id = 1",
+    ):
+        before = newest(native, told)
+        with pytest.raises(DeltaConcurrentModificationException) as raised:
+            beaten(native, statement, winner.format(t=told))
+        assert raised.value.reason is ConflictReason.ROW_LEVEL_CHANGES
+        assert newest(native, told) == before + 1
+        native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+
+
+def test_two_inserts_of_absent_keys_put_each_key_in_once(native: SparkSession, told: str) -> None:
+    """Covers bug B73: other keys land, the same key does not come twice."""
+
+    def insert(*keys: int) -> str:
+        given = ", ".join(f"({key}L)" for key in keys)
+        return f"INSERT INTO {told} {ABSENT['NOT EXISTS'].format(t=told, o=f'(SELECT * FROM VALUES {given} AS v(id))')}"
+
+    beaten(native, insert(20, 21), insert(30, 3))
+    with pytest.raises(ConcurrentAppendException) as raised:
+        beaten(native, insert(40, 41), insert(41, 42))
+    assert "id = 41" in str(raised.value)
+    assert native.table(told).where("id >= 20").count() == 5
+
+
+def test_keys_that_may_differ_when_they_are_read_again_narrow_nothing(
+    native: SparkSession, told: str, tmp_path: Path
+) -> None:
+    """Bug B73: of a Parquet folder, behind a LIMIT, by a function of the user, of the table itself."""
+    native.range(8, 12).write.parquet(str(tmp_path / "keys"))
+    native.udf.register("same_key", lambda key: key, "long")
+    for others in (
+        f"parquet.`{tmp_path}/keys`",
+        "(SELECT id + 7 AS id FROM names LIMIT 3)",
+        "(SELECT same_key(id) + 7 AS id FROM names)",
+        f"(SELECT id + 5 AS id FROM {told} WHERE id = 5)",
+    ):
+        with pytest.raises(DeltaConcurrentModificationException):
+            beaten(
+                native,
+                f"INSERT INTO {told} {ABSENT['an anti-join'].format(t=told, o=others)}",
+                OTHER_ROW.format(t=told),
+            )
+        native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+
+
+def test_keys_that_cannot_be_read_again_are_in_conflict(native: SparkSession, told: str, other: str) -> None:
+    """Bug B73: a VACUUM may have taken the files of the other table."""
+    statement = f"INSERT INTO {told} {ABSENT['an anti-join'].format(t=told, o=other)}"
+    with pytest.raises(ConcurrentAppendException) as raised:
+        beaten(native, statement, OTHER_ROW.format(t=told), lambda: shutil.rmtree(other[7:-1]))
+    assert raised.value.reason is not ConflictReason.ROW_LEVEL_CHANGES
+
+
+def test_the_judge_finds_joins_with_what_changes_too(native: SparkSession, told: str) -> None:
+    """A planted rule: of a table joined with itself only rows count to which one that was read belongs.
+
+    Two new rows may belong to each other.
+    """
+    query = "SELECT a.id + 1000 AS id, a.n, a.part, a.s, a.words FROM {t} a JOIN {t} b ON a.n = b.n + 100 OR (a.id = 3 AND b.id = 3)"
+    winner = f"UPDATE {told} SET n = IF(id = 1, 150, 50) WHERE id IN (1, 2)"
+    with mock.patch.object(plan_reading._Joins, "_stands_still", return_value=True):
+        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", winner)
+    assert not is_right(native, query, told)
+    native.sql(f"RESTORE TABLE {told} TO VERSION AS OF 0")
+    with pytest.raises(DeltaConcurrentModificationException):
+        beaten(native, f"INSERT INTO {told} {query.format(t=told)}", winner)
 
 
 def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:

@@ -13,14 +13,20 @@ from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.alter.alter_constraints import alter_add_constraint
-from anabranch.commands.definition.create_table import CreationMode, create_table, definition_like, definition_of
+from anabranch.commands.definition.create_table import (
+    CreationMode,
+    create_table,
+    created_meanwhile,
+    definition_like,
+    definition_of,
+)
 from anabranch.commands.definition.table_location import delete_folder
 from anabranch.commands.dml.delete import truncate
 from anabranch.commands.table_access import is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.extension.door import Answer, throwable
 from anabranch.spark.session.catalog import PROVIDER
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession
@@ -52,16 +58,14 @@ class Definitions:
             "CreateTableLikeCommand": Command(run=self.create_like_command, check=self._like_of_delta),
         }
 
-    def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> bool:
-        """CREATE TABLE without a query; False where the table is there already."""
+    def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> Any:
+        """CREATE TABLE without a query. The answer is an exception where somebody else makes the table meanwhile."""
         own = self._asker.session(session)
         checked = conditions(own, checks)
         defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
         return self._created(session, defined)
 
-    def create_like(
-        self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any
-    ) -> bool:
+    def create_like(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any) -> Any:
         """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions tell of."""
         own = self._asker.session(session)
         defined = definition_facts(self._asker, own, ident, columns, partitions, properties)
@@ -94,17 +98,23 @@ class Definitions:
             return plan if provider.get().lower() == PROVIDER else None
         return plan if is_delta_identifier(self._asker.session(session), _identifier(plan.sourceTable())) else None
 
-    def _created(self, session: Any, defined: DefinedByStatement) -> bool:
+    def _created(self, session: Any, defined: DefinedByStatement) -> Any:
+        handle = defined.handle(self._asker.session(session))
         try:
-            create_table(defined.handle(self._asker.session(session)), defined.definition, CreationMode.CREATE)
+            create_table(handle, defined.definition, CreationMode.CREATE)
         except TableAlreadyExistsError:
-            return False
-        except ProtocolChangedException as lost:
-            # Somebody else has created it meanwhile: for Spark, which knows of IF NOT EXISTS, it is there already.
-            if lost.reason is not ConflictReason.TABLE_CREATED:
+            # Spark has looked before: it has come since.
+            lost = created_meanwhile(handle)
+            if lost is None:
                 raise
-            return False
-        return True
+        except ProtocolChangedException as error:
+            if error.reason is not ConflictReason.TABLE_CREATED:
+                raise
+            lost = error
+        else:
+            return None
+        # Spark knows of IF NOT EXISTS, and lets this exception pass then.
+        return self._asker.delta.CreatedMeanwhile(handle.label, throwable(self._asker.delta, lost))
 
     def alter(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""

@@ -23,14 +23,14 @@ from anabranch.callbacks.answer_definitions import conditions
 from anabranch.callbacks.answer_row_changes import Versions
 from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.definition.create_table import CreationMode, create_table, created_meanwhile
 from anabranch.commands.definition.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_to_create
 from anabranch.commands.write.write_options import ON, USING, WriteOptions
 from anabranch.commands.write.write_rows import write_named
 from anabranch.errors.dml import TableReplacementError
-from anabranch.errors.tables import NotADeltaTableError
+from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.spark.extension.door import Answer
 from anabranch.spark.native.jvm_classes import joined_map
 from anabranch.spark.session.classic_catalog import CatalogObjects
@@ -61,6 +61,8 @@ class Staged:
     mode: CreationMode
     overwrites: bool
     """It is `saveAsTable` in mode overwrite: a table that is there keeps its definition, but for what options say."""
+    began_ms: int
+    """When the statement began, by the session's clock."""
     is_written: bool = False
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Of the writer of the rows."""
@@ -90,6 +92,7 @@ class Staging:
     ) -> Any:
         """A `delta.DeltaTable` that takes rows. Nothing is written."""
         own = self._asker.session(session)
+        began_ms = own.clock.now_ms()
         checked = conditions(own, checks)
         defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
         handle = defined.handle(own)
@@ -99,7 +102,9 @@ class Staging:
         overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:
-            self._staged[key] = Staged(defined=defined, handle=handle, mode=mode, overwrites=overwrites)
+            self._staged[key] = Staged(
+                defined=defined, handle=handle, mode=mode, overwrites=overwrites, began_ms=began_ms
+            )
             while len(self._staged) > STAGED_MAX:
                 self._staged.popitem(last=False)
         return self._asker.delta.DeltaTable(
@@ -150,7 +155,14 @@ class Staging:
         properties = {**definition.properties, **options.table_properties}
         definition = dataclasses.replace(definition, properties=properties)
         mode = CreationMode.CREATE_IF_NOT_EXISTS if UNLESS_THERE_OPTION in staged.options else staged.mode
-        create_table_as(staged.handle, definition, rows, mode, options)
+        try:
+            create_table_as(staged.handle, definition, rows, mode, options, began_ms=staged.began_ms)
+        except TableAlreadyExistsError as exists:
+            # Spark has looked before: it has come since.
+            lost = created_meanwhile(staged.handle)
+            if lost is None:
+                raise
+            raise lost from exists
 
     def create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""

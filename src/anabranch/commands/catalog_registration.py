@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from anabranch.booleans import parse_boolean
 from anabranch.commands.table_access import TableRef
+from anabranch.log.commit_files import read_commit_info
+from anabranch.log.listing import list_log
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.serialization import parse_schema
@@ -12,6 +15,41 @@ from anabranch.spark.session.catalog import CatalogEntry
 from anabranch.transaction.commit.commit_context import CommittedVersion
 
 LOGGER = logging.getLogger("anabranch.commit")
+REGISTRATION_MS_MAX = 5_000
+"""Between the first commit of a named table and its entry in the catalog lies one call of the metastore."""
+_LOOKS_APART_MS = 50
+
+
+def is_registered(table: TableRef) -> bool:
+    """Whether the catalog knows the table's name; where another program has just made the table, within a moment.
+
+    That program tells the catalog right behind its commit. Without waiting for it, a name that two programs make at one
+    time would look like one that an old folder is in the way of.
+    """
+    assert table.entry is not None
+    clock, catalog = table.session.clock, table.session.catalog
+    name = table.entry.full_name
+    if catalog.find(name) is not None:
+        return True
+    ends_ms = clock.elapsed_ms() + _left_to_register_ms(table)
+    while clock.elapsed_ms() < ends_ms:
+        clock.sleep_ms(_LOOKS_APART_MS)
+        if catalog.find(name) is not None:
+            return True
+    return False
+
+
+def _left_to_register_ms(table: TableRef) -> int:
+    """How long whoever made the table by a name may still take to tell the catalog; 0 where nobody is about to."""
+    first = list_log(table.table.store, first=0, upto=0).commits
+    info = read_commit_info(table.table.store, first[0]) if first else None
+    if info is None or info.timestamp is None:
+        return 0
+    managed = (info.operation_parameters or {}).get("isManaged")
+    if parse_boolean(str(managed)) is not True:
+        return 0
+    age_ms = table.session.clock.now_ms() - info.timestamp
+    return min(REGISTRATION_MS_MAX, REGISTRATION_MS_MAX - age_ms)
 
 
 def register(table: TableRef, entry: CatalogEntry, committed: CommittedVersion | None = None) -> None:

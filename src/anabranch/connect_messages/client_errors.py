@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from anabranch.patches import patch, undo
+from anabranch.spark.extension.first_appends import append_to_tables_made_meanwhile
 from anabranch.spark.extension.stream_causes import show_causes
 
-_OUR_ERRORS = {"delta.DeltaError", "delta.DeltaAnalysisError"}
+_OUR_ERRORS = {"delta.DeltaError", "delta.DeltaAnalysisError", "delta.CreatedMeanwhile"}
 _STREAM_ERROR = "org.apache.spark.sql.streaming.StreamingQueryException"
 _CLIENT = "pyspark.sql.connect.client.core"
 """Where clients make exceptions of the server's errors. It needs grpc."""
 _EXCEPTIONS = "pyspark.errors.exceptions.connect"
+_WRITERS = "pyspark.sql.connect.readwriter"
 
 
 Finder = Callable[[Mapping[str, str], str], BaseException | None]
@@ -32,6 +34,11 @@ def raise_our_errors(by: str, find: Finder) -> None:
     """
     _finders[by] = find
     patch(_PURPOSE, importlib.import_module(_CLIENT), "convert_exception", _converting)
+    append_to_tables_made_meanwhile(
+        _PURPOSE,
+        importlib.import_module(_WRITERS).DataFrameWriter,
+        lambda writer: (writer._write.mode, writer._write.source),
+    )
     show_causes(_PURPOSE, importlib.import_module(_EXCEPTIONS))
 
 

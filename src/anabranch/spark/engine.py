@@ -126,15 +126,41 @@ class RewrittenFile:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Match:
+    """Rows of other tables, which stand still, and when one of them belongs to a row of ours."""
+
+    rows: DataFrame
+    condition: Column
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnRead:
-    """A read of the table that rows are written to: they depend on no row of it for which the condition is not true."""
+    """A read of the table that rows are written to: they depend on no row of it that `ask` would leave out."""
 
     predicate: Predicate
     """In logical names. True for every row on which they depend, maybe for more."""
+    row_by_row: bool = False
+    """Whether single rows can be asked. Where not, files must tell, as where a query counts rows or takes the first of
+    them.
+    """
     condition: Column | None = None
-    """The same, to be asked of rows that `names` has renamed. None where files must tell, as where a query counts rows
-    or takes the first of them."""
+    """On rows that `names` has renamed."""
+    matches: tuple[Match, ...] = ()
+    """The query joins the table with these, and depends on no row to which none of theirs belongs."""
     names: RowNames = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is asked of a row."""
+        return self.row_by_row and (self.condition is not None or bool(self.matches))
+
+    def ask(self, frame: DataFrame) -> DataFrame:
+        """Those of the rows, renamed, on which the written rows depend."""
+        if self.condition is not None:
+            frame = frame.where(self.condition)
+        for match in self.matches:
+            frame = frame.join(match.rows, match.condition, "left_semi")
+        return frame
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

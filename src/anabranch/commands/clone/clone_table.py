@@ -89,6 +89,7 @@ def shallow_clone(
     except ProtocolChangedException as lost:
         if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
             raise
+        check_named(target)
         return None
     # Only now: until the commit, whatever is there is not of our making.
     target.session.allow_places(target.path, [source.root, *source.places])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from pyspark.sql.types import DataType, StructField, StructType
 
-from anabranch.commands.catalog_registration import register
+from anabranch.commands.catalog_registration import is_registered, register
 from anabranch.commands.definition.clustering import clustering_columns
 from anabranch.commands.definition.rule_checks import check_rules
 from anabranch.commands.definition.table_definition import (
@@ -43,6 +43,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
+from anabranch.transaction.conflicts.conflict_checks import USE_WHAT_IS_THERE
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
 
@@ -81,8 +82,12 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
     snapshot = handle.table.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
         raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
-    if snapshot is not None and handle.entry is not None and handle.entry.is_managed:
+    if snapshot is not None and handle.entry is not None and handle.entry.is_managed and not known:
         check_named(handle)
+        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
+            return handle
+        if mode is CreationMode.CREATE:
+            raise TableAlreadyExistsError(table=handle.label)
     committed = None
     if snapshot is None:
         committed = _create(handle, definition, mode)
@@ -128,16 +133,33 @@ def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -
     except ProtocolChangedException as lost:
         if lost.reason is not ConflictReason.TABLE_CREATED:
             raise
-        if mode is CreationMode.CREATE_IF_NOT_EXISTS:
-            # Whoever created it at the same time has done what was asked for.
-            return None
-        if handle.entry is None:
+        is_there = handle.entry is None or is_registered(handle)
+        if handle.entry is not None and not is_there and handle.entry.is_managed:
+            raise TableInLocationError(table=handle.label, folder=handle.path) from lost
+        if not is_there:
+            # Whoever made a table in that place gave it no name: as if it had been there before.
+            _check_same(handle, definition, handle.latest())
+        elif mode is not CreationMode.CREATE_IF_NOT_EXISTS:
             raise
-        # Spark's catalogs say of a table that is there that it is there: IF NOT EXISTS then is content.
-        if handle.session.catalog.find(handle.entry.full_name) is not None:
-            raise TableAlreadyExistsError(table=handle.label) from lost
-        _check_same(handle, definition, handle.latest())
         return None
+
+
+def created_meanwhile(handle: TableRef) -> ProtocolChangedException | None:
+    """The error of a statement that began when there was no table and now finds one; None where that is no Delta table.
+
+    The same as if it had found it at its commit.
+    """
+    snapshot = handle.table.snapshots.latest_or_none()
+    if snapshot is None:
+        return None
+    return ProtocolChangedException(
+        table=handle.label,
+        version=snapshot.version,
+        operation="another program",
+        read_version=-1,
+        reason=ConflictReason.TABLE_CREATED,
+        advice=USE_WHAT_IS_THERE,
+    )
 
 
 def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> CommittedVersion:
@@ -185,17 +207,22 @@ def check_defined_rules(handle: TableRef, defined: ResolvedDefinition) -> None:
     )
 
 
-def check_location_free(handle: TableRef) -> None:
-    """Refuse a folder with files that would become nobody's: not those of an unfinished creation."""
+def check_location_free(handle: TableRef, *, began_ms: int | None = None) -> None:
+    """Refuse a folder with files that would become nobody's: not those of an unfinished creation.
+
+    Files that came since the statement began are of another program that makes this table at the same time: whoever
+    commits first makes it.
+    """
     for file in handle.table.store.list_tree():
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
-        if not hidden and not file.path.startswith(LOG_DIRECTORY) and handle.entry is not None:
+        since = began_ms is not None and file.modified_ms >= began_ms
+        if not hidden and not since and not file.path.startswith(LOG_DIRECTORY) and handle.entry is not None:
             raise LocationNotEmptyError(table=handle.label, example=file.path)
 
 
 def check_named(handle: TableRef) -> None:
     """Refuse a free name where a table lies in the folder: its rows would be taken over, and gone with a DROP."""
-    if handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is None:
+    if handle.entry is not None and not is_registered(handle):
         raise TableInLocationError(table=handle.label, folder=handle.path)
 
 

@@ -50,11 +50,14 @@ def create_table_as(
     rows: Callable[[], DataFrame],
     mode: CreationMode,
     options: WriteOptions = PLAIN,
+    *,
+    began_ms: int | None = None,
 ) -> CommittedVersion | None:
     """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
 
     The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
-    Raises what `create_table` raises, and the errors of a write.
+    `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
+    a write.
     """
     snapshot = handle.table.snapshots.latest_or_none()
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
@@ -70,6 +73,8 @@ def create_table_as(
 
     def run(attempt: Attempt) -> CommittedVersion:
         newest = snapshot if attempt.number == 1 else handle.latest()
+        if newest is None:
+            check_location_free(handle, began_ms=began_ms)
         return _write(handle, definition, rows(), mode, newest, options, attempt)
 
     try:
@@ -77,6 +82,7 @@ def create_table_as(
     except ProtocolChangedException as lost:
         if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
             raise
+        check_named(handle)
         return None
     if handle.entry is not None:
         register(handle, handle.entry, committed)
@@ -109,8 +115,6 @@ def _write(
         # The rows may come from this very table, of an older version; what landed since must count as a winner.
         oldest = min(versions_read(frame, handle.path), default=snapshot.version)
         snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
-    else:
-        check_location_free(handle)
     defined = _defined(handle, complete, snapshot)
     check_defined_rules(handle, defined)
     operation = creation(handle, complete, f"{mode.operation} AS SELECT")

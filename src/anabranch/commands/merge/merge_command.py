@@ -16,6 +16,7 @@ from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.data_files import rows_kept_tags
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, tell
 from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import Replacement, delete_rows, replace_rows
 from anabranch.commands.dml.statement import (
     Outcome,
@@ -43,6 +44,7 @@ from anabranch.spark.engine import KeptRows, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
+from anabranch.transaction.transaction import Transaction
 
 KEPT_ROWS_MAX = 500_000
 """Rows of a source up to which the rows that it changes are kept between two jobs."""
@@ -73,7 +75,7 @@ def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
         # The statement depends on what the source saw; commits since then must count as winners.
         snapshot = handle.table.snapshots.at_version(min(read))
     try:
-        return _Execution(handle, snapshot, statement).prepared(source_reads_table=bool(read))
+        return _Execution(handle, snapshot, statement, read).prepared()
     except AnalysisException as error:
         if not str(error.getCondition()).startswith("MISSING_ATTRIBUTES"):
             raise
@@ -84,10 +86,14 @@ def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
 class _Execution:
     """One execution of a MERGE on one version of the table."""
 
-    def __init__(self, handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
+    def __init__(
+        self, handle: TableRef, snapshot: Snapshot, statement: MergeStatement, source_reads: frozenset[int]
+    ) -> None:
         self.handle = handle
         self.snapshot = snapshot
         self.statement = statement
+        self.source_reads = source_reads
+        """The versions of the table that the source reads."""
         self.watch = Stopwatch(handle)
         self.kept: list[KeptRows] = []
 
@@ -96,29 +102,28 @@ class _Execution:
         """Whether a change data feed may have to tell changed rows as they were."""
         return records_changes(self.snapshot) and not self.statement.only_inserts
 
-    def prepared(self, *, source_reads_table: bool) -> Prepared:
+    def prepared(self) -> Prepared:
         """The statement, its files written. What was kept is let go of if that fails."""
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self._let_go)
             frozen = freeze(self.statement.source, counts=False)
             self.kept += frozen.kept
-            found = self._prepared(frozen.frame, source_reads_table=source_reads_table)
+            found = self._prepared(frozen.frame)
             on_failure.pop_all()
             return found
 
-    def _prepared(self, source: DataFrame, *, source_reads_table: bool) -> Prepared:
+    def _prepared(self, source: DataFrame) -> Prepared:
         _check_allowed(self.handle, self.snapshot, self.statement)
         plan = plan_merge(self.handle, self.snapshot, self.statement, source)
         versions = plan.versions_read(self.handle)
         if min(versions, default=self.snapshot.version) < self.snapshot.version:
             self.snapshot = self.handle.table.snapshots.at_version(min(versions))
-            return self._prepared(source, source_reads_table=True)
+            return self._prepared(source)
         operation = Operation(name="MERGE", parameters=plan.parameters())
         transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
         target = TargetRows(self.handle, self.snapshot, transaction.vectors, alias=self.statement.alias)
         transaction.describe_rows = target.described
-        if source_reads_table or plan.planner.asking:
-            transaction.record_whole_table()
+        self._record_reads_beside(plan, transaction)
         with self.watch.measured("materializeSourceTimeMs"), typed_violations():
             facts = measure(source, plan.on.keys, partition_columns=self.snapshot.partition_columns)
         join = plan.join(facts.num_rows, self.handle.session.all_settings())
@@ -153,6 +158,18 @@ class _Execution:
             tags=rows_kept_tags(self.handle, self.snapshot),
             kept=self.kept,
         )
+
+    def _record_reads_beside(self, plan: MergePlan, transaction: Transaction) -> None:
+        """What the statement reads of the table beside the rows that its conditions ask for."""
+        if plan.planner.asking:
+            transaction.record_whole_table()
+        if not self.source_reads:
+            return
+        if self.source_reads != {self.snapshot.version}:
+            # A row that it saw, and that came and went since this version, would never be checked.
+            transaction.record_whole_table()
+            return
+        record_query_reads(self.handle, self.statement.source, self.snapshot, transaction, at_snapshot=True)
 
     def _marked(
         self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask, *, at_once: bool

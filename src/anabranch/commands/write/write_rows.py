@@ -13,6 +13,7 @@ from anabranch.commands.catalog_registration import register, register_if_change
 from anabranch.commands.data_files import rows_kept_tags, write_data_files
 from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
+from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
@@ -22,7 +23,6 @@ from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_
 from anabranch.commands.write.replace_on import chosen_rows
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_target import WriteTarget, existing_target, new_target
-from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.errors.commits import (
     AppendOnlyTableError,
     ConcurrentTransactionException,
@@ -37,10 +37,10 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.logical_types import without_char_varchar
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
-from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.user_condition import stand_in, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
-from anabranch.spark.native.plan_reading import own_reads, versions_read
+from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
+from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
@@ -49,7 +49,6 @@ from anabranch.spark.write.row_checks import refuse_when
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.statement_retry import Attempt
-from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
 
@@ -107,8 +106,6 @@ FIRST = Attempt()
 Rows = DataFrame | Callable[[], DataFrame]
 """The rows to write, or what makes them: asked anew for each execution, it may read newer versions of its sources."""
 _OUTPUT_MODES = {SaveMode.APPEND: "Append", SaveMode.OVERWRITE: "Complete"}
-CREATION_RACES_MAX = 3
-"""Times a first append starts over because somebody else created the table."""
 
 
 def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -> CommittedVersion | None:
@@ -202,7 +199,7 @@ def _write_once(
     if reads_itself and snapshot is not None:
         transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
         at_snapshot = reads_itself == {snapshot.version}
-        _record_own_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
+        record_query_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
     written = write_rows(handle, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
@@ -238,32 +235,6 @@ def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, optio
         return found
     asked = stand_in(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
     return found | options.replaced.versions_read | versions_read(asked, handle.path)
-
-
-def _record_own_reads(
-    handle: TableRef,
-    frame: DataFrame,
-    snapshot: Snapshot,
-    transaction: Transaction,
-    *,
-    at_snapshot: bool,
-) -> None:
-    """The rows depend on rows of the table itself: on which, the plan of the frame may tell.
-
-    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
-    """
-    reads = own_reads(frame, handle.path, snapshot.schema)
-    if reads is None:
-        transaction.record_whole_table()
-        return
-    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
-    for read in reads:
-        predicate = names.of(read.predicate)
-        files = can_be_true(predicate, snapshot.skipping_columns)
-        again = None
-        if at_snapshot and read.condition is not None:
-            again = TargetRows(handle, snapshot, transaction.vectors, alias=read.names).asking(read.condition)
-        transaction.record_scan(predicate, files=files, again=again)
 
 
 def _target(

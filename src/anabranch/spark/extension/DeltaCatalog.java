@@ -182,7 +182,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   private Table created(Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) throws TableAlreadyExistsException, NoSuchNamespaceException {
     checkSchema(ident);
     Object[] facts = new Object[] {session(), full(ident), columns, partitions, properties, checks};
-    if (Boolean.FALSE.equals(Python.ask("create", facts))) throw new TableAlreadyExistsException(ident);
+    Python.ask("create", facts);
     return existing(ident);
   }
 
@@ -195,7 +195,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     if (unsaid ? !likeOurs : !isDelta(properties)) return createTable(ident, info);
     Object[] facts = new Object[] {session(), full(ident), TableChanges.told(info, "columns"), TableChanges.told(info, "partitions"),
         properties, likeOurs ? source : null};
-    if (Boolean.FALSE.equals(Python.ask("create like", facts))) throw new TableAlreadyExistsException(ident);
+    Python.ask("create like", facts);
     return existing(ident);
   }
 

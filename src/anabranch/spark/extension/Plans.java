@@ -54,6 +54,39 @@ public final class Plans {
     return Boolean.TRUE.equals(TableChanges.told(write, "withSchemaEvolution"));
   }
 
+  /** A condition on what a projection gives, said of what it gets; null where columns that it names are not made alike each time. */
+  public static Expression below(Expression condition, Project project) {
+    Expression below = (Expression) condition.transform(new Made(project));
+    return below.deterministic() ? below : null;
+  }
+
+  /** What a projection makes its columns of. */
+  public static class Made extends scala.runtime.AbstractPartialFunction {
+    private final Project project;
+
+    public Made(Project project) {
+      this.project = project;
+    }
+
+    private Alias of(Object node) {
+      if (!(node instanceof AttributeReference)) return null;
+      for (int i = 0; i < project.projectList().size(); i++) {
+        Object column = project.projectList().apply(i);
+        if (column instanceof Alias && ((Alias) column).exprId().equals(((AttributeReference) node).exprId())) return (Alias) column;
+      }
+      return null;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return of(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      Alias made = of(node);
+      return made != null ? made.child() : otherwise.apply(node);
+    }
+  }
+
   /** The plan as the session's analyzer resolves it by itself. */
   public static LogicalPlan analyzed(Object session, LogicalPlan plan) {
     return (LogicalPlan) ((org.apache.spark.sql.classic.SparkSession) session).sessionState().analyzer().execute(plan);

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.errors.exceptions import captured
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameWriter, SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.patches import patch, undo
@@ -16,6 +16,7 @@ from anabranch.spark.extension.answer_threads import is_answering
 from anabranch.spark.extension.compiled import is_loaded
 from anabranch.spark.extension.door import Door
 from anabranch.spark.extension.error_logs import log_no_answers, unlogged
+from anabranch.spark.extension.first_appends import append_to_tables_made_meanwhile
 from anabranch.spark.extension.stream_causes import show_causes
 from anabranch.spark.session.session_settings import is_connect
 
@@ -53,7 +54,12 @@ def open_door(spark: SparkSession, door: Door) -> None:
     undo(_PURPOSE)
     patch(_PURPOSE, captured, "convert_exception", converting)
     show_causes(_PURPOSE, captured)
+    append_to_tables_made_meanwhile(_PURPOSE, DataFrameWriter, _mode_and_format)
     log_no_answers(_PURPOSE, captured)
+
+
+def _mode_and_format(writer: Any) -> tuple[str | None, str | None]:
+    return str(writer._jwrite.curmode().name()), str(writer._jwrite.source())
 
 
 def is_installed(spark: SparkSession) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import conjunction
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.engine import NEWEST_VERSION, OwnRead
+from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
 from anabranch.spark.native.jvm_classes import column_of
 from anabranch.spark.native.jvm_time_zones import zones_of
 
@@ -92,7 +93,8 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
     made, as behind cached rows.
 
     A filter right above a scan leaves rows out before anything else sees them, so whatever stands above it depends on
-    the rows that pass, and on no others. In the optimized plan filters are as far down as Spark can prove it right.
+    the rows that pass, and on no others. In the optimized plan filters are as far down as Spark can prove it right. A
+    join may leave rows out, too, as NOT EXISTS does: those to which no row of the other side belongs.
     """
     execution = frame._jdf.queryExecution()
     analyzed = execution.analyzed()
@@ -101,11 +103,11 @@ def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[Own
         return None
     optimized = execution.optimizedPlan()
     nested = optimized.subqueriesAll()
-    reader = _ReadsOfPlan(frame, schema)
+    reader, joins = _ReadsOfPlan(frame, schema), _Joins(frame.sparkSession._jvm, table_root)
     found = [
-        reader.read(leaf, filters, row_by_row=row_by_row)
+        reader.read(leaf, above)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
-        for leaf, filters, row_by_row in _scans(part, (), row_by_row=True)
+        for leaf, above in _scans(part, Above(), joins)
         if _is_of(_location(leaf) or "", table_root)
     ]
     return found if len(found) == wanted else None
@@ -117,24 +119,123 @@ def _tells_the_time(frame: DataFrame, plan: Any) -> bool:
     return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()))
 
 
-def _scans(plan: Any, filters: tuple[Any, ...], *, row_by_row: bool) -> Iterator[tuple[Any, tuple[Any, ...], bool]]:
-    """The relations below, with the filters right above each, and whether all above them works row by row.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Joined:
+    """A join above a scan, of which no row of the scan gets through that no row of the other side belongs to."""
+
+    other: Any
+    """The plan of the other side."""
+    condition: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Above:
+    """What stands above an operator, as far as it says which of the rows below count."""
+
+    filters: tuple[Any, ...] = ()
+    """Conditions right above."""
+    joins: tuple[_Joined, ...] = ()
+    row_by_row: bool = True
+    """Whether all above works row by row."""
+
+
+def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]]:
+    """The relations below, with what stands above each.
 
     Filters above anything else may speak of other columns, and of rows that are more than those of the relation.
     """
     name = str(plan.nodeName())
     if name == "Filter":
-        yield from _scans(plan.child(), (*filters, plan.condition()), row_by_row=row_by_row)
+        here = dataclasses.replace(above, filters=(*above.filters, plan.condition()))
+        yield from _scans(plan.child(), here, joins)
         return
     if _location(plan) is not None:
-        yield plan, filters, row_by_row
+        yield plan, above
     children = plan.children()
-    for i in range(children.size()):
-        yield from _scans(children.apply(i), (), row_by_row=row_by_row and name in _ROW_BY_ROW)
+    row_by_row = above.row_by_row and name in _ROW_BY_ROW
+    for place in range(children.size()):
+        below = Above(joins=joins.below(plan, place, above.joins), row_by_row=row_by_row)
+        yield from _scans(children.apply(place), below, joins)
+
+
+_SIDES_THAT_MUST_MATCH = {
+    "Inner": (0, 1),
+    "Cross": (0, 1),
+    "LeftOuter": (1,),
+    "RightOuter": (0,),
+    "LeftSemi": (0, 1),
+    "LeftAnti": (1,),
+    "ExistenceJoin": (1,),
+}
+"""By kind of join the sides of which it takes no row that no row of the other side belongs to."""
+_STANDS_STILL = (_ROW_BY_ROW - {"ArrowEvalPython", "BatchEvalPython"}) | {"LocalRelation", "Range", "OneRowRelation"}
+"""Operators of a plan that gives the same rows again. What a `LIMIT` takes, or a file of others holds, may differ."""
+
+
+class _Joins:
+    """Finds what joins say of the rows of one table."""
+
+    def __init__(self, jvm: Any, table_root: str) -> None:
+        self._jvm = jvm
+        self._table_root = table_root
+        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        self._of_user = [patterns.SCALA_UDF(), patterns.PYTHON_UDF()]
+
+    def below(self, plan: Any, place: int, above: Sequence[_Joined]) -> tuple[_Joined, ...]:
+        """What the operator, and those above it, say of the rows of one of its children."""
+        name = str(plan.nodeName())
+        if name == "Project":
+            below = ((each.other, self._jvm.delta.Plans.below(each.condition, plan)) for each in above)
+            return tuple(
+                _Joined(other=other, condition=condition)
+                for other, condition in below
+                if condition is not None and self._can_be_asked(condition)
+            )
+        if name != "Join" or place not in _SIDES_THAT_MUST_MATCH.get(_kind_of_join(plan), ()):
+            return ()
+        other, condition = plan.children().apply(1 - place), plan.condition()
+        if condition.isEmpty() or not self._can_be_asked(condition.get()) or not self._stands_still(other):
+            return ()
+        return (_Joined(other=other, condition=condition.get()),)
+
+    def _can_be_asked(self, condition: Any) -> bool:
+        """Whether it tells the same of the same rows, asked again later."""
+        if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._of_user):
+            return False
+        return not self._jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
+
+    def _stands_still(self, plan: Any) -> bool:
+        """Whether the plan gives the same rows whenever it runs, and reads nothing of the table itself.
+
+        A new row of the table may belong to another new one, which the other side, as it was, does not have.
+        """
+        if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
+            return False
+        if any(plan.containsPattern(pattern) for pattern in self._of_user):
+            return False
+        return all(self._is_still(node) for node in _nodes(plan))
+
+    def _is_still(self, node: Any) -> bool:
+        location = _location(node)
+        if location is None:
+            return str(node.nodeName()) in _STANDS_STILL
+        match = _DESCRIPTION.fullmatch(location)
+        return match is not None and match[1] != "newest" and not _is_of(location, self._table_root)
+
+
+def _kind_of_join(join: Any) -> str:
+    return str(join.joinType().getClass().getSimpleName()).rstrip("$")
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for place in range(children.size()):
+        yield from _nodes(children.apply(place))
 
 
 class _ReadsOfPlan:
-    """Reads the filters above scans of one table."""
+    """Reads what stands above scans of one table."""
 
     def __init__(self, frame: DataFrame, schema: StructType) -> None:
         self._spark: Any = frame.sparkSession
@@ -144,18 +245,38 @@ class _ReadsOfPlan:
         self._schema = visible_schema(schema)
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
-    def read(self, leaf: Any, filters: Sequence[Any], *, row_by_row: bool) -> OwnRead:
-        known = [part for condition in filters for part in self._conjuncts(condition) if self._is_of_row(part)]
+    def read(self, leaf: Any, above: Above) -> OwnRead:
+        known = [part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)]
         predicate = conjunction(
             from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in known
         )
-        if not known or not row_by_row:
+        if not above.row_by_row:
             return OwnRead(predicate=predicate)
-        condition = known[0]
-        for part in known[1:]:
-            condition = self._jvm.org.apache.spark.sql.catalyst.expressions.And(condition, part)
-        column = column_of(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(condition))
-        return OwnRead(predicate=predicate, condition=column, names=self._names(leaf))
+        condition = None
+        for part in known:
+            both = self._jvm.org.apache.spark.sql.catalyst.expressions.And
+            condition = part if condition is None else both(condition, part)
+        return OwnRead(
+            predicate=predicate,
+            row_by_row=True,
+            condition=None if condition is None else self._column(condition),
+            matches=tuple(self._match(each) for each in above.joins if self._says_of_row(each, leaf)),
+            names=self._names(leaf),
+        )
+
+    def _says_of_row(self, joined: _Joined, leaf: Any) -> bool:
+        """Whether it can be asked of a row of the relation."""
+        theirs, ours = joined.other.outputSet(), leaf.outputSet()
+        columns = [each for each in _elements(joined.condition.references()) if not theirs.contains(each)]
+        return all(ours.contains(each) for each in columns) and self._are_whole(columns)
+
+    def _match(self, joined: _Joined) -> Match:
+        sessions = self._jvm.org.apache.spark.sql.classic.Dataset
+        rows = DataFrame(sessions.ofRows(self._spark._jsparkSession, joined.other), self._spark)
+        return Match(rows=rows, condition=self._column(joined.condition))
+
+    def _column(self, expression: Any) -> Column:
+        return column_of(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
     def _conjuncts(self, condition: Any) -> Iterator[Any]:
         waiting = [condition]
@@ -171,11 +292,7 @@ class _ReadsOfPlan:
         expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
         if not part.deterministic() or expressions.SubqueryExpression.hasSubquery(part):
             return False
-        # Spark may have taken fields that nobody asks for out of a struct: then the others stand at other places.
-        # Some columns are ours, and say which rows of a file are hidden.
-        columns = part.references().toSeq()
-        asked = (columns.apply(i) for i in range(columns.size()))
-        if not all(self._types.get(str(column.name())) == str(column.dataType().catalogString()) for column in asked):
+        if not self._are_whole(_elements(part.references())):
             return False
         try:
             part.toJSON()
@@ -183,6 +300,14 @@ class _ReadsOfPlan:
             # Functions of the user, some of which cannot be written down.
             return False
         return True
+
+    def _are_whole(self, columns: Iterable[Any]) -> bool:
+        """Whether they are columns of the table, as it has them.
+
+        Spark may have taken fields that nobody asks for out of a struct: then the others stand at other places. Some
+        columns are ours, and say which rows of a file are hidden.
+        """
+        return all(self._types.get(str(each.name())) == str(each.dataType().catalogString()) for each in columns)
 
     def _names(self, leaf: Any) -> BoundAttributes:
         """The scan's attributes for the table's columns. One that it does not read has one that nobody asks for."""
@@ -192,6 +317,12 @@ class _ReadsOfPlan:
         fresh = jvm.catalyst.types.DataTypeUtils.toAttributes(jvm.types.DataType.fromJson(self._schema.json()))
         chosen = [scanned.get(name, fresh.apply(place)) for place, name in enumerate(self._schema.fieldNames())]
         return BoundAttributes(self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(chosen))
+
+
+def _elements(attributes: Any) -> Iterator[Any]:
+    """Of an `AttributeSet`."""
+    columns = attributes.toSeq()
+    return (columns.apply(place) for place in range(columns.size()))
 
 
 def _is_of(location: str, table_root: str) -> bool:

@@ -33,7 +33,7 @@ WHOLE_TABLE = (
 REPLACES_ALL = "To replace a part only, use replaceWhere in the place of overwrite."
 READS_ALL = (
     "What it asks of the table itself, in a subquery or a source, work it out first: write a value as a literal, and "
-    "rows to a table of their own."
+    "rows to a table of their own. To add the rows that the table lacks, use MERGE with WHEN NOT MATCHED THEN INSERT."
 )
 OTHER_FILES = (
     f"{AGAIN}, or keep the two apart: a condition on a partition column, or on a column by which the files differ, "

@@ -35,6 +35,7 @@ from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
 RUN_AGAIN = "Run the operation again on the new version."
+USE_WHAT_IS_THERE = "Run the operation again to work on the table that is there now."
 UPGRADE = "This anabranch does not know that protocol: upgrade it, or use an engine that does."
 
 
@@ -108,7 +109,7 @@ def table_created(race: ConflictContext) -> Conflict | None:
         error=ProtocolChangedException,
         winner=race.winners[0],
         reason=ConflictReason.TABLE_CREATED,
-        advice="Run the operation again to work on the table that is there now.",
+        advice=USE_WHAT_IS_THERE,
     )
 
 

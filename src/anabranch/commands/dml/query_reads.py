@@ -1,0 +1,58 @@
+"""What a query reads of the very table that its rows are written to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JError
+from pyroaring import BitMap64
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.table_access import TableRef
+from anabranch.data_skipping.scan_plan import can_be_true
+from anabranch.snapshot.snapshot import Snapshot
+from anabranch.spark.conditions.physical_predicates import PhysicalNames
+from anabranch.spark.engine import OwnRead
+from anabranch.spark.native.plan_reading import own_reads
+from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
+from anabranch.transaction.transaction import Transaction
+
+LOGGER = logging.getLogger("anabranch.commit")
+
+
+def record_query_reads(
+    handle: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+) -> None:
+    """Remember on which rows of the table those of the frame depend: its plan may tell.
+
+    `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
+    """
+    reads = own_reads(frame, handle.path, snapshot.schema)
+    if reads is None:
+        transaction.record_whole_table()
+        return
+    names = PhysicalNames(snapshot.schema, snapshot.column_mapping_mode)
+    for read in reads:
+        predicate = names.of(read.predicate)
+        files = can_be_true(predicate, snapshot.skipping_columns)
+        again = None
+        if at_snapshot and read.narrows:
+            again = _asking(TargetRows(handle, snapshot, transaction.vectors, alias=read.names), read)
+        transaction.record_scan(predicate, files=files, again=again)
+
+
+def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
+    def matching(rows: Sequence[RowsOfFile]) -> Sequence[BitMap64 | None]:
+        if not read.matches:
+            return target.answers(rows, read.ask)
+        try:
+            return target.answers(rows, read.ask)
+        except (PySparkException, Py4JError):
+            # The other tables are read again, of whose files some may be gone by now.
+            LOGGER.warning("which rows of %s were read cannot be told", target.handle.label, exc_info=True)
+            return [None] * len(rows)
+
+    return matching
