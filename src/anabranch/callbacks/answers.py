@@ -41,6 +41,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "answer_definitions.Definitions": (
         *("create", "create like", "alter", "rename", "drop", "truncate"),
+        *("refuse other format", "replaced by other format", "files into table"),
         *("AlterColumns", "AddCheckConstraint", "CreateTableLikeCommand"),
     ),
     "answer_definitions.Folders": (

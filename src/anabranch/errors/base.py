@@ -110,6 +110,9 @@ DELTAS_WORDS: dict[str, str] = {
     "StreamedTableReplacedError": "The streaming query was reading from an unexpected Delta table (id = '{id_found}')",
     "SubqueryInConditionError": "Subqueries are not supported in the {clause} condition",
     "TableAlreadyExistsError": "Table {table} already exists",
+    "TableFormatMismatchError": (
+        "The format of the existing table {table} is `delta`. It doesn't match the specified format `{table_format}`"
+    ),
     "TimeTravelTwiceError": "Cannot specify time travel in multiple formats",
     "TimestampAfterLatestCommitError": "The provided timestamp is after the latest version available",
     "TimestampEarlierThanFirstCommitError": "The provided timestamp is before the earliest version available",

@@ -110,7 +110,7 @@ def _write(
         oldest = min(versions_read(frame, handle.path), default=snapshot.version)
         snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
     else:
-        check_location_free(handle)
+        check_location_free(handle, mode)
     defined = _defined(handle, complete, snapshot)
     check_defined_rules(handle, defined)
     operation = creation(handle, complete, f"{mode.operation} AS SELECT")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -17,7 +16,7 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef, holds_parquet, table_to_write
+from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
@@ -50,8 +49,6 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.statement_retry import Attempt
 from anabranch.transaction.transaction import Transaction
-
-LOGGER = logging.getLogger("anabranch.commit")
 
 # The files that a write adds, and what its commit says of them.
 
@@ -272,13 +269,7 @@ def _target(
     # With `spark.sql.preserveCharVarcharTypeInfo` CHAR and VARCHAR are types of their own, which no table stores.
     data = without_char_varchar(frame.schema)
     if snapshot is None:
-        if holds_parquet(handle):
-            LOGGER.warning(
-                "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
-                "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
-                handle.label,
-                handle.path,
-            )
+        warn_of_parquet(handle)
         return new_target(handle, data, options)
     check_writable(snapshot.protocol, table=handle.label)
     if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:

@@ -37,6 +37,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan plan = (LogicalPlan) node;
     if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
+    OtherFormats.check(session, plan);
     if (Statements.isOurs(plan)) return command(plan);
     LogicalPlan target = RowChanges.target(plan);
     if (target != null) return rowChange(plan, target);
