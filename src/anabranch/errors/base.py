@@ -47,6 +47,7 @@ DELTAS_WORDS: dict[str, str] = {
     "FeatureNotSupportedByTableError": "Cannot drop {feature} from this table because it is not currently present",
     "GeneratedColumnMismatchError": "CHECK constraint Generated Column ({column} <=> {expression}) violated by row",
     "IdentityAssignmentError": "UPDATE on IDENTITY column {column} is not supported",
+    "IdentityChangeError": "ALTER TABLE ALTER COLUMN is not supported for IDENTITY columns",
     "IdentityInsertError": "Providing values for GENERATED ALWAYS AS IDENTITY column {column} is not supported",
     "IdentityPartitioningError": "PARTITIONED BY IDENTITY column {columns} is not supported",
     "IdentityStepError": "IDENTITY column step cannot be 0",
@@ -68,6 +69,7 @@ DELTAS_WORDS: dict[str, str] = {
     "MissingNotNullColumnsError": "Column {columns}, which has a NOT NULL constraint, is missing from the data",
     "NestedNotNullError": "Delta does not support NOT NULL constraints nested within arrays or maps",
     "NewColumnNotNullError": "Operation not allowed: `ALTER TABLE ADD COLUMNS … NOT NULL` is not supported",
+    "NoIdentityColumnError": "ALTER TABLE ALTER COLUMN SYNC IDENTITY cannot be called on non IDENTITY columns",
     "NoDataColumnsError": "Cannot use all columns for partition columns",
     "NonDeterministicConditionError": "Non-deterministic functions are not supported in the {clause} condition",
     "NonPartitionColumnError": (
