@@ -101,11 +101,12 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     template: ClassVar[str] = (
         "A row to be written to {table} does not satisfy replaceWhere ({predicate}): {row}. Nothing was written. "
         "Filter the rows, widen the predicate, or set spark.databricks.delta.replaceWhere.constraintCheck.enabled to "
-        "false."
+        "false.{advice}"
     )
     table: str
     predicate: str
     row: str
+    advice: str = ""
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

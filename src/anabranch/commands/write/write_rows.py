@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -33,7 +34,7 @@ from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
-from anabranch.schema.logical_types import without_char_varchar
+from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
@@ -50,6 +51,9 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.statement_retry import Attempt
 from anabranch.transaction.transaction import Transaction
 
+_CHAR_IS_A_TYPE = "spark.sql.preserveCharVarcharTypeInfo"
+_CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
+
 # The files that a write adds, and what its commit says of them.
 
 
@@ -58,7 +62,8 @@ def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options:
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
         rows = with_partition_values(rows, target.file_schema(handle.label), target.partition_columns)
-        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
+        rows, advice = _compared_as_read(handle, rows)
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label, advice=advice)
     return write_data_files(
         handle,
         rows,
@@ -88,12 +93,29 @@ def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]
     return found | {name: told[name] for name in names}
 
 
-def _checked(rows: DataFrame, condition: str | Column, *, table: str) -> DataFrame:
+def _compared_as_read(handle: TableRef, rows: DataFrame) -> tuple[DataFrame, str]:
+    """The rows, their CHAR columns compared as queries of the session compare those of the table; advice for who fails.
+
+    Else rows would pass for a condition that finds none of the rows that they are to replace.
+    """
+    chars = {field.name for field in rows.schema.fields if _CHAR.search(str(field.metadata.get(DECLARED_TYPE, "")))}
+    if not chars or not handle.session.flag(_CHAR_IS_A_TYPE, default=False):
+        return rows, ""
+    columns = [F.col(quote(name)) for name in rows.columns]
+    plain = [
+        column.alias(name, metadata={}) if name in chars else column
+        for name, column in zip(rows.columns, columns, strict=True)
+    ]
+    advice = f" While {_CHAR_IS_A_TYPE} is true, conditions on CHAR columns need the blanks that fill up the values."
+    return rows.select(*plain), advice
+
+
+def _checked(rows: DataFrame, condition: str | Column, *, table: str, advice: str) -> DataFrame:
     """The rows, of which each must satisfy the condition."""
     first, *others = rows.columns
     asked = F.expr(condition) if isinstance(condition, str) else condition
     violated = ~F.coalesce(asked, F.lit(False))
-    facts = {"table": table, "predicate": text_of(condition)}
+    facts = {"table": table, "predicate": text_of(condition), "advice": advice}
     sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
     column = F.col(quote(first))
     checked = refuse_when(violated, column, ReplaceWhereMismatchError, facts, shown={"row": sample}).alias(first)
@@ -266,7 +288,7 @@ def _record_own_reads(
 def _target(
     handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> WriteTarget:
-    # With `spark.sql.preserveCharVarcharTypeInfo` CHAR and VARCHAR are types of their own, which no table stores.
+    # With this setting CHAR and VARCHAR are types of their own, which no table stores.
     data = without_char_varchar(frame.schema)
     if snapshot is None:
         warn_of_parquet(handle)
