@@ -6,7 +6,9 @@ import dataclasses
 import re
 from typing import Any, ClassVar
 
-from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
+import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed where this one is too old
+
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException  # isort: skip
 
 DELTAS_WORDS: dict[str, str] = {
     "AmbiguousMergeError": "Cannot perform Merge as multiple source rows matched",
