@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from anabranch.errors.constraints import MetadataColumnError
 from anabranch.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -80,6 +82,33 @@ def test_alterations_of_identity_columns_raise_the_jars_conditions(delta: SparkS
     }
     raised = {each: condition(lambda: delta.sql(f"ALTER TABLE {name} ALTER COLUMN {each}")) for each in statements}  # noqa: B023
     assert raised == statements
+
+
+def test_metadata_of_what_has_none_is_refused_by_name(delta: SparkSession, path: str, name: str) -> None:
+    """Covers bug B101: the way out is told, where there is no `_metadata` to ask for."""
+    delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id, 2L AS n")
+    delta.sql(f"SELECT * FROM {name}").createOrReplaceTempView(f"{name}_view")
+    delta.sql(f"SELECT *, _metadata FROM {name}").createOrReplaceTempView(f"{name}_with")
+    is_bad, rows = "_metadata.file_name IS NULL", delta.sql("SELECT 1L AS id, 2L AS n")
+    overwriting = rows.write.format("delta").mode("overwrite").option("replaceWhere", is_bad)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: delta.sql(f"DELETE FROM {name}_view WHERE {is_bad}"), "Name the table"),
+        (lambda: delta.sql(f"UPDATE {name}_view SET id = 2 WHERE {is_bad}"), "Name the table"),
+        (lambda: delta.sql(f"INSERT INTO {name} REPLACE WHERE {is_bad} SELECT 1, 2"), "DELETE FROM"),
+        (lambda: rows.writeTo(name).overwrite(F.expr(is_bad)), "DELETE FROM"),
+        (lambda: overwriting.saveAsTable(name), "DELETE FROM"),
+        (lambda: overwriting.save(path), "DELETE FROM"),
+    ]
+    for call, way_out in calls:
+        with pytest.raises(MetadataColumnError, match=way_out) as raised:
+            call()
+        assert raised.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert delta.sql(f"DELETE FROM {name}_with WHERE {is_bad}").first() == (0,)
+    merge = f"MERGE INTO {name}_view t USING {name} s ON t.id = s.id AND s._metadata.file_name IS NOT NULL"
+    assert delta.sql(f"{merge} WHEN MATCHED THEN UPDATE SET n = 3").first().num_updated_rows == 1  # type: ignore[union-attr]
+    delta.sql(f"CREATE TABLE {name}_own USING delta AS SELECT named_struct('k', 1) AS _metadata, 1 AS id")
+    delta.sql(f"INSERT INTO {name}_own REPLACE WHERE _metadata.k = 1 SELECT named_struct('k', 1), 2")
+    assert delta.sql(f"SELECT id FROM {name}_own").collect() == [(2,)]
 
 
 def test_calls_raise_the_jars_conditions(delta: SparkSession, path: str) -> None:

@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTable"),
     ),
     "answer_row_changes.RowChanges": (
-        *("refuse to change", "refuse to change rows shown"),
+        *("refuse to change", "refuse to change rows shown", "refuse metadata"),
         *("DeleteFromTable", "UpdateTable", "MergeIntoTable"),
     ),
     "answer_definitions.Definitions": (

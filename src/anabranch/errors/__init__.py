@@ -176,6 +176,7 @@ __all__ = [
     "MergeOfOtherColumnsError",
     "MergeWithoutClauseError",
     "MetadataChangedException",
+    "MetadataColumnError",
     "MetastoreTakenError",
     "MisalignedReplaceUsingError",
     "MissingColumnsError",

@@ -110,6 +110,26 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
+class MetadataColumnError(DeltaAnalysisError):
+    """A condition asks for `_metadata` of rows that have none."""
+
+    condition: ClassVar[str] = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    sqlstate: ClassVar[str] = "42703"
+    is_view: bool
+
+    def explain(self) -> str:
+        if self.is_view:
+            return (
+                "A condition asks for _metadata of a view, which does not show it. Name the table in the place of the "
+                "view, or let the view select _metadata, too."
+            )
+        return (
+            "replaceWhere asks for _metadata, and the rows to be written are in no file yet. Use DELETE FROM … WHERE "
+            "_metadata…, then append the new rows; or MERGE, whose conditions may ask for it."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
 class CheckConstraintViolationError(DeltaError):
     """A row for which a CHECK constraint, or an invariant of a column, is false or NULL."""
 

@@ -29,12 +29,18 @@ from anabranch.errors.commits import (
     ConflictReason,
     ProtocolChangedException,
 )
-from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, ReplaceWhereMismatchError
+from anabranch.errors.constraints import (
+    CastOverflowError,
+    InsertOverflowError,
+    MetadataColumnError,
+    ReplaceWhereMismatchError,
+)
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
+from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
@@ -52,6 +58,7 @@ from anabranch.transaction.statement_retry import Attempt
 from anabranch.transaction.transaction import Transaction
 
 _CHAR_IS_A_TYPE = "spark.sql.preserveCharVarcharTypeInfo"
+_METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
 _CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
 
 # The files that a write adds, and what its commit says of them.
@@ -176,6 +183,7 @@ def _write(
     handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> CommittedVersion | None:
     """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
+    _check_names_rows(options, snapshot)
 
     def run(attempt: Attempt) -> CommittedVersion | None:
         newest = snapshot if attempt.number == 1 else handle.latest()
@@ -192,6 +200,15 @@ def _write(
     committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
     compact_after(handle, committed)
     return committed
+
+
+def _check_names_rows(options: WriteOptions, snapshot: Snapshot | None) -> None:
+    """Raises `MetadataColumnError` for a text of `replaceWhere` that asks for files of rows that are in none yet."""
+    condition = options.replace_where
+    if not isinstance(condition, str) or not _METADATA.search(condition):
+        return
+    if snapshot is None or not any(fold(name) == "_metadata" for name in snapshot.schema.names):
+        raise MetadataColumnError(is_view=False)
 
 
 def _write_once(

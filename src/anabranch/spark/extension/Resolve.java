@@ -62,7 +62,10 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof V2WriteCommand && Leaves.isTable(((V2WriteCommand) node).table()) && isResolved((LogicalPlan) node);
+      if (!(node instanceof V2WriteCommand) || !Leaves.isTable(((V2WriteCommand) node).table())) return false;
+      if (node instanceof OverwriteByExpression)
+        RowChanges.checkMetadata(rule.session, (LogicalPlan) node, ((OverwriteByExpression) node).query(), "replaceWhere");
+      return isResolved((LogicalPlan) node);
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -76,6 +79,8 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     boolean isTable = Leaves.isTable(relation) && !RowChanges.namesMetadata(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
+    // What a MERGE asks for may be that of its source.
+    if (!Views.isPlain(target) && !(statement instanceof MergeIntoTable)) RowChanges.checkMetadata(session, statement, target, "view");
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
       statement = padded((MergeIntoTable) statement);
