@@ -74,6 +74,7 @@ __all__ = [
     "ConvertSourceMissingError",
     "CorruptCheckpointError",
     "CorruptCommitError",
+    "CreateAtPathFormatError",
     "CreateTableMismatchError",
     "DataFileDamagedError",
     "DataFileMismatchError",

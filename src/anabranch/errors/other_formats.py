@@ -353,3 +353,11 @@ class PathFormatError(DeltaAnalysisError):
             f'{_named_format(self.table_format, self.default_format)}. Say .format("delta"), .using("delta") behind '
             "writeTo, or USING delta."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CreateAtPathFormatError(PathFormatError):
+    """CREATE TABLE at a path names no format, or another one."""
+
+    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
+    sqlstate: ClassVar[str] = "42602"

@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 from typing import NoReturn
 
-from anabranch.errors.other_formats import PathFormatError, TableFormatMismatchError, TableFormatReplacedError
+from anabranch.errors.other_formats import (
+    CreateAtPathFormatError,
+    PathFormatError,
+    TableFormatMismatchError,
+    TableFormatReplacedError,
+)
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, identifier_of
 
@@ -18,8 +23,9 @@ def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_
     """Raises the error for what Spark would refuse without a word of the table's format."""
     identifier = identifier_of(parts)
     table, default = str(identifier), default_format(session)
-    if isinstance(identifier, PathIdentifier):
-        raise PathFormatError(table=table, operation=operation, table_format=table_format, default_format=default)
+    if isinstance(identifier, PathIdentifier) and not operation.startswith("REPLACE"):
+        at_path = PathFormatError if operation == SAVE_AS_TABLE else CreateAtPathFormatError
+        raise at_path(table=table, operation=operation, table_format=table_format, default_format=default)
     if operation == SAVE_AS_TABLE:
         raise TableFormatMismatchError(table=table, table_format=table_format, default_format=default)
     raise TableFormatReplacedError(table=table, operation=operation, table_format=table_format, default_format=default)
