@@ -64,7 +64,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof V2WriteCommand) || !Leaves.isTable(((V2WriteCommand) node).table())) return false;
       if (node instanceof OverwriteByExpression)
-        RowChanges.checkMetadata(rule.session, (LogicalPlan) node, ((OverwriteByExpression) node).query(), "replaceWhere");
+        RowChanges.checkMetadata(rule.session, (LogicalPlan) node, (LogicalPlan) (Object) ((V2WriteCommand) node).table(), "replaceWhere");
       return isResolved((LogicalPlan) node);
     }
 
