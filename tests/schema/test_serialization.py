@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
     UserDefinedType,
     VarcharType,
+    YearMonthIntervalType,
 )
 from schema_samples import INT, LONG, NTZ, STRING, VARIANT, VOID, required, schemas, struct
 
@@ -132,9 +133,37 @@ def test_deep_nesting_is_refused_without_recursing_into_it(levels: int) -> None:
         parse_schema('{"type":"struct","fields":[{"name":"a","type":' + deep + "}]}")
 
 
-@pytest.mark.parametrize(
-    "kind", ["interval", "interval day to second", "interval year", "time(6)", "geometry", "geography(4326)"]
-)
+INTERVALS: list[tuple[str, DataType | None]] = [
+    ("interval year to month", YearMonthIntervalType()),
+    ("interval year", YearMonthIntervalType()),
+    ("interval month", YearMonthIntervalType()),
+    ("interval day to second", DayTimeIntervalType()),
+    ("interval hour to second", DayTimeIntervalType()),
+    ("interval second", DayTimeIntervalType()),
+    ("interval month to second", None),
+    ("interval second to day", None),
+    ("interval day to day", None),
+    ("INTERVAL Year To Month", None),
+    ("interval week", None),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), INTERVALS)
+def test_intervals_are_read_as_either_kind(name: str, kind: DataType | None) -> None:
+    """Covers bug B90, by the names that the protocol's RFC permits."""
+    text = schema_of(field({"type": "array", "elementType": name}))
+    if kind is None:
+        with pytest.raises(UnknownTypeError, match=name):
+            parse_schema(text, "sales")
+        return
+    schema = parse_schema(text, "sales")
+    assert schema["a"].dataType == ArrayType(kind)
+    assert parse_schema(schema.json()) == schema
+    with pytest.raises(UnsupportedTypeError):
+        schema_string(schema, "sales")
+
+
+@pytest.mark.parametrize("kind", ["interval", "time(6)", "geometry", "geography(4326)"])
 def test_types_no_delta_table_holds_are_refused_by_name(kind: str) -> None:
     with pytest.raises(UnsupportedTypeError) as caught:
         parse_schema(schema_of(field({"type": "array", "elementType": kind})), table="sales")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from anabranch.callbacks.answer_alterations import apply_changes
 from anabranch.callbacks.answer_tables import whole_table_of
@@ -22,6 +22,7 @@ from anabranch.commands.definition.create_table import (
 )
 from anabranch.commands.definition.table_location import delete_folder
 from anabranch.commands.dml.delete import truncate
+from anabranch.commands.other_formats.formats_in_place import refuse, warn_of_files, warn_of_replacement
 from anabranch.commands.table_access import is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
@@ -34,12 +35,16 @@ from anabranch.spark.session.folder_catalog import FolderName, entry_of_folder
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier, identifier_of
 from anabranch.sql.literals import as_quoted_names
 
+WARNED_MAX = 256
+"""Folders whose warnings are remembered."""
+
 
 class Definitions:
     """Tables made, changed and dropped through the catalog."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
+        self._warned: set[tuple[str, str, bool]] = set()
 
     def answers(self) -> dict[str, Answer]:
         return {
@@ -49,6 +54,9 @@ class Definitions:
             "rename": self.rename,
             "drop": self.drop,
             "truncate": self.truncate,
+            "refuse other format": self.refuse_other_format,
+            "replaced by other format": self.replaced_by_other_format,
+            "files into table": self.files_into_table,
         }
 
     def commands(self) -> dict[str, Command]:
@@ -175,6 +183,27 @@ class Definitions:
     def truncate(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
         truncate(whole_table_of(self._asker, self._asker.session(session), table, statement="TRUNCATE TABLE"))
+
+    # Of other formats, where one of our tables is.
+
+    def refuse_other_format(self, session: Any, how: str, database: str, name: str, table_format: str) -> NoReturn:
+        """A statement or a write that Spark would refuse, in words that do not tell the way out."""
+        own = self._asker.session(session)
+        refuse(own, how, (database or own.spark.catalog.currentDatabase(), name), table_format)
+
+    def replaced_by_other_format(self, session: Any, database: str, name: str) -> None:
+        """A table that `saveAsTable` is about to drop."""
+        warn_of_replacement(self._asker.session(session), (database, name))
+
+    def files_into_table(self, session: Any, folder: str, table_format: str, deletes: bool) -> None:
+        """Files of other formats that are about to be written into a table's folder; told once."""
+        told = (folder, table_format, deletes)
+        if told in self._warned:
+            return
+        if len(self._warned) >= WARNED_MAX:
+            self._warned.clear()
+        self._warned.add(told)
+        warn_of_files(folder, table_format, deletes=deletes)
 
 
 def _identifier(name: Any) -> TableIdentifier:

@@ -27,6 +27,7 @@ from anabranch.errors.arguments import (
     PartialTargetError,
     UnchangeableTargetError,
 )
+from anabranch.errors.constraints import MetadataColumnError
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.extension.door import Answer
@@ -44,7 +45,11 @@ class RowChanges:
         self._asker = asker
 
     def answers(self) -> dict[str, Answer]:
-        return {"refuse to change": self.refuse, "refuse to change rows shown": self.refuse_rows_shown}
+        return {
+            "refuse to change": self.refuse,
+            "refuse to change rows shown": self.refuse_rows_shown,
+            "refuse metadata": self.refuse_metadata,
+        }
 
     def commands(self) -> dict[str, Command]:
         return {
@@ -61,6 +66,10 @@ class RowChanges:
         """Raises `PartialTargetError`: new rows may be none that the view shows."""
         problem = "it shows some of the table's rows only"
         raise PartialTargetError(statement=_WORDS[statement], problem=problem)
+
+    def refuse_metadata(self, of: str) -> None:
+        """Raises `MetadataColumnError`, for a condition on a view, or of `replaceWhere`."""
+        raise MetadataColumnError(is_view=of == "view")
 
     def delete(self, session: Any, plan: Any) -> Any:
         """The rows of a `DeleteFromTable`'s result."""

@@ -36,11 +36,12 @@ PARTS: dict[str, tuple[str, ...]] = {
         *("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTable"),
     ),
     "answer_row_changes.RowChanges": (
-        *("refuse to change", "refuse to change rows shown"),
+        *("refuse to change", "refuse to change rows shown", "refuse metadata"),
         *("DeleteFromTable", "UpdateTable", "MergeIntoTable"),
     ),
     "answer_definitions.Definitions": (
         *("create", "create like", "alter", "rename", "drop", "truncate"),
+        *("refuse other format", "replaced by other format", "files into table"),
         *("AlterColumns", "AddCheckConstraint", "CreateTableLikeCommand"),
     ),
     "answer_definitions.Folders": (

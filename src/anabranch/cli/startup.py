@@ -1,4 +1,4 @@
-"""What makes the command line answer at once."""
+"""What comes before the commands: the PySpark that they need, and what makes them answer at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+
+try:
+    import anabranch.pyspark_release  # noqa: F401 - raises for a PySpark that is too old
+except ImportError as error:
+    # One sentence, where the modules of the commands would fail on what that PySpark lacks.
+    sys.exit(str(error))
 
 
 class WithoutPandas:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Mapping
 from itertools import islice
 
@@ -26,6 +27,7 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
+LOGGER = logging.getLogger("anabranch.commit")
 FILES_LOOKED_AT_MAX = 100
 USER_METADATA_SETTING = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -106,6 +108,17 @@ def holds_parquet(handle: TableRef) -> bool:
     # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
     files = islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)
     return any(file.path.endswith(".parquet") for file in files)
+
+
+def warn_of_parquet(handle: TableRef) -> None:
+    """Log a warning where a new table's folder holds Parquet files, which are no part of the table."""
+    if holds_parquet(handle):
+        LOGGER.warning(
+            "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
+            "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
+            handle.label,
+            handle.path,
+        )
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:

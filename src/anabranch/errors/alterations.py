@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from anabranch.errors.base import DeltaAnalysisError
+from anabranch.errors.schema import ColumnNotFoundError
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -111,6 +112,30 @@ class UnsupportedColumnChangeError(DeltaAnalysisError):
     table: str
     column: str
     reason: str
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityChangeError(UnsupportedColumnChangeError):
+    """An identity column was to be what such a column cannot be."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED"
+    sqlstate: ClassVar[str] = "429BQ"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class NoIdentityColumnError(UnsupportedColumnChangeError):
+    """SYNC IDENTITY names a column that is no identity column."""
+
+    condition: ClassVar[str] = "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"
+    sqlstate: ClassVar[str] = "429BQ"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IdentityColumnNotFoundError(ColumnNotFoundError):
+    """SYNC IDENTITY names a column that is not there, in the condition that Spark has for it."""
+
+    condition: ClassVar[str] = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    sqlstate: ClassVar[str] = "42703"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

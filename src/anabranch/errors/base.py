@@ -6,7 +6,9 @@ import dataclasses
 import re
 from typing import Any, ClassVar
 
-from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
+import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed where this one is too old
+
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException  # isort: skip
 
 DELTAS_WORDS: dict[str, str] = {
     "AmbiguousMergeError": "Cannot perform Merge as multiple source rows matched",
@@ -48,6 +50,7 @@ DELTAS_WORDS: dict[str, str] = {
     "FeatureNotSupportedByTableError": "Cannot drop {feature} from this table because it is not currently present",
     "GeneratedColumnMismatchError": "CHECK constraint Generated Column ({column} <=> {expression}) violated by row",
     "IdentityAssignmentError": "UPDATE on IDENTITY column {column} is not supported",
+    "IdentityChangeError": "ALTER TABLE ALTER COLUMN is not supported for IDENTITY columns",
     "IdentityInsertError": "Providing values for GENERATED ALWAYS AS IDENTITY column {column} is not supported",
     "IdentityPartitioningError": "PARTITIONED BY IDENTITY column {columns} is not supported",
     "IdentityStepError": "IDENTITY column step cannot be 0",
@@ -69,6 +72,7 @@ DELTAS_WORDS: dict[str, str] = {
     "MissingNotNullColumnsError": "Column {columns}, which has a NOT NULL constraint, is missing from the data",
     "NestedNotNullError": "Delta does not support NOT NULL constraints nested within arrays or maps",
     "NewColumnNotNullError": "Operation not allowed: `ALTER TABLE ADD COLUMNS … NOT NULL` is not supported",
+    "NoIdentityColumnError": "ALTER TABLE ALTER COLUMN SYNC IDENTITY cannot be called on non IDENTITY columns",
     "NoDataColumnsError": "Cannot use all columns for partition columns",
     "NonDeterministicConditionError": "Non-deterministic functions are not supported in the {clause} condition",
     "NonPartitionColumnError": (
@@ -111,6 +115,9 @@ DELTAS_WORDS: dict[str, str] = {
     "StreamedTableReplacedError": "The streaming query was reading from an unexpected Delta table (id = '{id_found}')",
     "SubqueryInConditionError": "Subqueries are not supported in the {clause} condition",
     "TableAlreadyExistsError": "Table {table} already exists",
+    "TableFormatMismatchError": (
+        "The format of the existing table {table} is `delta`. It doesn't match the specified format `{table_format}`"
+    ),
     "TimeTravelTwiceError": "Cannot specify time travel in multiple formats",
     "TimestampAfterLatestCommitError": "The provided timestamp is after the latest version available",
     "TimestampEarlierThanFirstCommitError": "The provided timestamp is before the earliest version available",

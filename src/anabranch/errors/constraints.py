@@ -101,11 +101,32 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     template: ClassVar[str] = (
         "A row to be written to {table} does not satisfy replaceWhere ({predicate}): {row}. Nothing was written. "
         "Filter the rows, widen the predicate, or set spark.databricks.delta.replaceWhere.constraintCheck.enabled to "
-        "false."
+        "false.{advice}"
     )
     table: str
     predicate: str
     row: str
+    advice: str = ""
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class MetadataColumnError(DeltaAnalysisError):
+    """A condition asks for `_metadata` of rows that have none."""
+
+    condition: ClassVar[str] = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    sqlstate: ClassVar[str] = "42703"
+    is_view: bool
+
+    def explain(self) -> str:
+        if self.is_view:
+            return (
+                "A condition asks for _metadata of a view, which does not show it. Name the table in the place of the "
+                "view, or let the view select _metadata, too."
+            )
+        return (
+            "replaceWhere asks for _metadata, and the rows to be written are in no file yet. Use DELETE FROM … WHERE "
+            "_metadata…, then append the new rows; or MERGE, whose conditions may ask for it."
+        )
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""Errors about tables for other engines: Iceberg compatibility, UniForm, and the manifests of GENERATE."""
+"""Errors about other formats: tables for other engines (Iceberg, UniForm, manifests), and writes that name no Delta."""
 
 from __future__ import annotations
 
@@ -290,3 +290,74 @@ class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
         "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
     )
     table: str
+
+
+# Errors about writes that name another format, or none, where a Delta table is.
+
+
+def _named_format(table_format: str, default: str) -> str:
+    return f"{table_format}, which spark.sql.sources.default says" if table_format == default else table_format
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableFormatMismatchError(DeltaAnalysisError):
+    """`saveAsTable` was to append rows of another format to a Delta table."""
+
+    condition: ClassVar[str] = "DELTA_TABLE_FORMAT_MISMATCH"
+    sqlstate: ClassVar[str] = "42K03"
+    table: str
+    table_format: str
+    default_format: str
+
+    def explain(self) -> str:
+        named = "names no format" if self.table_format == self.default_format else f"names {self.table_format}"
+        return (
+            f'{self.table} is a Delta table, and the write {named}. Write .format("delta"), or set '
+            f"spark.sql.sources.default, which is {self.default_format}, to delta where the session is made."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class TableFormatReplacedError(DeltaAnalysisError):
+    """A statement was to replace a Delta table by a table of another format."""
+
+    condition: ClassVar[str] = "UNSUPPORTED_FEATURE.TABLE_OPERATION"
+    sqlstate: ClassVar[str] = "0A000"
+    table: str
+    operation: str
+    table_format: str
+    default_format: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.operation} cannot make {self.table}, a Delta table, one of the format "
+            f"{_named_format(self.table_format, self.default_format)}. To replace it by another Delta table, say USING "
+            'delta, or .using("delta") behind writeTo. To have another format, DROP TABLE first.'
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PathFormatError(DeltaAnalysisError):
+    """A table at the path of a Delta table was to have another format."""
+
+    condition: ClassVar[str] = "SCHEMA_NOT_FOUND"
+    sqlstate: ClassVar[str] = "42704"
+    table: str
+    operation: str
+    table_format: str
+    default_format: str
+
+    def explain(self) -> str:
+        return (
+            f"{self.operation} names {self.table}, the path of a Delta table, with the format "
+            f'{_named_format(self.table_format, self.default_format)}. Say .format("delta"), .using("delta") behind '
+            "writeTo, or USING delta."
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class CreateAtPathFormatError(PathFormatError):
+    """CREATE TABLE at a path names no format, or another one."""
+
+    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
+    sqlstate: ClassVar[str] = "42602"

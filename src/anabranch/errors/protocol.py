@@ -218,3 +218,17 @@ class UnknownTypeError(DeltaAnalysisError):
             f"{where} of type {self.type_name!r}, which this anabranch does not know. It is newer, or was written "
             "wrongly: upgrade anabranch, or use an engine that knows the type."
         )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class IntervalWriteError(DeltaAnalysisError):
+    """Rows were to be written into a table with columns of intervals, which are read only."""
+
+    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate: ClassVar[str] = "0AKDC"
+    template: ClassVar[str] = (
+        "{table} has columns of intervals, {columns}. anabranch reads such a table, and writes no rows of it. Nothing "
+        "was committed. Keep new rows in another table, with the intervals as numbers: BIGINT seconds, INT months."
+    )
+    table: str
+    columns: tuple[str, ...]

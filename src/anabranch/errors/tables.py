@@ -71,11 +71,12 @@ class LocationNotEmptyError(DeltaAnalysisError):
     condition: ClassVar[str] = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
     sqlstate: ClassVar[str] = "42601"
     template: ClassVar[str] = (
-        "{table} cannot be created: its folder is not empty (it holds {example}) and is not a Delta table. Choose "
-        "another location, or clear the folder."
+        "{table} cannot be created: its folder is not empty (it holds {example}) and is not a Delta table. {advice}"
+        "Choose another location, or clear the folder."
     )
     table: str
     example: str
+    advice: str = ""
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)

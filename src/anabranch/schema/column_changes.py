@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.errors.alterations import (
+    IdentityChangeError,
     NewColumnDefaultError,
     NewColumnNotNullError,
     NotAStructError,
@@ -311,7 +312,9 @@ def _changed(field: StructField, change: ColumnChange, *, widens: bool, table: s
         if len(change.path) > 1:
             raise _refused(change.path, table, "only columns have defaults, and fields of structs have none")
         if fill_of(field)[0] in (Fill.GENERATED, Fill.IDENTITY):
-            raise _refused(change.path, table, "the table makes its values itself, so it has no default")
+            kind = IdentityChangeError if fill_of(field)[0] is Fill.IDENTITY else UnsupportedColumnChangeError
+            reason = "the table makes its values itself, so it has no default"
+            raise kind(table=table, column=quoted(change.path), reason=reason)
         metadata.pop(CURRENT_DEFAULT, None)
         metadata.pop(EXISTS_DEFAULT, None)
     if change.default is not None:

@@ -20,7 +20,7 @@ from anabranch.errors.schema import (
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
-from anabranch.schema.logical_types import LengthLimit, check_writable, length_limits
+from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_writable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
@@ -133,6 +133,8 @@ def plan_write(
     `constraints` are the table's CHECK constraints, from `TableProperties.constraints`. Raises SchemaMismatchError
     and its kin, all of them naming the columns at fault.
     """
+    if not rules.overwrite_schema:
+        check_no_intervals(table_schema, table=table)
     check_types(data, table)
     if rules.overwrite_schema:
         return plan_new_schema(data, table=table, constraints=constraints, partition_columns=given_partitioning)

@@ -10,14 +10,17 @@ from pyspark.sql.types import (
     ArrayType,
     CharType,
     DataType,
+    DayTimeIntervalType,
     MapType,
     NullType,
     StringType,
     StructField,
     StructType,
     VarcharType,
+    YearMonthIntervalType,
 )
 
+from anabranch.errors.protocol import IntervalWriteError
 from anabranch.errors.schema import VoidWriteError
 from anabranch.schema.paths import ELEMENT, KEY, VALUE, FieldPath, contains_type, fold, quoted, walk
 
@@ -162,7 +165,8 @@ def without_void(struct: StructType) -> StructType:
 
 
 def check_writable(schema: StructType, *, table: str) -> None:
-    """Refuse to write data files for a schema with void in a place where it cannot be left out."""
+    """Refuse to write data files for a schema with intervals, or with void in a place where it cannot be left out."""
+    check_no_intervals(schema, table=table)
     for path, field in walk(schema):
         if _holds_void(field.dataType):
             raise VoidWriteError(table=table, column=quoted(path), reason="has void inside an array or a map")
@@ -170,6 +174,20 @@ def check_writable(schema: StructType, *, table: str) -> None:
             raise VoidWriteError(table=table, column=quoted(path), reason="is a struct of nothing but void fields")
     if _is_all_void(schema):
         raise VoidWriteError(table=table, column="", reason="has nothing but void columns")
+
+
+def check_no_intervals(schema: StructType, *, table: str) -> None:
+    """Refuse to write rows into a table with intervals. Raises `IntervalWriteError`."""
+    intervals = tuple(quoted(path) for path, field in walk(schema) if _holds_interval(field.dataType))
+    if intervals:
+        raise IntervalWriteError(table=table, columns=intervals)
+
+
+def _holds_interval(data_type: DataType) -> bool:
+    """Whether it is one, or has one in an array or a map."""
+    if isinstance(data_type, StructType):
+        return False
+    return contains_type(data_type, DayTimeIntervalType) or contains_type(data_type, YearMonthIntervalType)
 
 
 def _holds_void(data_type: DataType) -> bool:

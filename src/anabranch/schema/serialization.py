@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     CharType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -38,6 +39,7 @@ from pyspark.sql.types import (
     UserDefinedType,
     VarcharType,
     VariantType,
+    YearMonthIntervalType,
 )
 
 from anabranch.errors.protocol import UnknownTypeError
@@ -80,15 +82,21 @@ _NAMES: Mapping[type[DataType], str] = {kind: name for name, kind in _PRIMITIVES
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*\)")
 _LENGTH = re.compile(r"(char|varchar)\(\s*(\d{1,9})\s*\)")
 _COLLATED = re.compile(r"string\s+collate\s+(\w+)", re.IGNORECASE)
-_KNOWN_BUT_REFUSED = re.compile(r"(interval\b|time\b|geometry\b|geography\b|calendar_?interval)", re.IGNORECASE)
+_KNOWN_BUT_REFUSED = re.compile(r"(interval$|time\b|geometry\b|geography\b|calendar_?interval)", re.IGNORECASE)
+_INTERVAL = re.compile(r"interval (\w+)(?: to (\w+))?")
+_INTERVAL_FIELDS: tuple[tuple[tuple[str, ...], type[DataType]], ...] = (
+    (("year", "month"), YearMonthIntervalType),
+    (("day", "hour", "minute", "second"), DayTimeIntervalType),
+)
+"""The fields of both kinds of intervals, the longest first. See "Interval Types" of the protocol's RFC."""
 
 
 def parse_schema(schema_string: str, table: str = "the table") -> StructType:
     """The schema that `metaData.schemaString` of `table` describes.
 
     Char and varchar come back as strings that carry `__CHAR_VARCHAR_TYPE_STRING`, as in Spark; collated
-    strings as `StringType` of that collation. Raises MalformedSchemaError, and UnsupportedTypeError
-    for a type that no Delta table can hold.
+    strings as `StringType` of that collation; intervals with all fields of their kind, whichever are named. Raises
+    MalformedSchemaError, and UnsupportedTypeError for a type that no Delta table can hold.
     """
     return _Parser(table).schema(schema_string)
 
@@ -247,6 +255,8 @@ class _Parser:
             return (CharType if match[1] == "char" else VarcharType)(int(match[2]))
         if match := _COLLATED.fullmatch(name):
             return StringType(match[1])
+        if (match := _INTERVAL.fullmatch(name)) and (kind := _interval(match[1], match[2])):
+            return kind()
         if _KNOWN_BUT_REFUSED.match(name):
             raise UnsupportedTypeError(table=self.table, columns={".".join(path): name[:100]})
         raise UnknownTypeError(table=self.table, column=".".join(path), type_name=name[:100])
@@ -279,6 +289,14 @@ class _Parser:
 
     def malformed(self, path: FieldPath, reason: str) -> MalformedSchemaError:
         return MalformedSchemaError(table=self.table, field=".".join(path), reason=reason)
+
+
+def _interval(longest: str, shortest: str | None) -> type[DataType] | None:
+    """The kind of interval with these fields; None where they are no such thing."""
+    for fields, kind in _INTERVAL_FIELDS:
+        if longest in fields and (shortest is None or shortest in fields[fields.index(longest) + 1 :]):
+            return kind
+    return None
 
 
 def _refused(data_type: DataType, path: FieldPath) -> Iterator[tuple[str, str]]:

@@ -16,9 +16,12 @@ from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import (
     DropNeedsColumnMappingError,
+    IdentityColumnNotFoundError,
+    NoIdentityColumnError,
     RenameNeedsColumnMappingError,
     UnsupportedColumnChangeError,
 )
+from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.schema.column_changes import (
     ColumnChange,
     NewColumn,
@@ -231,15 +234,18 @@ def _position(entry: Mapping[str, Any]) -> dict[str, Any]:
 def alter_sync_identity(handle: TableRef, path: FieldPath) -> CommittedVersion | None:
     """Let an identity column go on behind the values that it has, whoever gave them. Its mark never goes back.
 
-    Raises `UnsupportedColumnChangeError` for other columns.
+    Raises `NoIdentityColumnError` for other columns, `IdentityColumnNotFoundError` where there is none of the name.
     """
     alteration = Alteration(handle)
     schema = alteration.snapshot.schema
-    (name, *below) = spelled(schema, path, table=handle.label)
+    try:
+        (name, *below) = spelled(schema, path, table=handle.label)
+    except ColumnNotFoundError as missing:
+        raise IdentityColumnNotFoundError(**missing.facts()) from None
     identity = None if below else identity_of(schema[name], handle.label)
     if identity is None:
         reason = "it is no identity column"
-        raise UnsupportedColumnChangeError(table=handle.label, column=quoted(path), reason=reason)
+        raise NoIdentityColumnError(table=handle.label, column=quoted(path), reason=reason)
     column = F.col(quote(name))
     found = alteration.rows().agg(F.max(column) if identity.step > 0 else F.min(column)).first()
     last = found[0] if found is not None else None

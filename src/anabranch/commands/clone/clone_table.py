@@ -183,5 +183,5 @@ def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
     if mode is CreationMode.REPLACE and (not there or (target.entry is not None and not known)):
         raise NotADeltaTableError(table=target.label, found="what is to be replaced cannot be found")
     if not there:
-        check_location_free(target)
+        check_location_free(target, mode)
     return True

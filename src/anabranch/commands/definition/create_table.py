@@ -18,7 +18,7 @@ from anabranch.commands.definition.table_definition import (
     define_table,
     redefine_table,
 )
-from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified
+from anabranch.commands.table_access import TableRef, is_delta_identifier, table_identified, warn_of_parquet
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.constraints import NestedNotNullError
 from anabranch.errors.tables import (
@@ -30,7 +30,6 @@ from anabranch.errors.tables import (
 )
 from anabranch.protocol.actions import Action, DomainMetadata
 from anabranch.protocol.features import check_writable
-from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.protocol.properties import TableProperties, validated
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
@@ -118,7 +117,7 @@ def _enforceable(handle: TableRef, schema: StructType) -> StructType:
 
 def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> CommittedVersion | None:
     """None where somebody else has created the same table meanwhile."""
-    check_location_free(handle)
+    check_location_free(handle, mode)
     defined = define_table(
         definition,
         label=handle.label,
@@ -207,17 +206,23 @@ def check_defined_rules(handle: TableRef, defined: ResolvedDefinition) -> None:
     )
 
 
-def check_location_free(handle: TableRef, *, began_ms: int | None = None) -> None:
-    """Refuse a folder with files that would become nobody's: not those of an unfinished creation.
+def check_location_free(handle: TableRef, mode: CreationMode, *, began_ms: int | None = None) -> None:
+    """Refuse a folder with files that would become nobody's.
 
     Files that came since the statement began are of another program that makes this table at the same time: whoever
-    commits first makes it.
+    commits first makes it. Who replaces what is at a path is told of Parquet files by a warning, as delta-spark takes
+    such a statement.
     """
+    if handle.entry is None and mode.replaces:
+        warn_of_parquet(handle)
+        return
     for file in handle.table.store.list_tree():
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         since = began_ms is not None and file.modified_ms >= began_ms
-        if not hidden and not since and not file.path.startswith(LOG_DIRECTORY) and handle.entry is not None:
-            raise LocationNotEmptyError(table=handle.label, example=file.path)
+        if not hidden and not since:
+            convert = f"To have its rows, run CONVERT TO DELTA parquet.`{handle.path}`. "
+            advice = convert if file.path.endswith(".parquet") else ""
+            raise LocationNotEmptyError(table=handle.label, example=file.path, advice=advice)
 
 
 def check_named(handle: TableRef) -> None:

@@ -74,7 +74,7 @@ def create_table_as(
     def run(attempt: Attempt) -> CommittedVersion:
         newest = snapshot if attempt.number == 1 else handle.latest()
         if newest is None:
-            check_location_free(handle, began_ms=began_ms)
+            check_location_free(handle, mode, began_ms=began_ms)
         return _write(handle, definition, rows(), mode, newest, options, attempt)
 
     try:

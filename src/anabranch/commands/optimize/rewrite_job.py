@@ -21,6 +21,7 @@ from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import check_writable
+from anabranch.schema.logical_types import check_no_intervals
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.session_settings import default_parallelism
 from anabranch.transaction.proposed_commit import Operation
@@ -119,6 +120,7 @@ def run_rewrite_job(handle: TableRef, work: RewriteJob) -> RewriteResult:
 def _plan(handle: TableRef, work: RewriteJob, snapshot: Snapshot, *, again: bool) -> Plan | None:
     """None where somebody has changed the table meanwhile so that it cannot be done any more."""
     check_writable(snapshot.protocol, table=handle.label)
+    check_no_intervals(snapshot.schema, table=handle.label)
     try:
         return work.plan(snapshot)
     except DeltaAnalysisError:

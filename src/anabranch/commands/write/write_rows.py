@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -18,7 +18,7 @@ from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.statement import executed_again
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
-from anabranch.commands.table_access import TableRef, holds_parquet, table_to_write
+from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
 from anabranch.commands.write.replace_on import chosen_rows
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
@@ -29,12 +29,18 @@ from anabranch.errors.commits import (
     ConflictReason,
     ProtocolChangedException,
 )
-from anabranch.errors.constraints import CastOverflowError, InsertOverflowError, ReplaceWhereMismatchError
+from anabranch.errors.constraints import (
+    CastOverflowError,
+    InsertOverflowError,
+    MetadataColumnError,
+    ReplaceWhereMismatchError,
+)
 from anabranch.errors.tables import PathExistsError, TableAlreadyExistsError
 from anabranch.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from anabranch.protocol.features import check_writable
 from anabranch.schema.enforcement import WriteApi
-from anabranch.schema.logical_types import without_char_varchar
+from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
+from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
 from anabranch.spark.conditions.user_condition import stand_in, text_of
@@ -50,7 +56,9 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.statement_retry import Attempt
 
-LOGGER = logging.getLogger("anabranch.commit")
+_CHAR_IS_A_TYPE = "spark.sql.preserveCharVarcharTypeInfo"
+_METADATA = re.compile(r"(?<![\w`'.\"])`?_metadata`?\s*\.", re.IGNORECASE)
+_CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
 
 # The files that a write adds, and what its commit says of them.
 
@@ -60,7 +68,8 @@ def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options:
     rows = conform(frame, target.plan, table=handle.label)
     if options.replace_where is not None and options.check_replace_where:
         rows = with_partition_values(rows, target.file_schema(handle.label), target.partition_columns)
-        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label)
+        rows, advice = _compared_as_read(handle, rows)
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label, advice=advice)
     return write_data_files(
         handle,
         rows,
@@ -90,12 +99,29 @@ def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]
     return found | {name: told[name] for name in names}
 
 
-def _checked(rows: DataFrame, condition: str | Column, *, table: str) -> DataFrame:
+def _compared_as_read(handle: TableRef, rows: DataFrame) -> tuple[DataFrame, str]:
+    """The rows, their CHAR columns compared as queries of the session compare those of the table; advice for who fails.
+
+    Else rows would pass for a condition that finds none of the rows that they are to replace.
+    """
+    chars = {field.name for field in rows.schema.fields if _CHAR.search(str(field.metadata.get(DECLARED_TYPE, "")))}
+    if not chars or not handle.session.flag(_CHAR_IS_A_TYPE, default=False):
+        return rows, ""
+    columns = [F.col(quote(name)) for name in rows.columns]
+    plain = [
+        column.alias(name, metadata={}) if name in chars else column
+        for name, column in zip(rows.columns, columns, strict=True)
+    ]
+    advice = f" While {_CHAR_IS_A_TYPE} is true, conditions on CHAR columns need the blanks that fill up the values."
+    return rows.select(*plain), advice
+
+
+def _checked(rows: DataFrame, condition: str | Column, *, table: str, advice: str) -> DataFrame:
     """The rows, of which each must satisfy the condition."""
     first, *others = rows.columns
     asked = F.expr(condition) if isinstance(condition, str) else condition
     violated = ~F.coalesce(asked, F.lit(False))
-    facts = {"table": table, "predicate": text_of(condition)}
+    facts = {"table": table, "predicate": text_of(condition), "advice": advice}
     sample = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
     column = F.col(quote(first))
     checked = refuse_when(violated, column, ReplaceWhereMismatchError, facts, shown={"row": sample}).alias(first)
@@ -154,6 +180,7 @@ def _write(
     handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> CommittedVersion | None:
     """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
+    _check_names_rows(options, snapshot)
 
     def run(attempt: Attempt) -> CommittedVersion | None:
         newest = snapshot if attempt.number == 1 else handle.latest()
@@ -170,6 +197,15 @@ def _write(
     committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
     compact_after(handle, committed)
     return committed
+
+
+def _check_names_rows(options: WriteOptions, snapshot: Snapshot | None) -> None:
+    """Raises `MetadataColumnError` for a text of `replaceWhere` that asks for files of rows that are in none yet."""
+    condition = options.replace_where
+    if not isinstance(condition, str) or not _METADATA.search(condition):
+        return
+    if snapshot is None or not any(fold(name) == "_metadata" for name in snapshot.schema.names):
+        raise MetadataColumnError(is_view=False)
 
 
 def _write_once(
@@ -240,16 +276,10 @@ def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, optio
 def _target(
     handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> WriteTarget:
-    # With `spark.sql.preserveCharVarcharTypeInfo` CHAR and VARCHAR are types of their own, which no table stores.
+    # With this setting CHAR and VARCHAR are types of their own, which no table stores.
     data = without_char_varchar(frame.schema)
     if snapshot is None:
-        if holds_parquet(handle):
-            LOGGER.warning(
-                "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
-                "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
-                handle.label,
-                handle.path,
-            )
+        warn_of_parquet(handle)
         return new_target(handle, data, options)
     check_writable(snapshot.protocol, table=handle.label)
     if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:

@@ -258,7 +258,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return true;
   }
 
-  private boolean isOurs(Identifier ident) {
+  boolean isOurs(Identifier ident) {
     return isPath(ident) || Python.isOpen() && deltaEntry(ident) != null;
   }
 

@@ -37,6 +37,7 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan plan = (LogicalPlan) node;
     if (plan instanceof CreateTableAsSelect) plan = StagedWrites.unlessThere((CreateTableAsSelect) plan);
     if (plan instanceof CreateTable && isOurs((CreateTable) plan)) return command(plan);
+    OtherFormats.check(session, plan);
     if (Statements.isOurs(plan)) return command(plan);
     LogicalPlan target = RowChanges.target(plan);
     if (target != null) return rowChange(plan, target);
@@ -61,7 +62,10 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof V2WriteCommand && Leaves.isTable(((V2WriteCommand) node).table()) && isResolved((LogicalPlan) node);
+      if (!(node instanceof V2WriteCommand) || !Leaves.isTable(((V2WriteCommand) node).table())) return false;
+      if (node instanceof OverwriteByExpression)
+        RowChanges.checkMetadata(rule.session, (LogicalPlan) node, (LogicalPlan) (Object) ((V2WriteCommand) node).table(), "replaceWhere");
+      return isResolved((LogicalPlan) node);
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -75,6 +79,8 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     boolean isTable = Leaves.isTable(relation) && !RowChanges.namesMetadata(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
+    // What a MERGE asks for may be that of its source.
+    if (!Views.isPlain(target) && !(statement instanceof MergeIntoTable)) RowChanges.checkMetadata(session, statement, target, "view");
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
       statement = padded((MergeIntoTable) statement);

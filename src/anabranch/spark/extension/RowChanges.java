@@ -88,6 +88,17 @@ public final class RowChanges {
     return false;
   }
 
+  /**
+   * Refuses `_metadata` by an error of Python's where Spark would not find it: in a condition on a view that does not show it, and
+   * on rows that are to be written, which are in no file yet.
+   */
+  static void checkMetadata(Object session, LogicalPlan statement, LogicalPlan rows, String of) {
+    if (!rows.resolved() || !namesMetadata(statement)) return;
+    for (int i = 0; i < rows.output().size(); i++)
+      if (METADATA.equalsIgnoreCase(((Attribute) rows.output().apply(i)).name())) return;
+    Python.ask("refuse metadata", new Object[] {of});
+  }
+
   /** How often it may be executed again after a conflict, as text; null where its caller has not said so. */
   public static String retries(LogicalPlan statement) {
     Option given = statement.getTagValue(RETRIES);

@@ -82,6 +82,7 @@ public final class Sessions {
     addRules(state, RULES, new Object[] {new Resolve(session)}, "ResolveSessionCatalog");
     addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, null);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
+    OtherFormats.watch(session);
     String set = session.conf().get(CATALOG_KEY, null);
     if (CATALOG.equals(set)) return;
     // A builder's options come before the settings of the application.
@@ -144,6 +145,7 @@ public final class Sessions {
     if (CATALOG.equals(session.sparkContext().conf().get(CATALOG_KEY, ""))) session.sparkContext().conf().remove(CATALOG_KEY);
     Object set = APPLICATIONS.remove(extensions);
     if (set != null) session.sparkContext().conf().set(CATALOG_KEY, (String) set);
+    OtherFormats.unwatch(session);
     Object[] known = BEFORE.keySet().toArray();
     for (int i = 0; i < known.length; i++) {
       org.apache.spark.sql.classic.SparkSession each = (org.apache.spark.sql.classic.SparkSession) known[i];

@@ -5,6 +5,7 @@ import java.util.WeakHashMap;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 
 /**
  * An optimizer rule that chooses the version of each table that a query reads, when the query runs: so DataFrames and views
@@ -27,6 +28,7 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode plan) {
     if (!Python.isOpen()) return plan;
+    if (plan instanceof InsertIntoHadoopFsRelationCommand) OtherFormats.checkFolder(session, (InsertIntoHadoopFsRelationCommand) plan);
     LogicalPlan answered = (LogicalPlan) plan;
     if (WholeTable.isWanted()) answered = (LogicalPlan) answered.transformUp(new WholeTable(session));
     return answered.transformUp(new Choose(session, null, null));

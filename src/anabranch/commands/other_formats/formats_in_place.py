@@ -1,0 +1,65 @@
+"""Writes and statements of another format where a Delta table is, most often because they name no format."""
+
+from __future__ import annotations
+
+import logging
+from typing import NoReturn
+
+from anabranch.errors.other_formats import (
+    CreateAtPathFormatError,
+    PathFormatError,
+    TableFormatMismatchError,
+    TableFormatReplacedError,
+)
+from anabranch.spark.session.delta_session import DeltaSession
+from anabranch.spark.session.table_identifiers import PathIdentifier, identifier_of
+
+LOGGER = logging.getLogger("anabranch.commit")
+SAVE_AS_TABLE = "saveAsTable"
+"""As `delta.OtherFormats` calls it; other operations are words of SQL."""
+
+
+def refuse(session: DeltaSession, operation: str, parts: tuple[str, ...], table_format: str) -> NoReturn:
+    """Raises the error for what Spark would refuse without a word of the table's format."""
+    identifier = identifier_of(parts)
+    table, default = str(identifier), default_format(session)
+    if isinstance(identifier, PathIdentifier) and not operation.startswith("REPLACE"):
+        at_path = PathFormatError if operation == SAVE_AS_TABLE else CreateAtPathFormatError
+        raise at_path(table=table, operation=operation, table_format=table_format, default_format=default)
+    if operation == SAVE_AS_TABLE:
+        raise TableFormatMismatchError(table=table, table_format=table_format, default_format=default)
+    raise TableFormatReplacedError(table=table, operation=operation, table_format=table_format, default_format=default)
+
+
+def warn_of_replacement(session: DeltaSession, parts: tuple[str, ...]) -> None:
+    """Of a Delta table that Spark drops before `saveAsTable` makes a table of another format by its name."""
+    LOGGER.warning(
+        "saveAsTable in mode overwrite drops the Delta table %s, its history with it, and makes a table of another "
+        'format: the write names no format("delta"), and spark.sql.sources.default is %s. To replace the rows of the '
+        'Delta table, write .format("delta"), or set spark.sql.sources.default to delta where the session is made',
+        identifier_of(parts),
+        default_format(session),
+    )
+
+
+def warn_of_files(folder: str, table_format: str, *, deletes: bool) -> None:
+    """Of files that Spark writes into the folder of a Delta table, whose log does not know them."""
+    if deletes:
+        LOGGER.warning(
+            "A write of %s in mode overwrite deletes the Delta table in %s, its log with it. To replace the rows of "
+            'the table, write .format("delta")',
+            table_format,
+            folder,
+        )
+        return
+    LOGGER.warning(
+        "%s files are written into the folder of the Delta table in %s. They are no part of the table: no reader of it "
+        'shows their rows, and VACUUM deletes them. To add the rows to the table, write .format("delta")',
+        table_format,
+        folder,
+    )
+
+
+def default_format(session: DeltaSession) -> str:
+    """The format of writes that name none."""
+    return session.setting("spark.sql.sources.default", "parquet") or "parquet"
