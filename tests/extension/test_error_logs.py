@@ -89,9 +89,9 @@ def test_a_violated_check_writes_no_stack_into_the_log(delta: SparkSession, path
 def test_other_failures_stay_in_the_log(delta: SparkSession, path: str) -> None:
     """Only checks of ours are left out."""
     delta.range(1).write.format("delta").save(path)
-    with log_of_driver(delta) as written, pytest.raises(Exception, match="user's own"):
-        delta.sql(f"INSERT INTO delta.`{path}` SELECT raise_error('the user''s own')")
-    assert "the user's own" in written()
+    with log_of_driver(delta) as written, pytest.raises(Exception, match="of the user"):
+        delta.sql(f"INSERT INTO delta.`{path}` SELECT raise_error('of the user')")
+    assert "of the user" in written()
     assert "\tat " in written()
 
 
@@ -195,9 +195,10 @@ def test_jobs_are_described(delta: SparkSession, path: str, name: str) -> None:
     assert sql(f"CREATE TABLE {name} USING delta AS SELECT * FROM {table}") == {
         f"Delta: CREATE TABLE AS SELECT default.{name}"
     }
-    assert sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (id > -5)") == {
-        f"Delta: ALTER TABLE {table}: CHECK constraint c"
-    }
+    added = sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (id > -5)")
+    assert f"Delta: ALTER TABLE {table}: CHECK constraint c" in added
+    # Where Spark does not know the statement, a job of ours has its name.
+    assert added <= {f"Delta: ALTER TABLE {table}: CHECK constraint c", f"Delta: ADD CONSTRAINT {table}"}
     context.setJobDescription("nightly load")
     try:
         assert sql(f"DELETE FROM {table} WHERE id = 7") == {"nightly load"}
