@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,14 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
             assert zone.moment_of(local) == moment, (name, local)
             assert zone.local_of(moment) == wall, (name, moment)
     assert find("Nowhere/Else") is None
+
+
+def test_how_far_oslo_is_ahead_in_summer(zoned: SparkSession) -> None:
+    """By the JVM's zone data, which `test_other_zone_data.py` changes."""
+    zoned.conf.set("spark.sql.session.timeZone", "Europe/Oslo")
+    row = zoned.sql("SELECT unix_timestamp(TIMESTAMP'2024-07-01 12:00:00') / 3600 % 24").first()
+    assert row is not None
+    assert 12 - row[0] == int(os.environ.get("ANABRANCH_TEST_OSLO_AHEAD_HOURS", "2"))
 
 
 @in_this_process
