@@ -111,8 +111,8 @@ def test_a_compaction_that_left_no_word_is_told() -> None:
 def test_time_that_ran_out_names_no_setting_that_does_not_exist() -> None:
     assert "allow" not in advice.TOO_LONG
     scene = Scene("Serializable", [Row(0, 0), Row(1, 1)])
-    place = scene.played.table._place
-    object.__setattr__(place, "bounds", RetryLimits(checks_ms_max=-1))
+    context = scene.played.table._context
+    object.__setattr__(context, "bounds", RetryLimits(checks_ms_max=-1))
     error = scene.meets(Delete(Where("k", "=", 0)), Insert((Row(0, 6),)))
     assert error is not None
     assert error.reason is ConflictReason.ALLOTTED_TIME_EXCEEDED

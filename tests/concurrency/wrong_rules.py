@@ -72,33 +72,33 @@ def _no_reads(self: TracedFile, gone: BitMap64) -> BitMap64:
     return BitMap64()
 
 
-def _no_conflict(race: ConflictContext, followed: TracedRows) -> tuple[()]:
+def _no_conflict(context: ConflictContext, followed: TracedRows) -> tuple[()]:
     return ()
 
 
-def _new_but_of_updates(race: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
+def _new_but_of_updates(context: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
     files = {
         path: dataclasses.replace(file, new=tuple(rows for rows in file.new if rows.origin.operation != "UPDATE"))
         for path, file in followed.files.items()
     }
-    return RIGHT_ROWS_ADDED(race, dataclasses.replace(followed, files=files))
+    return RIGHT_ROWS_ADDED(context, dataclasses.replace(followed, files=files))
 
 
-def _no_cycles(race: ConflictContext, ignored: object) -> bool:
+def _no_cycles(context: ConflictContext, ignored: object) -> bool:
     return False
 
 
 def _scan_anything_again(
-    race: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
+    context: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> RelocatedRows | None:
-    for scan in race.ours.reads.scans:
+    for scan in context.ours.reads.scans:
         if scan.again is not None:
             found = scan.again([RowsOfFile(file=add, positions=None) for add in outputs])
             return RelocatedRows(deleted=[rows or BitMap64() for rows in found])
     return None
 
 
-def _nothing_read(race: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> None:
+def _nothing_read(context: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> None:
     return None
 
 
@@ -114,32 +114,32 @@ def _moved_without_counting(self: Moves, positions: BitMap64, *, source: str, hi
     return RIGHT_MOVED(self, positions, source=source, hidden=BitMap64())
 
 
-def _no_marks(race: ConflictContext, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64]:
+def _no_marks(context: ConflictContext, before: AddFile, now: AddFile, moves: Moves) -> dict[str, BitMap64]:
     return {}
 
 
 def _moved_rows_are_old(
-    race: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
+    context: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
 ) -> list[TracedFile]:
-    return RIGHT_MOVED_ROWS(race, dataclasses.replace(source, new=()), moves, outputs)
+    return RIGHT_MOVED_ROWS(context, dataclasses.replace(source, new=()), moves, outputs)
 
 
 def _unchecked(file: AddFile, positions: BitMap64, hidden: BitMap64) -> bool:
     return False
 
 
-def _reads_of_the_append_do_not_count(race: ConflictContext, ignored: Winner) -> bool:
+def _reads_of_the_append_do_not_count(context: ConflictContext, ignored: Winner) -> bool:
     return any(
         winner.version > ignored.version
         and winner.changes_data
         and not winner.is_blind_append
         and (winner.read_version is None or winner.read_version > ignored.version)
-        for winner in race.winners
+        for winner in context.winners
     )
 
 
-def _first_doubt_only(race: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
-    return RIGHT_FIRST_ROW_READ(race, doubts[:1])
+def _first_doubt_only(context: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
+    return RIGHT_FIRST_ROW_READ(context, doubts[:1])
 
 
 def _first_told(winners: Sequence[Winner], app_id: str) -> Winner:
@@ -172,7 +172,7 @@ def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
     return not self.removes and all(add.data_change for add in self.adds)
 
 
-def _no_conflict_of_descriptions(race: ConflictContext) -> None:
+def _no_conflict_of_descriptions(context: ConflictContext) -> None:
     return None
 
 
@@ -180,7 +180,7 @@ def _marks_of_the_version_read(self: LatestState, winner: Winner) -> LatestState
     return dataclasses.replace(RIGHT_AFTER(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
-def _every_file_is_new(actions: Sequence[Action], head: LatestState) -> list[Action]:
+def _every_file_is_new(actions: Sequence[Action], latest: LatestState) -> list[Action]:
     return [
         msgspec.structs.replace(action, base_row_id=None, default_row_commit_version=None)
         if isinstance(action, AddFile)
@@ -189,9 +189,9 @@ def _every_file_is_new(actions: Sequence[Action], head: LatestState) -> list[Act
     ]
 
 
-def _every_file_has_changed(actions: Sequence[Action], head: LatestState) -> list[Action]:
+def _every_file_has_changed(actions: Sequence[Action], latest: LatestState) -> list[Action]:
     return [
-        msgspec.structs.replace(action, default_row_commit_version=head.version + 1)
+        msgspec.structs.replace(action, default_row_commit_version=latest.version + 1)
         if isinstance(action, AddFile) and action.base_row_id is not None
         else action
         for action in actions
@@ -285,13 +285,13 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="files that came since a statement looked at all files are not looked at",
-        patches=[(conflict_checks, "unfit_files", lambda race: None)],
+        patches=[(conflict_checks, "unfit_files", lambda context: None)],
         mix=DESCRIPTIONS,
         histories_max=6_000,
     ),
     WrongRule(
         name="domains are compared only if ours writes them",
-        patches=[(conflict_checks, "domains_read", lambda race: None), (invariants, "_description", _no_complaints)],
+        patches=[(conflict_checks, "domains_read", lambda context: None), (invariants, "_description", _no_complaints)],
         mix=DESCRIPTIONS,
         histories_max=6_000,
     ),

@@ -318,7 +318,7 @@ def test_a_fault_behind_the_put_that_is_a_failure_is_found(monkeypatch: pytest.M
     """Planted: a look behind the put, of which what fails is raised as it is."""
 
     def look_unprotected(draft: CommitDraft, stopwatch: Stopwatch, **facts: Any) -> KeyboardInterrupt | None:
-        facts["place"].store.head(commit_path(draft.version))
+        facts["context"].store.head(commit_path(draft.version))
         return check_landed(draft, stopwatch, **facts)
 
     monkeypatch.setattr(commit_loop, "check_landed", look_unprotected)

@@ -55,7 +55,7 @@ class Table:
         """Held by who compacts the table unasked, so that the threads of one process do not all do the same."""
         self._landed = landed
         self._after_commit = after_commit or standard_upkeep(store, clock, random)
-        self._place = CommitContext(
+        self._context = CommitContext(
             store=store,
             clock=clock,
             random=random,
@@ -82,29 +82,29 @@ class Table:
         `describe_rows` tells rows by their values in the message of a conflict.
         """
         # What it has read of vectors is dropped with the transaction.
-        vectors = StoredVectors(self.store, self._place.random)
-        place = dataclasses.replace(self._place, vectors=vectors)
+        vectors = StoredVectors(self.store, self._context.random)
+        context = dataclasses.replace(self._context, vectors=vectors)
         return Transaction(
             operation=operation,
             snapshot=snapshot,
-            txn_id=random_uuid(self._place.random),
+            txn_id=random_uuid(self._context.random),
             vectors=vectors,
-            commit_with_retries=lambda proposal: self._commit_with_retries(proposal, snapshot, place),
+            commit_with_retries=lambda proposal: self._commit_with_retries(proposal, snapshot, context),
             describe_rows=describe_rows,
         )
 
     def _commit_with_retries(
-        self, proposal: ProposedCommit, snapshot: Snapshot | None, place: CommitContext
+        self, proposal: ProposedCommit, snapshot: Snapshot | None, context: CommitContext
     ) -> CommittedVersion | None:
-        landed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), place=place)
-        if isinstance(landed, NothingToCommit):
+        committed = commit_with_retries(proposal, read=latest_state_at(snapshot, table=self.root), context=context)
+        if isinstance(committed, NothingToCommit):
             return None
-        version = self._committed(landed)
+        version = self._committed(committed)
         if self._landed is not None:
             self._landed(version.version)
-        if landed.interrupt is not None:
-            landed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
-            raise landed.interrupt
+        if committed.interrupt is not None:
+            committed.interrupt.add_note(f"anabranch: version {version.version} of {self.root} had landed by then.")
+            raise committed.interrupt
         try:
             self._after_commit.run(version)
         except KeyboardInterrupt as interrupt:
@@ -112,15 +112,15 @@ class Table:
             raise
         return version
 
-    def _committed(self, landed: Committed) -> CommittedVersion:
+    def _committed(self, committed: Committed) -> CommittedVersion:
         return CommittedVersion(
-            version=landed.draft.version,
-            timestamp_ms=landed.draft.timestamp_ms,
-            txn_id=landed.draft.txn_id,
-            attempts=landed.attempts,
-            reconciled=tuple(winner.version for winner in landed.head.winners),
-            dropped_bins=landed.dropped,
-            actions=landed.draft.actions,
+            version=committed.draft.version,
+            timestamp_ms=committed.draft.timestamp_ms,
+            txn_id=committed.draft.txn_id,
+            attempts=committed.attempts,
+            reconciled=tuple(winner.version for winner in committed.latest.winners),
+            dropped_bins=committed.dropped,
+            actions=committed.draft.actions,
             load=self._snapshot_at,
         )
 

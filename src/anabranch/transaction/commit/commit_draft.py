@@ -30,22 +30,22 @@ ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
-def in_commit_timestamp(head: LatestState, *, protocol: Protocol, metadata: Metadata, now_ms: int) -> int | None:
-    """The time that the commit after `head` must carry; None where the table has no in-commit timestamps.
+def in_commit_timestamp(latest: LatestState, *, protocol: Protocol, metadata: Metadata, now_ms: int) -> int | None:
+    """The time that the commit after `latest` must carry; None where the table has no in-commit timestamps.
 
     Above that of the commit before, also when our clock is behind; where this commit turns them on,
     above the time of the file before. Raises `NumbersExhaustedError`.
     """
     if not _is_active(protocol, metadata):
         return None
-    if head.version < 0:
+    if latest.version < 0:
         return now_ms
-    previous_ms = head.timestamp_ms if _was_active(head) else max(head.timestamp_ms, head.modified_ms)
+    previous_ms = latest.timestamp_ms if _was_active(latest) else max(latest.timestamp_ms, latest.modified_ms)
     if previous_ms >= LONG_MAX:
         way_out = f"ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'false'), and 'true' again if you need them"
         raise NumbersExhaustedError(
-            table=head.table,
-            version=head.version + 1,
+            table=latest.table,
+            version=latest.version + 1,
             numbers="in-commit timestamps",
             last=previous_ms,
             way_out=way_out,
@@ -53,19 +53,21 @@ def in_commit_timestamp(head: LatestState, *, protocol: Protocol, metadata: Meta
     return max(now_ms, previous_ms + 1)
 
 
-def with_enablement(metadata: Metadata, head: LatestState, *, protocol: Protocol, timestamp_ms: int | None) -> Metadata:
+def with_enablement(
+    metadata: Metadata, latest: LatestState, *, protocol: Protocol, timestamp_ms: int | None
+) -> Metadata:
     """`metadata`, with the version and time of the change where it turns in-commit timestamps on.
 
     A table that had them from version 0 needs no such note.
     """
-    if timestamp_ms is None or head.version < 0 or _was_active(head) or not _is_active(protocol, metadata):
+    if timestamp_ms is None or latest.version < 0 or _was_active(latest) or not _is_active(protocol, metadata):
         return metadata
-    noted = {ENABLEMENT_VERSION: str(head.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    noted = {ENABLEMENT_VERSION: str(latest.version + 1), ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **noted})
 
 
-def _was_active(head: LatestState) -> bool:
-    return head.protocol is not None and head.metadata is not None and _is_active(head.protocol, head.metadata)
+def _was_active(latest: LatestState) -> bool:
+    return latest.protocol is not None and latest.metadata is not None and _is_active(latest.protocol, latest.metadata)
 
 
 def _is_active(protocol: Protocol, metadata: Metadata) -> bool:
@@ -83,17 +85,17 @@ CHECKPOINT_PROTECTION: Final = "checkpointProtection"
 PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
 
-def with_protection(metadata: Metadata, head: LatestState, *, protocol: Protocol) -> Metadata:
-    """`metadata`, with the version right after `head` as the bound where it moves the bound at all.
+def with_protection(metadata: Metadata, latest: LatestState, *, protocol: Protocol) -> Metadata:
+    """`metadata`, with the version right after `latest` as the bound where it moves the bound at all.
 
     Only dropping a feature does that, and then everything before its own commit is protected, wherever that lands.
     """
     bound = metadata.configuration.get(PROTECTED_BEFORE)
-    before = None if head.metadata is None else head.metadata.configuration.get(PROTECTED_BEFORE)
+    before = None if latest.metadata is None else latest.metadata.configuration.get(PROTECTED_BEFORE)
     if bound is None or bound == before or not supported(protocol, CHECKPOINT_PROTECTION):
         return metadata
     return msgspec.structs.replace(
-        metadata, configuration={**metadata.configuration, PROTECTED_BEFORE: str(head.version + 1)}
+        metadata, configuration={**metadata.configuration, PROTECTED_BEFORE: str(latest.version + 1)}
     )
 
 
@@ -114,31 +116,31 @@ class CommitDraft:
         return encode_actions(self.actions)
 
 
-def draft_commit(ours: ProposedCommit, head: LatestState, *, now_ms: int, engine_info: str) -> CommitDraft:
-    """`ours` as the commit right after `head`.
+def draft_commit(ours: ProposedCommit, latest: LatestState, *, now_ms: int, engine_info: str) -> CommitDraft:
+    """`ours` as the commit right after `latest`.
 
     Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `RowIdsNeedStatisticsError`,
     `NumbersExhaustedError`.
     """
-    version = head.version + 1
+    version = latest.version + 1
     if version > VERSION_MAX:
         way_out = "Make a new table of this one's rows: CREATE TABLE … AS SELECT"
         raise NumbersExhaustedError(
-            table=head.table, version=version, numbers="version", last=head.version, way_out=way_out
+            table=latest.table, version=version, numbers="version", last=latest.version, way_out=way_out
         )
-    protocol, metadata = check_invariants(ours, head)
-    timestamp_ms = in_commit_timestamp(head, protocol=protocol, metadata=metadata, now_ms=now_ms)
+    protocol, metadata = check_invariants(ours, latest)
+    timestamp_ms = in_commit_timestamp(latest, protocol=protocol, metadata=metadata, now_ms=now_ms)
     actions = tuple(
         with_protection(
-            with_enablement(action, head, protocol=protocol, timestamp_ms=timestamp_ms), head, protocol=protocol
+            with_enablement(action, latest, protocol=protocol, timestamp_ms=timestamp_ms), latest, protocol=protocol
         )
         if isinstance(action, Metadata)
         else action
         for action in ours.actions
     )
     if tracks_rows(protocol, metadata):
-        known = _with_known_ids(actions, head)
-        actions = with_row_ids(known, after=head.row_id_high_water_mark, version=version, table=head.table)
+        known = _with_known_ids(actions, latest)
+        actions = with_row_ids(known, after=latest.row_id_high_water_mark, version=version, table=latest.table)
     info = CommitInfo(
         in_commit_timestamp=timestamp_ms,
         timestamp=now_ms if timestamp_ms is None else timestamp_ms,
@@ -151,7 +153,7 @@ def draft_commit(ours: ProposedCommit, head: LatestState, *, now_ms: int, engine
         is_blind_append=ours.is_blind_append,
         operation_metrics=dict(encoded_metrics(ours.metrics)),
         user_metadata=ours.operation.user_metadata,
-        tags=_tags(ours, head, tracks_rows=tracks_rows(protocol, metadata)) or None,
+        tags=_tags(ours, latest, tracks_rows=tracks_rows(protocol, metadata)) or None,
         engine_info=engine_info,
         txn_id=ours.txn_id,
     )
@@ -169,9 +171,9 @@ def tracks_rows(protocol: Protocol, metadata: Metadata) -> bool:
     return assigns_row_ids(protocol, suspended=suspended)
 
 
-def _with_known_ids(actions: Sequence[Action], head: LatestState) -> list[Action]:
+def _with_known_ids(actions: Sequence[Action], latest: LatestState) -> list[Action]:
     """Files that are in the table keep their ids, also those that a winner has given them meanwhile."""
-    known = head.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
+    known = latest.row_ids_by_path({action.path for action in actions if _lacks_row_ids(action)})
     return [
         with_ids(action, known[action.path]) if _lacks_row_ids(action) and action.path in known else action
         for action in actions
@@ -182,18 +184,18 @@ def _lacks_row_ids(action: Action) -> TypeGuard[AddFile | RemoveFile]:
     return isinstance(action, AddFile | RemoveFile) and action.base_row_id is None
 
 
-def _tags(ours: ProposedCommit, head: LatestState, *, tracks_rows: bool) -> dict[str, str]:
+def _tags(ours: ProposedCommit, latest: LatestState, *, tracks_rows: bool) -> dict[str, str]:
     tags = dict(ours.tags)
-    if head.winners:
-        tags[LANDED_AFTER_TAG] = stretches(winner.version for winner in head.winners)
-    if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(head)):
+    if latest.winners:
+        tags[LANDED_AFTER_TAG] = stretches(winner.version for winner in latest.winners)
+    if tracks_rows and (ROWS_KEPT_TAG not in tags or not _tracked_when_read(latest)):
         tags[ROWS_KEPT_TAG] = "false" if _copies_rows(ours) else "true"
     return tags
 
 
-def _tracked_when_read(head: LatestState) -> bool:
+def _tracked_when_read(latest: LatestState) -> bool:
     """Whether our files were written by somebody who knew that rows have ids."""
-    return head.base is None or tracks_rows(head.base.protocol, head.base.metadata)
+    return latest.base is None or tracks_rows(latest.base.protocol, latest.base.metadata)
 
 
 def _copies_rows(ours: ProposedCommit) -> bool:

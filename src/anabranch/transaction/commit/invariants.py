@@ -33,34 +33,34 @@ from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import row_count
 
 
-def check_invariants(ours: ProposedCommit, head: LatestState) -> tuple[Protocol, Metadata]:
-    """The protocol and the metadata that hold once `ours` stands right after `head`.
+def check_invariants(ours: ProposedCommit, latest: LatestState) -> tuple[Protocol, Metadata]:
+    """The protocol and the metadata that hold once `ours` stands right after `latest`.
 
     Raises `InvalidCommitError`, `AppendOnlyTableError`, `UnsupportedFeatureError`, `IcebergCompatError`.
     """
-    protocol, metadata = ours.protocol or head.protocol, ours.metadata or head.metadata
+    protocol, metadata = ours.protocol or latest.protocol, ours.metadata or latest.metadata
     if protocol is None or metadata is None:
-        raise _invalid(head, "the first commit of a table needs `protocol` and `metaData`")
-    for needed in (head.protocol, ours.protocol):
+        raise _invalid(latest, "the first commit of a table needs `protocol` and `metaData`")
+    for needed in (latest.protocol, ours.protocol):
         if needed is not None:
-            check_writable(needed, table=head.table)
-    _check_append_only(ours, head)
-    _check_iceberg_rules(ours, head, protocol, metadata)
-    violation = next(_violations(ours, head, protocol, metadata), None)
+            check_writable(needed, table=latest.table)
+    _check_append_only(ours, latest)
+    _check_iceberg_rules(ours, latest, protocol, metadata)
+    violation = next(_violations(ours, latest, protocol, metadata), None)
     if violation is not None:
-        raise _invalid(head, violation)
+        raise _invalid(latest, violation)
     return protocol, metadata
 
 
-def _violations(ours: ProposedCommit, head: LatestState, protocol: Protocol, metadata: Metadata) -> Iterator[str]:
+def _violations(ours: ProposedCommit, latest: LatestState, protocol: Protocol, metadata: Metadata) -> Iterator[str]:
     yield from _unreadable_actions(ours)
     yield from _kinds_given_twice(ours)
     yield from _files_given_twice(ours)
-    yield from _files_that_do_not_fit(ours, head)
+    yield from _files_that_do_not_fit(ours, latest)
     yield from _vectors_of_uncounted_files(ours)
     yield from _missing_features(ours, protocol)
-    yield from _partition_columns(ours, head, metadata)
-    yield from _description(ours, head, metadata)
+    yield from _partition_columns(ours, latest, metadata)
+    yield from _description(ours, latest, metadata)
 
 
 def _unreadable_actions(ours: ProposedCommit) -> Iterator[str]:
@@ -97,21 +97,21 @@ def _files_given_twice(ours: ProposedCommit) -> Iterator[str]:
             yield f"it both adds and removes {add.path} with the same deletion vector"
 
 
-def _files_that_do_not_fit(ours: ProposedCommit, head: LatestState) -> Iterator[str]:
+def _files_that_do_not_fit(ours: ProposedCommit, latest: LatestState) -> Iterator[str]:
     """A remove names what is there; an add brings no path to life twice."""
     if not ours.removes and not ours.adds:
         return
-    live = head.live_keys({file.path for file in ours.files})
+    live = latest.live_keys({file.path for file in ours.files})
     removed = {remove.key for remove in ours.removes}
     # A tombstone may name a file of vectors, which never was live: a VACUUM that knows no vectors then spares it.
     strays = {key for key in removed - live if not is_vector_file(key[0])}
     for path, vector in sorted(strays, key=str):
-        yield f"it removes {path} (deletion vector: {vector or 'none'}), which is not in version {head.version}"
+        yield f"it removes {path} (deletion vector: {vector or 'none'}), which is not in version {latest.version}"
     staying = dict(live - removed)
     for add in ours.adds:
         # The same logical file again is no second one: tags or row ids are being added to it.
         if add.path in staying and staying[add.path] != add.key[1]:
-            yield f"it adds {add.path}, which is in version {head.version} with another deletion vector"
+            yield f"it adds {add.path}, which is in version {latest.version} with another deletion vector"
 
 
 def _vectors_of_uncounted_files(ours: ProposedCommit) -> Iterator[str]:
@@ -132,10 +132,10 @@ def _missing_features(ours: ProposedCommit, protocol: Protocol) -> Iterator[str]
         yield "it has a metadata domain, and the table does not support the feature `domainMetadata`"
 
 
-def _partition_columns(ours: ProposedCommit, head: LatestState, metadata: Metadata) -> Iterator[str]:
+def _partition_columns(ours: ProposedCommit, latest: LatestState, metadata: Metadata) -> Iterator[str]:
     if not metadata.partition_columns and ours.metadata is None:
         return
-    columns = physical_partition_columns(metadata, table=head.table)
+    columns = physical_partition_columns(metadata, table=latest.table)
     for logical, physical in columns.items():
         if physical is None:
             yield f"it is partitioned by {logical!r}, which is no column of its schema"
@@ -145,13 +145,13 @@ def _partition_columns(ours: ProposedCommit, head: LatestState, metadata: Metada
             yield f"{action.path} has no value for the partition columns {', '.join(sorted(missing))}"
 
 
-def _description(ours: ProposedCommit, head: LatestState, metadata: Metadata) -> Iterator[str]:
+def _description(ours: ProposedCommit, latest: LatestState, metadata: Metadata) -> Iterator[str]:
     """Ours brings no contradiction into what describes the table. One that is there already may stay."""
     if ours.metadata is None and not ours.domain_metadata:
         return
-    before = head.metadata
-    known = () if before is None else tuple(faults_of_description(before, head.domain_metadata, table=head.table))
-    after = faults_of_description(metadata, {**head.domain_metadata, **ours.domain_metadata}, table=head.table)
+    before = latest.metadata
+    known = () if before is None else tuple(faults_of_description(before, latest.domain_metadata, table=latest.table))
+    after = faults_of_description(metadata, {**latest.domain_metadata, **ours.domain_metadata}, table=latest.table)
     yield from (fault for fault in after if fault not in known)
 
 
@@ -162,22 +162,22 @@ def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, s
     return {name: physical_name(fields[name], mode) if name in fields else None for name in metadata.partition_columns}
 
 
-def _check_append_only(ours: ProposedCommit, head: LatestState) -> None:
-    if head.protocol is None or not supported(head.protocol, "appendOnly") or not head.properties.append_only:
+def _check_append_only(ours: ProposedCommit, latest: LatestState) -> None:
+    if latest.protocol is None or not supported(latest.protocol, "appendOnly") or not latest.properties.append_only:
         return
     if any(remove.data_change for remove in ours.removes):
-        raise AppendOnlyTableError(table=head.table, operation=ours.operation.name)
+        raise AppendOnlyTableError(table=latest.table, operation=ours.operation.name)
 
 
-def _check_iceberg_rules(ours: ProposedCommit, head: LatestState, protocol: Protocol, metadata: Metadata) -> None:
+def _check_iceberg_rules(ours: ProposedCommit, latest: LatestState, protocol: Protocol, metadata: Metadata) -> None:
     if ours.metadata is not None or ours.protocol is not None:
-        check_iceberg_table(metadata, protocol, old=head.metadata, table=head.table)
-    check_iceberg_files(ours.adds, TableProperties(metadata.configuration), table=head.table)
+        check_iceberg_table(metadata, protocol, old=latest.metadata, table=latest.table)
+    check_iceberg_files(ours.adds, TableProperties(metadata.configuration), table=latest.table)
 
 
 def _twice(values: Iterable[Hashable]) -> Iterator[Hashable]:
     return (value for value, count in Counter(values).items() if count > 1)
 
 
-def _invalid(head: LatestState, violation: str) -> InvalidCommitError:
-    return InvalidCommitError(table=head.table, version=head.version + 1, violation=violation)
+def _invalid(latest: LatestState, violation: str) -> InvalidCommitError:
+    return InvalidCommitError(table=latest.table, version=latest.version + 1, violation=violation)

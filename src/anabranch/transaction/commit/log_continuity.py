@@ -64,42 +64,42 @@ class Stopwatch:
         return 0 <= wall_ms < PROMPT_MS and self.clock.elapsed_ms() - self.started_elapsed_ms < PROMPT_MS
 
 
-def check_head_stands(read: LatestState, head: LatestState, store: LogStore) -> None:
+def check_latest_is_there(read: LatestState, latest: LatestState, store: LogStore) -> None:
     """Refuse to write behind a gap: the version that ours is to follow must be in the log, as we know it.
 
     Or clean-up has taken its file and none behind it; then the next version is taken, and the put is lost.
     Raises `LogMovedOnError`, `MetadataChangedException`.
     """
-    witness = _witness(head)
+    witness = _witness(latest)
     if witness is None or _stands(witness, store):
         return
     listing = list_log(store, first=0, upto=None)
-    if listing.latest_version is None or listing.latest_version <= head.version:
-        raise _replaced(witness, read, head)
-    if not _has_all_winners(listing, witness, head, store):
+    if listing.latest_version is None or listing.latest_version <= latest.version:
+        raise _replaced(witness, read, latest)
+    if not _has_all_winners(listing, witness, latest, store):
         raise _moved_on(read, listing)
 
 
-def _has_all_winners(listing: LogListing, witness: StoredFile, head: LatestState, store: LogStore) -> bool:
-    """Whether the log lacks the file of `head`, and has each commit since, up to its newest version, of the same table.
+def _has_all_winners(listing: LogListing, witness: StoredFile, latest: LatestState, store: LogStore) -> bool:
+    """Whether the log lacks the file of `latest`, and has each commit since, up to its newest version, of one table.
 
     That clean-up took the file, a checkpoint of that version or a later one shows. What cannot be told counts as no.
     """
-    versions = [commit.version for commit in listing.commits if commit.version > head.version]
+    versions = [commit.version for commit in listing.commits if commit.version > latest.version]
     newest = listing.newest_checkpoint()
-    if versions != list(range(head.version + 1, (listing.latest_version or 0) + 1)):
+    if versions != list(range(latest.version + 1, (listing.latest_version or 0) + 1)):
         return False
-    if newest is None or newest.version < head.version or store.head(witness.path) is not None:
+    if newest is None or newest.version < latest.version or store.head(witness.path) is not None:
         return False
     try:
         there = read_checkpoint(store, newest).metadata
     except (CorruptCheckpointError, FileMissingError):
         return False
-    return there is not None and head.metadata is not None and there.id == head.metadata.id
+    return there is not None and latest.metadata is not None and there.id == latest.metadata.id
 
 
 def check_landed(
-    draft: CommitDraft, stopwatch: Stopwatch, *, read: LatestState, head: LatestState, place: CommitContext
+    draft: CommitDraft, stopwatch: Stopwatch, *, read: LatestState, latest: LatestState, context: CommitContext
 ) -> KeyboardInterrupt | None:
     """See that our commit, which has just been put, is one that readers read; take it back where it is not.
 
@@ -107,10 +107,10 @@ def check_landed(
     up beyond our version before the put, `MetadataChangedException` where the table was dropped before it, and
     `CommitFateUnknownError` where that cannot be told; nothing else, since the commit may be in the table.
     """
-    witness = _witness(head)
-    if stopwatch.is_prompt() and _keeps_log(head):
+    witness = _witness(latest)
+    if stopwatch.is_prompt() and _keeps_log(latest):
         try:
-            if witness is None or _stands(witness, place.store):
+            if witness is None or _stands(witness, context.store):
                 return None
         except KeyboardInterrupt as asked:
             return asked
@@ -118,19 +118,19 @@ def check_landed(
             # Had the table been dropped in this moment, ours would have been a commit right before that.
             LOGGER.warning("version %d landed; the look behind it failed: %s", draft.version, failure)
             return None
-    verdict, interrupt = _until_answered(draft, place, lambda: _verdict(draft, witness, place.store))
+    verdict, interrupt = _until_answered(draft, context, lambda: _verdict(draft, witness, context.store))
     if verdict is Verdict.READ:
         return interrupt
     if verdict is Verdict.UNKNOWN:
         cause = "after the put, the log was not the one that this commit follows"
-        raise _with(interrupt, unknown_fate(draft, place, attempts=1, cause=cause))
-    raise _with(interrupt, _taken_back(draft, verdict, witness, read=read, head=head, store=place.store))
+        raise _with(interrupt, unknown_fate(draft, context, attempts=1, cause=cause))
+    raise _with(interrupt, _taken_back(draft, verdict, witness, read=read, latest=latest, store=context.store))
 
 
-def _keeps_log(head: LatestState) -> bool:
+def _keeps_log(latest: LatestState) -> bool:
     """Whether the table keeps its log for so long that a prompt put cannot have met a clean-up."""
     try:
-        properties = head.properties
+        properties = latest.properties
         return min(properties.log_retention_ms, properties.drop_feature_retention_ms) >= RETENTION_MS_MIN
     except InvalidPropertyError:
         return False
@@ -191,7 +191,7 @@ def _taken_back(
     witness: StoredFile | None,
     *,
     read: LatestState,
-    head: LatestState,
+    latest: LatestState,
     store: LogStore,
 ) -> DeltaError:
     """The error, once our file is removed. No reader comes by it, and nobody builds upon it."""
@@ -199,7 +199,7 @@ def _taken_back(
         error: DeltaError = _moved_on(read, list_log(store, first=0, upto=None))
     else:
         assert witness is not None
-        error = _replaced(witness, read, head)
+        error = _replaced(witness, read, latest)
     try:
         store.delete(commit_path(draft.version))
         if verdict is Verdict.BEHIND_GAP:
@@ -210,7 +210,7 @@ def _taken_back(
 
 
 def _until_answered(
-    draft: CommitDraft, place: CommitContext, ask: Callable[[], T]
+    draft: CommitDraft, context: CommitContext, ask: Callable[[], T]
 ) -> tuple[T, KeyboardInterrupt | None]:
     """What `ask` answers, tried again while the storage fails. A first interrupt by the user is held back.
 
@@ -218,18 +218,18 @@ def _until_answered(
     """
     interrupt: KeyboardInterrupt | None = None
     failure: Exception | None = None
-    for attempt in range(1, place.bounds.doubts_max + 1):
+    for attempt in range(1, context.bounds.doubts_max + 1):
         try:
             return ask(), interrupt
         except KeyboardInterrupt as asked:
             if interrupt is not None:
-                asked.add_note(str(unknown_fate(draft, place, attempts=attempt, cause="interrupted twice")))
+                asked.add_note(str(unknown_fate(draft, context, attempts=attempt, cause="interrupted twice")))
                 raise
             interrupt = asked
         except Exception as error:
             failure = error
-            place.wait_in_doubt(attempt)
-    unknown = unknown_fate(draft, place, attempts=place.bounds.doubts_max, cause=str(failure))
+            context.wait_in_doubt(attempt)
+    unknown = unknown_fate(draft, context, attempts=context.bounds.doubts_max, cause=str(failure))
     raise _with(interrupt, unknown) from failure
 
 
@@ -266,9 +266,9 @@ def _moved_on(read: LatestState, listing: LogListing) -> LogMovedOnError:
     return LogMovedOnError(table=read.table, read_version=read.version, earliest=earliest)
 
 
-def _replaced(witness: StoredFile, read: LatestState, head: LatestState) -> MetadataChangedException:
+def _replaced(witness: StoredFile, read: LatestState, latest: LatestState) -> MetadataChangedException:
     return MetadataChangedException(
-        table=head.table,
+        table=latest.table,
         version=None,
         operation="another program",
         read_version=read.version,

@@ -45,20 +45,20 @@ class _OwnFile:
     """The time of the tombstone for which a VACUUM keeps it; 0 where there is none."""
 
 
-def check_files_stand(ours: ProposedCommit, head: LatestState, store: LogStore) -> None:
+def check_files_stand(ours: ProposedCommit, latest: LatestState, store: LogStore) -> None:
     """Refuse to name files that a VACUUM among the winners has deleted, or may be about to.
 
     Without such a winner nothing is looked at. Raises `ConcurrentDeleteReadException`, `StorageError`.
     """
-    vacuums = [winner for winner in head.winners if winner.operation in (START, END)]
-    own = list(_own_files(ours, head, store.root)) if vacuums else []
+    vacuums = [winner for winner in latest.winners if winner.operation in (START, END)]
+    own = list(_own_files(ours, latest, store.root)) if vacuums else []
     if not own:
         return
     cutoff_ms = max((_cutoff_ms(winner) for winner in vacuums if winner.operation == START), default=0)
     for file, modified_ms in zip(own, _modified_ms(own, store), strict=True):
         if modified_ms is None or max(modified_ms, file.removed_ms) < cutoff_ms:
             raise ConcurrentDeleteReadException(
-                table=head.table,
+                table=latest.table,
                 version=vacuums[-1].version,
                 operation=vacuums[-1].operation,
                 read_version=ours.read_version,
@@ -82,12 +82,12 @@ def _cutoff_ms(start: Winner) -> int:
     return max(start.commit.modified_ms, start.commit.timestamp_ms) - retention_ms
 
 
-def _own_files(ours: ProposedCommit, head: LatestState, root: str) -> Iterator[_OwnFile]:
+def _own_files(ours: ProposedCommit, latest: LatestState, root: str) -> Iterator[_OwnFile]:
     """Data files, vectors and change data that no version before ours keeps from being deleted."""
     adds = [action for action in ours.actions if isinstance(action, AddFile)]
-    live = head.live_keys({add.path for add in adds})
+    live = latest.live_keys({add.path for add in adds})
     unkept = [add for add in adds if add.key not in live]
-    removed_ms = _tombstones(head, {add.path for add in unkept})
+    removed_ms = _tombstones(latest, {add.path for add in unkept})
     for add in unkept:
         vector = None if add.deletion_vector is None else path_in_table(add.deletion_vector, table_root=root)
         data = None if any(path == add.path for path, _ in live) else relative_path(add.path, table_root=root)
@@ -99,17 +99,17 @@ def _own_files(ours: ProposedCommit, head: LatestState, root: str) -> Iterator[_
             yield _OwnFile(path=path, removed_ms=0)
 
 
-def _tombstones(head: LatestState, paths: set[str]) -> dict[FileKey, int]:
+def _tombstones(latest: LatestState, paths: set[str]) -> dict[FileKey, int]:
     """When these files were removed, as far as they were. A file that is written anew costs only the look."""
     found: dict[FileKey, int] = {}
-    if head.base is not None and paths:
-        table = head.base.tombstones()
+    if latest.base is not None and paths:
+        table = latest.base.tombstones()
         table = table.filter(pc.is_in(table["path"], value_set=pa.array(sorted(paths), pa.string())))
         keys = zip(table["path"].to_pylist(), vector_ids(table["deletion_vector"]).to_pylist(), strict=True)
         found = {
             key: removed_ms or 0 for key, removed_ms in zip(keys, table["deletion_timestamp"].to_pylist(), strict=True)
         }
-    for winner in head.winners:
+    for winner in latest.winners:
         found |= {remove.key: remove.deletion_timestamp or 0 for remove in winner.removes if remove.path in paths}
     return found
 

@@ -19,26 +19,26 @@ from anabranch.transaction.rows.row_access import checked_places
 from anabranch.transaction.rows.row_ids import row_count, rows_shown
 
 
-def rebase_compaction(race: ConflictContext) -> ProposedCommit:
+def rebase_compaction(context: ConflictContext) -> ProposedCommit:
     """The bins whose sources still hold what was written, less the rows that winners hid meanwhile.
 
     Those rows are hidden in the outputs too. A bin is left out if a source of it is gone, or shows rows that it
     did not, or if nobody knows where its rows went: what it leaves is as it was, to be done again.
     """
-    touched = race.head.removed_from_base
+    touched = context.latest.removed_from_base
     replaced: list[AddFile | RemoveFile] = []
     dropped: list[Bin] = []
     carried_rows = 0
-    for each in race.ours.bins:
+    for each in context.ours.bins:
         if each.sources.isdisjoint(touched):
             continue
-        carried = _carried(race, each, touched)
+        carried = _carried(context, each, touched)
         if carried is None:
             dropped.append(each)
         else:
             replaced += carried.actions
             carried_rows += carried.rows
-    left = race.ours.less(tuple(dropped))
+    left = context.ours.less(tuple(dropped))
     paths = {action.path for action in replaced}
     kept = left.without(*(file for file in left.files if file.path in paths))
     fitting = dataclasses.replace(kept, actions=(*kept.actions, *replaced))
@@ -54,20 +54,20 @@ class _Carried:
     """Marks of winners in its outputs."""
 
 
-def _carried(race: ConflictContext, each: Bin, touched: frozenset[tuple[str, str | None]]) -> _Carried | None:
+def _carried(context: ConflictContext, each: Bin, touched: frozenset[tuple[str, str | None]]) -> _Carried | None:
     """The file actions of a bin with the marks of winners in its outputs; None if it cannot be kept."""
-    before = race.read.base_files.adds(path for path, _ in each.sources)
-    now = {path: add for (path, _), add in race.head.added.items() if path in before}
-    removes = [remove for remove in race.ours.removes if remove.key in each.sources]
-    outputs = [add for add in race.ours.adds if add.path in each.outputs]
-    written = race.vectors.hidden(outputs)
+    before = context.read.base_files.adds(path for path, _ in each.sources)
+    now = {path: add for (path, _), add in context.latest.added.items() if path in before}
+    removes = [remove for remove in context.ours.removes if remove.key in each.sources]
+    outputs = [add for add in context.ours.adds if add.path in each.outputs]
+    written = context.vectors.hidden(outputs)
     moves = checked_moves([(remove, _rows(before.get(remove.path))) for remove in removes], outputs, written)
     changed = [remove for remove in removes if remove.key in touched]
     if any(remove.path not in now for remove in changed):
         return None
     hidden = {add.path: BitMap64(vector) for add, vector in zip(outputs, written, strict=True)}
-    gone = [_gone(race, before[remove.path], now[remove.path]) for remove in changed]
-    marks = _new_marks(race, [rows for rows in gone if rows is not None], moves, outputs)
+    gone = [_gone(context, before[remove.path], now[remove.path]) for remove in changed]
+    marks = _new_marks(context, [rows for rows in gone if rows is not None], moves, outputs)
     if marks is None or None in gone:
         return None
     for path, positions in marks:
@@ -77,39 +77,39 @@ def _carried(race: ConflictContext, each: Bin, touched: frozenset[tuple[str, str
     rows = sum(len(hidden[add.path]) - len(vector) for add, vector in zip(outputs, written, strict=True))
     actions: list[AddFile | RemoveFile] = [
         *(_at_head(remove, now) for remove in removes),
-        *_with_marks(race, outputs, written, hidden),
+        *_with_marks(context, outputs, written, hidden),
     ]
     return _Carried(actions=actions, rows=rows)
 
 
-def _gone(race: ConflictContext, before: AddFile, now: AddFile) -> RowsOfFile | None:
+def _gone(context: ConflictContext, before: AddFile, now: AddFile) -> RowsOfFile | None:
     """The rows of a source that were hidden meanwhile; None if others came to light."""
-    hidden_before, hidden_now = race.vectors.hidden([before, now])
+    hidden_before, hidden_now = context.vectors.hidden([before, now])
     if not hidden_before.issubset(hidden_now):
         return None
     return RowsOfFile(file=before, positions=hidden_now - hidden_before)
 
 
 def _new_marks(
-    race: ConflictContext, gone: Sequence[RowsOfFile], moves: Moves | None, outputs: Sequence[AddFile]
+    context: ConflictContext, gone: Sequence[RowsOfFile], moves: Moves | None, outputs: Sequence[AddFile]
 ) -> list[tuple[str, BitMap64]] | None:
     """Where in the outputs those rows stand: as the tombstones say, else by their values; None if that fails, too."""
     if moves is None:
-        return _found_by_value(race, gone, outputs)
+        return _found_by_value(context, gone, outputs)
     marks: list[tuple[str, BitMap64]] = []
     for rows in gone:
         assert rows.positions is not None, "rows that went are known one by one"
-        (hidden,) = race.vectors.hidden([rows.file])
+        (hidden,) = context.vectors.hidden([rows.file])
         marks += moves.moved(rows.positions, source=rows.file.path, hidden=hidden).items()
     return marks
 
 
 def _found_by_value(
-    race: ConflictContext, gone: Sequence[RowsOfFile], outputs: Sequence[AddFile]
+    context: ConflictContext, gone: Sequence[RowsOfFile], outputs: Sequence[AddFile]
 ) -> list[tuple[str, BitMap64]] | None:
-    if race.find_rows is None or race.read.base is None or race.time_is_up():
+    if context.find_rows is None or context.read.base is None or context.time_is_up():
         return None
-    places = checked_places(race.find_rows(race.read.base, gone, outputs), gone, outputs)
+    places = checked_places(context.find_rows(context.read.base, gone, outputs), gone, outputs)
     if places is None:
         return None
     return [
@@ -120,11 +120,11 @@ def _found_by_value(
 
 
 def _with_marks(
-    race: ConflictContext, outputs: Sequence[AddFile], written: Sequence[BitMap64], hidden: dict[str, BitMap64]
+    context: ConflictContext, outputs: Sequence[AddFile], written: Sequence[BitMap64], hidden: dict[str, BitMap64]
 ) -> list[AddFile]:
     same = [add for add, vector in zip(outputs, written, strict=True) if hidden[add.path] == vector]
     grown = [(add, hidden[add.path]) for add in outputs if add not in same]
-    return [*same, *with_deletion_vectors(grown, race.vectors, data_change=False)]
+    return [*same, *with_deletion_vectors(grown, context.vectors, data_change=False)]
 
 
 def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:

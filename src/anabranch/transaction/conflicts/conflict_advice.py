@@ -56,15 +56,15 @@ UNMAPPED = (
 )
 
 
-def told(conflict: Conflict, race: ConflictContext) -> Conflict:
+def told(conflict: Conflict, context: ConflictContext) -> Conflict:
     """The conflict, with what a person needs: where it is and what to do."""
     where = conflict.where
-    if where is None and conflict.reason in _OVER_DESCRIPTIONS and race.read.metadata and race.head.metadata:
-        where = differences(race.read.metadata, race.head.metadata, table=race.head.table)
-    return dataclasses.replace(conflict, where=where, advice=advice_on(conflict, race))
+    if where is None and conflict.reason in _OVER_DESCRIPTIONS and context.read.metadata and context.latest.metadata:
+        where = differences(context.read.metadata, context.latest.metadata, table=context.latest.table)
+    return dataclasses.replace(conflict, where=where, advice=advice_on(conflict, context))
 
 
-def advice_on(conflict: Conflict, race: ConflictContext) -> str:
+def advice_on(conflict: Conflict, context: ConflictContext) -> str:
     """The way out. A conflict over what describes the table has its own advice."""
     match conflict.reason:
         case ConflictReason.ALLOTTED_TIME_EXCEEDED:
@@ -72,7 +72,7 @@ def advice_on(conflict: Conflict, race: ConflictContext) -> str:
         case ConflictReason.REORDER_CYCLE:
             return CYCLE
         case ConflictReason.UNMAPPED_REWRITE:
-            return UNMAPPED if tells_rows_apart(race) else UNMAPPED_WITHOUT_VECTORS
+            return UNMAPPED if tells_rows_apart(context) else UNMAPPED_WITHOUT_VECTORS
         case (
             ConflictReason.ROW_LEVEL_CHANGES
             | ConflictReason.WHOLE_TABLE_READ
@@ -80,28 +80,28 @@ def advice_on(conflict: Conflict, race: ConflictContext) -> str:
             | ConflictReason.WITH_PARTITION_HINT
             | ConflictReason.WITHOUT_HINT
         ):
-            return _on_rows(conflict, race)
+            return _on_rows(conflict, context)
         case _:
             return conflict.advice
 
 
-def _on_rows(conflict: Conflict, race: ConflictContext) -> str:
-    if _only_by_isolation(conflict, race):
+def _on_rows(conflict: Conflict, context: ConflictContext) -> str:
+    if _only_by_isolation(conflict, context):
         return ISOLATION
     if conflict.reason is ConflictReason.ROW_LEVEL_CHANGES:
         return SAME_ROWS
     if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
-        replaces = race.ours.operation.parameters.get("mode") == "Overwrite"
+        replaces = context.ours.operation.parameters.get("mode") == "Overwrite"
         return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
-    if not tells_rows_apart(race):
+    if not tells_rows_apart(context):
         return NO_VECTORS
-    if any(scan.again is None for scan in race.ours.reads.scans):
+    if any(scan.again is None for scan in context.ours.reads.scans):
         return ASKED_ONCE
     return OTHER_FILES
 
 
-def _only_by_isolation(conflict: Conflict, race: ConflictContext) -> bool:
+def _only_by_isolation(conflict: Conflict, context: ConflictContext) -> bool:
     """Whether the other level would have let ours stand before the rows that were added."""
     appended = conflict.error is ConcurrentAppendException and conflict.winner.is_blind_append
-    strict = race.ours.isolation is IsolationLevel.SERIALIZABLE
-    return appended and strict and race.ours.metadata is None
+    strict = context.ours.isolation is IsolationLevel.SERIALIZABLE
+    return appended and strict and context.ours.metadata is None

@@ -39,104 +39,104 @@ USE_WHAT_IS_THERE = "Run the operation again to work on the table that is there 
 UPGRADE = "This anabranch does not know that protocol: upgrade it, or use an engine that does."
 
 
-def rebase(race: ConflictContext) -> ProposedCommit | Conflict:
+def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
-    conflict = description_conflict(race)
-    fitting = conflict if conflict is not None else fit_data(race)
+    conflict = description_conflict(context)
+    fitting = conflict if conflict is not None else fit_data(context)
     if isinstance(fitting, Conflict):
         return fitting
-    merged = _metadata_of_both(race)
+    merged = _metadata_of_both(context)
     if merged is not None:
         actions = tuple(merged if isinstance(action, Metadata) else action for action in fitting.actions)
         fitting = dataclasses.replace(fitting, actions=actions)
-    return drop_redundant_actions(fitting, race.head)
+    return drop_redundant_actions(fitting, context.latest)
 
 
-def fit_data(race: ConflictContext) -> ProposedCommit | Conflict:
+def fit_data(context: ConflictContext) -> ProposedCommit | Conflict:
     """By rows where they can be told apart, else by files.
 
     Where several conflicts apply, rows that were added are reported before what was read and what is deleted: that is
     Delta's order, and what users catch and run again.
     """
-    if race.ours.bins:
-        return rebase_compaction(race)
-    if race.ours.isolation is not None and tells_rows_apart(race):
-        return fit_rows(race)
-    ignored = rows_added(race)
+    if context.ours.bins:
+        return rebase_compaction(context)
+    if context.ours.isolation is not None and tells_rows_apart(context):
+        return fit_rows(context)
+    ignored = rows_added(context)
     if isinstance(ignored, Conflict):
         return ignored
-    gone = files_gone(race)
+    gone = files_gone(context)
     if gone is not None:
         return gone
-    return race.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
+    return context.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
 
 
-def description_conflict(race: ConflictContext) -> Conflict | None:
+def description_conflict(context: ConflictContext) -> Conflict | None:
     """What follows from the actions that describe the table. Cheap checks before dear ones."""
     return (
-        table_created(race)
-        or table_replaced(race)
-        or protocol_changed(race)
-        or metadata_changed(race)
-        or identity_columns(race)
-        or metadata_domains(race)
-        or domains_read(race)
-        or application_ids(race)
-        or ruled_out(race)
-        or unfit_files(race)
+        table_created(context)
+        or table_replaced(context)
+        or protocol_changed(context)
+        or metadata_changed(context)
+        or identity_columns(context)
+        or metadata_domains(context)
+        or domains_read(context)
+        or application_ids(context)
+        or ruled_out(context)
+        or unfit_files(context)
     )
 
 
-def drop_redundant_actions(ours: ProposedCommit, head: LatestState) -> ProposedCommit:
-    """Leave out what the table says already: metadata, protocol and domains equal to those at `head`.
+def drop_redundant_actions(ours: ProposedCommit, latest: LatestState) -> ProposedCommit:
+    """Leave out what the table says already: metadata, protocol and domains equal to those at `latest`.
 
     So two writers that ask for the same change both succeed.
     """
     repeated: list[Action | None] = []
-    if ours.metadata is not None and ours.metadata == head.metadata:
+    if ours.metadata is not None and ours.metadata == latest.metadata:
         repeated.append(ours.metadata)
-    if ours.protocol is not None and head.protocol is not None and _same_protocol(ours.protocol, head.protocol):
+    if ours.protocol is not None and latest.protocol is not None and _same_protocol(ours.protocol, latest.protocol):
         repeated.append(ours.protocol)
-    repeated += [domain for name, domain in ours.domain_metadata.items() if head.domain_metadata.get(name) == domain]
+    repeated += [domain for name, domain in ours.domain_metadata.items() if latest.domain_metadata.get(name) == domain]
     return ours.without(*repeated)
 
 
-def table_created(race: ConflictContext) -> Conflict | None:
+def table_created(context: ConflictContext) -> Conflict | None:
     """We began when there was no table, and now there is one."""
-    if race.read.version >= 0:
+    if context.read.version >= 0:
         return None
     return Conflict(
         error=ProtocolChangedException,
-        winner=race.winners[0],
+        winner=context.winners[0],
         reason=ConflictReason.TABLE_CREATED,
         advice=USE_WHAT_IS_THERE,
     )
 
 
-def table_replaced(race: ConflictContext) -> Conflict | None:
+def table_replaced(context: ConflictContext) -> Conflict | None:
     """Another table has taken the place of the one we read."""
-    before, after = race.read.metadata, race.head.metadata
+    before, after = context.read.metadata, context.latest.metadata
     if before is None or after is None or before.id == after.id:
         return None
     return Conflict(
         error=MetadataChangedException,
-        winner=_last(race, lambda winner: winner.metadata is not None),
+        winner=_last(context, lambda winner: winner.metadata is not None),
         reason=ConflictReason.TABLE_REPLACED,
         where=f"table id {after.id} in the place of {before.id}",
         advice="Check that the new table is the one you mean, then run the operation again.",
     )
 
 
-def protocol_changed(race: ConflictContext) -> Conflict | None:
+def protocol_changed(context: ConflictContext) -> Conflict | None:
     """Features were dropped that ours may use, or added that ours may not keep to."""
-    before, after = race.read.protocol, race.head.protocol
+    before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None or _same_protocol(before, after):
         return None
     dropped, added = harmful_features(supported_features(before), supported_features(after))
-    ours = race.ours.protocol
-    winner = _last(race, lambda winner: winner.protocol is not None)
+    ours = context.ours.protocol
+    winner = _last(context, lambda winner: winner.protocol is not None)
     try:
-        check_writable(after, table=race.head.table)
+        check_writable(after, table=context.latest.table)
     except UnsupportedFeatureError as unknown:
         return Conflict(
             error=ProtocolChangedException,
@@ -161,12 +161,12 @@ def _protocol_in_words(unknown: UnsupportedFeatureError) -> str:
     return f"{versions}, with {', '.join(unknown.features)}" if unknown.features else versions
 
 
-def metadata_changed(race: ConflictContext) -> Conflict | None:
+def metadata_changed(context: ConflictContext) -> Conflict | None:
     """Schema, partitioning or a property changed in a way that ours does not know of."""
-    before, after, ours = race.read.metadata, race.head.metadata, race.ours.metadata
+    before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
     if before is None or after is None or before == after:
         return None
-    if ours is not None and ours != after and _metadata_of_both(race) is not None:
+    if ours is not None and ours != after and _metadata_of_both(context) is not None:
         return None
     if ours is not None and ours != after:
         reason, where = ConflictReason.BOTH_CHANGE_METADATA, None
@@ -178,25 +178,25 @@ def metadata_changed(race: ConflictContext) -> Conflict | None:
         reason, where = ConflictReason.TABLE_PROPERTIES, ", ".join(harmful)
     else:
         return None
-    winner = _last(race, lambda winner: winner.metadata is not None)
+    winner = _last(context, lambda winner: winner.metadata is not None)
     return Conflict(error=MetadataChangedException, winner=winner, reason=reason, where=where, advice=RUN_AGAIN)
 
 
-def _metadata_of_both(race: ConflictContext) -> Metadata | None:
+def _metadata_of_both(context: ConflictContext) -> Metadata | None:
     """Where ours edits single things of a description that winners have edited, too, and the two commute."""
-    before, after, ours = race.read.metadata, race.head.metadata, race.ours.metadata
-    edited = race.ours.edited_properties
+    before, after, ours = context.read.metadata, context.latest.metadata, context.ours.metadata
+    edited = context.ours.edited_properties
     if edited is None or before is None or after is None or ours is None or before == after:
         return None
     return merged_metadata(before, after, ours, edited=edited)
 
 
-def identity_columns(race: ConflictContext) -> Conflict | None:
+def identity_columns(context: ConflictContext) -> Conflict | None:
     """Tables with identity columns admit no concurrent writes: the next value is part of their schema."""
-    metadata = race.read.metadata
-    if metadata is None or IDENTITY_PREFIX not in metadata.schema_string or not race.ours.changes_data:
+    metadata = context.read.metadata
+    if metadata is None or IDENTITY_PREFIX not in metadata.schema_string or not context.ours.changes_data:
         return None
-    winner = next((winner for winner in race.winners if winner.changes_data), None)
+    winner = next((winner for winner in context.winners if winner.changes_data), None)
     if winner is None:
         return None
     return Conflict(
@@ -207,10 +207,10 @@ def identity_columns(race: ConflictContext) -> Conflict | None:
     )
 
 
-def metadata_domains(race: ConflictContext) -> Conflict | None:
+def metadata_domains(context: ConflictContext) -> Conflict | None:
     """Both change one domain, such as the clustering columns. See "Domain Metadata"."""
-    for winner in race.winners:
-        for name, domain in race.ours.domain_metadata.items():
+    for winner in context.winners:
+        for name, domain in context.ours.domain_metadata.items():
             theirs = winner.domain_metadata.get(name)
             if theirs is not None and theirs != domain and name != ROW_TRACKING_DOMAIN:
                 return Conflict(
@@ -223,16 +223,16 @@ def metadata_domains(race: ConflictContext) -> Conflict | None:
     return None
 
 
-def domains_read(race: ConflictContext) -> Conflict | None:
+def domains_read(context: ConflictContext) -> Conflict | None:
     """A winner changed a domain by which a statement must go that changes what columns, partitions or properties are.
 
     So a column is not dropped by which the table has just been clustered, and what a replacement would have removed
     does not outlive it.
     """
-    if not redefines(race):
+    if not redefines(context):
         return None
-    for winner in race.winners:
-        for name in winner.domain_metadata.keys() - {ROW_TRACKING_DOMAIN} - race.ours.domain_metadata.keys():
+    for winner in context.winners:
+        for name in winner.domain_metadata.keys() - {ROW_TRACKING_DOMAIN} - context.ours.domain_metadata.keys():
             return Conflict(
                 error=MetadataChangedException,
                 winner=winner,
@@ -243,31 +243,31 @@ def domains_read(race: ConflictContext) -> Conflict | None:
     return None
 
 
-def redefines(race: ConflictContext) -> bool:
+def redefines(context: ConflictContext) -> bool:
     """Whether ours gives the table other columns, partitions or properties that matter, or states all of it anew.
 
     A REPLACE counts as having read the rows that it removes, even where the table had none.
     """
-    before, ours = race.read.metadata, race.ours.metadata
+    before, ours = context.read.metadata, context.ours.metadata
     if before is None or ours is None:
         return False
     only_edits = ours != before and ours.id == before.id and same_schema_and_layout(before, ours)
     harmful = harmful_properties(before.configuration, ours.configuration)
-    return not only_edits or bool(harmful) or race.ours.changes_data or race.ours.reads.reads_rows
+    return not only_edits or bool(harmful) or context.ours.changes_data or context.ours.reads.reads_rows
 
 
-def unfit_files(race: ConflictContext) -> Conflict | None:
+def unfit_files(context: ConflictContext) -> Conflict | None:
     """A winner brought a file that does not fit the description which ours gives the table.
 
     Statements on the description look at the files that are there, and here at those that came since.
     """
-    ours, head = race.ours, race.head
-    metadata, protocol = ours.metadata or head.metadata, ours.protocol or head.protocol
+    ours, latest = context.ours, context.latest
+    metadata, protocol = ours.metadata or latest.metadata, ours.protocol or latest.protocol
     if (ours.metadata is None and ours.protocol is None) or metadata is None or protocol is None:
         return None
-    for winner in race.winners:
+    for winner in context.winners:
         for add in winner.adds:
-            where = unfit_file(add, metadata, protocol) if add.key in head.added else None
+            where = unfit_file(add, metadata, protocol) if add.key in latest.added else None
             if where is not None:
                 return Conflict(
                     error=ConcurrentAppendException,
@@ -279,15 +279,15 @@ def unfit_files(race: ConflictContext) -> Conflict | None:
     return None
 
 
-def application_ids(race: ConflictContext) -> Conflict | None:
+def application_ids(context: ConflictContext) -> Conflict | None:
     """A winner carries progress of an application whose progress ours carries or has looked up.
 
     Of several, the furthest says whether this very write has landed.
     """
-    ours = race.ours.set_transactions
-    watched = race.ours.reads.application_ids | ours.keys()
+    ours = context.ours.set_transactions
+    watched = context.ours.reads.application_ids | ours.keys()
     for app_id in sorted(watched):
-        told = [winner for winner in race.winners if app_id in winner.set_transactions]
+        told = [winner for winner in context.winners if app_id in winner.set_transactions]
         if not told:
             continue
         furthest = _furthest(told, app_id)
@@ -311,12 +311,12 @@ def _furthest(winners: Sequence[Winner], app_id: str) -> Winner:
     return max(winners, key=lambda winner: (winner.set_transactions[app_id].version, winner.version))
 
 
-def ruled_out(race: ConflictContext) -> Conflict | None:
+def ruled_out(context: ConflictContext) -> Conflict | None:
     """A winner did what ours is right only without."""
-    if race.ours.conflicts_with is None:
+    if context.ours.conflicts_with is None:
         return None
-    for winner in race.winners:
-        where = race.ours.conflicts_with(winner.commit)
+    for winner in context.winners:
+        where = context.ours.conflicts_with(winner.commit)
         if where is not None:
             described = winner.metadata is not None
             return Conflict(
@@ -329,9 +329,9 @@ def ruled_out(race: ConflictContext) -> Conflict | None:
     return None
 
 
-def _last(race: ConflictContext, is_meant: Callable[[Winner], bool]) -> Winner:
+def _last(context: ConflictContext, is_meant: Callable[[Winner], bool]) -> Winner:
     """The newest winner that is meant; there is one."""
-    return next(winner for winner in reversed(race.winners) if is_meant(winner))
+    return next(winner for winner in reversed(context.winners) if is_meant(winner))
 
 
 def _same_protocol(one: Protocol, other: Protocol) -> bool:

@@ -31,7 +31,7 @@ class ConflictContext:
     ours: ProposedCommit
     read: LatestState
     """The table as ours knew it."""
-    head: LatestState
+    latest: LatestState
     """The table as it is; its `winners` are all commits since `read`."""
     can_match: CanMatch
     vectors: Vectors
@@ -42,7 +42,7 @@ class ConflictContext:
 
     @property
     def winners(self) -> tuple[Winner, ...]:
-        return self.head.winners
+        return self.latest.winners
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

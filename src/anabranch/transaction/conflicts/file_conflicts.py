@@ -42,37 +42,37 @@ class AddedFile:
     winner: Winner
 
 
-def files_gone(race: ConflictContext) -> Conflict | None:
+def files_gone(context: ConflictContext) -> Conflict | None:
     """A winner removed a file that ours had read, or that ours removes or adds again."""
-    gone = race.head.removed_from_base
-    for scan in race.ours.reads.scans if race.ours.isolation is not None else ():
-        for key in _read_among(race, scan, gone):
-            return gone_conflict(race, ConcurrentDeleteReadException, key)
-    for file in race.ours.files:
+    gone = context.latest.removed_from_base
+    for scan in context.ours.reads.scans if context.ours.isolation is not None else ():
+        for key in _read_among(context, scan, gone):
+            return gone_conflict(context, ConcurrentDeleteReadException, key)
+    for file in context.ours.files:
         if file.key in gone:
-            return gone_conflict(race, ConcurrentDeleteDeleteException, file.key)
+            return gone_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
-def rows_added(race: ConflictContext) -> Conflict | tuple[Winner, ...]:
+def rows_added(context: ConflictContext) -> Conflict | tuple[Winner, ...]:
     """A winner added rows that ours should have read. If there is none: the winners before which ours has to stand.
 
     `WriteSerializable` lets ours stand before blind appends, and so ignore them, unless it changes the
     metadata that they were written by, or another winner may have read what was ignored (Rule R).
     """
-    if race.ours.isolation is None or not race.ours.reads.reads_rows:
+    if context.ours.isolation is None or not context.ours.reads.reads_rows:
         return ()
     ignored: dict[int, AddedFile] = {}
-    for found in _unseen_matches(race):
-        if not may_serialize_before(race, found.winner):
-            return _added(race, found, _reason_of(race, found))
+    for found in _unseen_matches(context):
+        if not may_serialize_before(context, found.winner):
+            return _added(context, found, _reason_of(context, found))
         ignored.setdefault(found.winner.version, found)
-    if ignored and breaks_serial_order(race, ignored[min(ignored)].winner):
-        return _added(race, ignored[min(ignored)], ConflictReason.REORDER_CYCLE)
+    if ignored and breaks_serial_order(context, ignored[min(ignored)].winner):
+        return _added(context, ignored[min(ignored)], ConflictReason.REORDER_CYCLE)
     return tuple(found.winner for found in ignored.values())
 
 
-def unseen_files(race: ConflictContext) -> list[AddedFile]:
+def unseen_files(context: ConflictContext) -> list[AddedFile]:
     """Files with rows that we have not read, oldest first.
 
     Left out: those whose rows another winner has deleted or changed since, whatever is left of them being
@@ -81,9 +81,9 @@ def unseen_files(race: ConflictContext) -> list[AddedFile]:
     """
     unseen: dict[FileKey, AddedFile] = {}
     added_before: dict[FileKey, AddFile] = {}
-    known = race.read.live_keys({add.path for winner in race.winners for add in winner.adds})
-    for winner in race.winners:
-        moved = is_rewrite_only(winner, race.read, added_before=added_before)
+    known = context.read.live_keys({add.path for winner in context.winners for add in winner.adds})
+    for winner in context.winners:
+        moved = is_rewrite_only(winner, context.read, added_before=added_before)
         added_before |= {add.key: add for add in winner.adds}
         if moved:
             continue
@@ -95,52 +95,54 @@ def unseen_files(race: ConflictContext) -> list[AddedFile]:
     return list(unseen.values())
 
 
-def _unseen_matches(race: ConflictContext) -> list[AddedFile]:
+def _unseen_matches(context: ConflictContext) -> list[AddedFile]:
     """Those unseen files that one of our scans might have found rows in."""
-    unseen = unseen_files(race)
+    unseen = unseen_files(context)
     if not unseen:
         return []
     matching = np.zeros(len(unseen), dtype=np.bool_)
-    for scan in race.ours.reads.scans:
-        if scan.reads_everything or race.read.base is None:
+    for scan in context.ours.reads.scans:
+        if scan.reads_everything or context.read.base is None:
             return unseen
-        matching |= race.can_match(race.read.base, scan.predicate, [found.add for found in unseen])
+        matching |= context.can_match(context.read.base, scan.predicate, [found.add for found in unseen])
     return [found for found, matches in zip(unseen, matching, strict=True) if matches]
 
 
-def _reason_of(race: ConflictContext, found: AddedFile) -> ConflictReason:
-    if any(scan.reads_everything for scan in race.ours.reads.scans):
+def _reason_of(context: ConflictContext, found: AddedFile) -> ConflictReason:
+    if any(scan.reads_everything for scan in context.ours.reads.scans):
         return ConflictReason.WHOLE_TABLE_READ
     return hint_of(found.add.partition_values)
 
 
-def _added(race: ConflictContext, found: AddedFile, reason: ConflictReason) -> Conflict:
+def _added(context: ConflictContext, found: AddedFile, reason: ConflictReason) -> Conflict:
     return Conflict(
         error=ConcurrentAppendException,
         winner=found.winner,
         reason=reason,
-        where=place_of(race, found.add.path, found.add.partition_values),
+        where=place_of(context, found.add.path, found.add.partition_values),
         advice=NARROWER,
     )
 
 
 def gone_conflict(
-    race: ConflictContext, error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException], key: FileKey
+    context: ConflictContext, error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException], key: FileKey
 ) -> Conflict:
     """A winner removed this file."""
-    winner, remove = next((winner, remove) for winner in race.winners for remove in winner.removes if remove.key == key)
+    winner, remove = next(
+        (winner, remove) for winner in context.winners for remove in winner.removes if remove.key == key
+    )
     values = remove.partition_values or {}
     reason = hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
-    return Conflict(error=error, winner=winner, reason=reason, where=place_of(race, key[0], values), advice=NARROWER)
+    return Conflict(error=error, winner=winner, reason=reason, where=place_of(context, key[0], values), advice=NARROWER)
 
 
-def _read_among(race: ConflictContext, scan: Scan, gone: frozenset[FileKey]) -> Iterable[FileKey]:
+def _read_among(context: ConflictContext, scan: Scan, gone: frozenset[FileKey]) -> Iterable[FileKey]:
     """Which of the removed files the scan had opened."""
     if scan.files is None or scan.reads_everything:
         return sorted(gone, key=str)
     if isinstance(scan.files, frozenset):
         return sorted(scan.files & gone, key=str)
-    rows = race.read.base_files.find(path for path, _ in gone)
+    rows = context.read.base_files.find(path for path, _ in gone)
     return sorted((key for key, row in rows.items() if key in gone and scan.files[row]), key=str)
 
 
@@ -149,11 +151,11 @@ def hint_of(partition_values: dict[str, str | None]) -> ConflictReason:
     return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
 
 
-def place_of(race: ConflictContext, path: str, partition_values: dict[str, str | None]) -> str:
+def place_of(context: ConflictContext, path: str, partition_values: dict[str, str | None]) -> str:
     """The partition in the names that users know, or the file where there are no partitions."""
-    metadata = race.head.metadata
+    metadata = context.latest.metadata
     if metadata is None or not metadata.partition_columns or not partition_values:
         return f"file {path}"
-    columns = physical_partition_columns(metadata, table=race.head.table)
+    columns = physical_partition_columns(metadata, table=context.latest.table)
     named = (f"{logical}={partition_values.get(physical or logical)}" for logical, physical in columns.items())
     return f"partition {', '.join(named)}"

@@ -101,7 +101,7 @@ class LatestState:
     """The newest version we know, as far as a commit depends on it.
 
     Made of the snapshot that was read and the commits that landed since, so that going on to the next
-    head costs what those commits cost, however large the table is.
+    state costs what those commits cost, however large the table is.
     """
 
     table: str
@@ -174,11 +174,11 @@ class LatestState:
         return found
 
     def after(self, winners: Sequence[Winner]) -> LatestState:
-        """The head once these commits, which follow it, have landed."""
-        head = self
+        """The state once these commits, which follow it, are in the log."""
+        latest = self
         for winner in winners:
-            head = head._after(winner)
-        return head
+            latest = latest._after(winner)
+        return latest
 
     def _after(self, winner: Winner) -> LatestState:
         gone = {remove.key for remove in winner.removes}
@@ -199,7 +199,7 @@ class LatestState:
 
 
 def latest_state_at(snapshot: Snapshot | None, *, table: str) -> LatestState:
-    """The head as it was when the table was read."""
+    """The state as it was when the table was read."""
     if snapshot is None:
         return LatestState(
             table=table,

@@ -25,7 +25,7 @@ class RelocatedRows:
 
 
 def found_again(
-    race: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
+    context: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> RelocatedRows | None:
     """Where in `outputs` the rows of `sources` stand that ours deletes; None where that cannot be told.
 
@@ -38,33 +38,33 @@ def found_again(
         return RelocatedRows(deleted=[BitMap64() for _ in outputs])
     if any(source.any_deleted for source in sources):
         return None
-    everything = [shown(race, add) for add in outputs]
+    everything = [shown(context, add) for add in outputs]
     if all(rows is not None for rows in everything) and sum(len(rows or ()) for rows in everything) == wanted:
         return RelocatedRows(deleted=[rows or BitMap64() for rows in everything])
     if any(source.new or source.mixed for source in sources):
-        return _found_by_value(race, sources, outputs)
+        return _found_by_value(context, sources, outputs)
     deleted = [BitMap64() for _ in outputs]
     read: dict[int, Sequence[BitMap64]] = {}
-    for number, scan in enumerate(race.ours.reads.scans):
-        places = _places(race, number, scan, sources, outputs)
+    for number, scan in enumerate(context.ours.reads.scans):
+        places = _places(context, number, scan, sources, outputs)
         if places is None:
             continue
         read[number] = places
         deleted = [known | rows for known, rows in zip(deleted, places, strict=True)]
         if sum(map(len, deleted)) == wanted:
             return RelocatedRows(deleted=deleted, read=read)
-    return _found_by_value(race, sources, outputs)
+    return _found_by_value(context, sources, outputs)
 
 
 def _found_by_value(
-    race: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
+    context: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> RelocatedRows | None:
     """The rows themselves, looked for by their values. Those that came later may be among the outputs, too."""
-    if race.find_rows is None or race.read.base is None or race.time_is_up():
+    if context.find_rows is None or context.read.base is None or context.time_is_up():
         return None
     known = [source.deleted | source.reads for source in sources]
     rows = [RowsOfFile(file=source.add, positions=each) for source, each in zip(sources, known, strict=True)]
-    places = checked_places(race.find_rows(race.read.base, rows, outputs), rows, outputs)
+    places = checked_places(context.find_rows(context.read.base, rows, outputs), rows, outputs)
     if places is None:
         return None
 
@@ -85,10 +85,10 @@ def _found_by_value(
 
 
 def _places(
-    race: ConflictContext, number: int, scan: Scan, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
+    context: ConflictContext, number: int, scan: Scan, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> list[BitMap64] | None:
     """Where the rows stand that the scan had found in `sources`, if ours deletes all of them."""
-    if scan.again is None or race.time_is_up():
+    if scan.again is None or context.time_is_up():
         return None
     satisfying = _satisfying(number, scan, sources)
     if satisfying is None or not any(satisfying):

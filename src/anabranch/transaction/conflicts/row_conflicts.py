@@ -26,107 +26,107 @@ from anabranch.transaction.read_set import RowsOfFile, Scan
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 
 
-def tells_rows_apart(race: ConflictContext) -> bool:
+def tells_rows_apart(context: ConflictContext) -> bool:
     """Whether rows, not files, decide: the table has vectors, so whoever deletes a row can leave the rest alone."""
-    before, after = race.read.protocol, race.head.protocol
+    before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None:
         return False
     return supported(before, "deletionVectors") and supported(after, "deletionVectors")
 
 
-def fit_rows(race: ConflictContext) -> ProposedCommit | Conflict:
+def fit_rows(context: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal behind all winners, its deletes added to theirs, or the first row that stands in the way."""
-    rewritten = files_rewritten_by_both(race)
-    if rewritten is None and not race.ours.reads.reads_rows and not race.ours.deleted_rows:
-        return race.ours
-    followed, gone = trace_rows(race)
-    ignored = () if gone is not None and race.time_is_up() else rows_added(race, followed)
+    rewritten = files_rewritten_by_both(context)
+    if rewritten is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+        return context.ours
+    followed, gone = trace_rows(context)
+    ignored = () if gone is not None and context.time_is_up() else rows_added(context, followed)
     if isinstance(ignored, Conflict):
         return ignored
     conflict = gone or rewritten
     if conflict is not None:
         return conflict
-    marked = {path for path, _ in race.ours.deleted_rows}
+    marked = {path for path, _ in context.ours.deleted_rows}
     how = Reconciliation(
         moved_rows=followed.moved_rows,
         found_rows=followed.found_rows,
         united_vectors=sum(bool(file.deleted) for path, file in followed.files.items() if path in marked),
         stands_before=tuple(winner.version for winner in ignored),
     )
-    return with_merged_vectors(race, followed).reconciled(how)
+    return with_merged_vectors(context, followed).reconciled(how)
 
 
-def files_rewritten_by_both(race: ConflictContext) -> Conflict | None:
+def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
     """A winner removed a file of which ours does not say what rows it deletes."""
-    gone = race.head.removed_from_base
-    for file in race.ours.files:
-        if file.key in gone and file.key not in race.ours.deleted_rows:
-            return gone_conflict(race, ConcurrentDeleteDeleteException, file.key)
+    gone = context.latest.removed_from_base
+    for file in context.ours.files:
+        if file.key in gone and file.key not in context.ours.deleted_rows:
+            return gone_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
-def rows_added(race: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
+def rows_added(context: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
     """A winner added rows that ours should have read, and before which it may not stand.
 
     If there is none: the winners before which ours has to stand, since it may have had to read what they added.
     """
     new = followed.new
-    if not new or race.read.base is None:
+    if not new or context.read.base is None:
         return ()
     ignored: dict[int, Winner] = {}
-    for scan in race.ours.reads.scans:
-        matching = race.can_match(race.read.base, scan.predicate, [rows.first for rows in new])
+    for scan in context.ours.reads.scans:
+        matching = context.can_match(context.read.base, scan.predicate, [rows.first for rows in new])
         suspects: list[NewRows] = []
         for rows in itertools.compress(new, matching):
-            if may_serialize_before(race, rows.origin) and not breaks_serial_order(race, rows.origin):
+            if may_serialize_before(context, rows.origin) and not breaks_serial_order(context, rows.origin):
                 ignored[rows.origin.version] = rows.origin
             else:
                 suspects.append(rows)
-        conflict = _first_match(race, scan, suspects)
+        conflict = _first_match(context, scan, suspects)
         if conflict is not None:
             return conflict
     return tuple(ignored.values())
 
 
-def _first_match(race: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
+def _first_match(context: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
     """The first of the rows that the scan would have found; in doubt, the first of all."""
     if not suspects:
         return None
     if scan.reads_everything and scan.again is None:
-        return _added(race, suspects[0], ConflictReason.WHOLE_TABLE_READ)
+        return _added(context, suspects[0], ConflictReason.WHOLE_TABLE_READ)
     if scan.again is None:
-        return _added(race, suspects[0], hint_of(suspects[0].file.partition_values))
-    if race.time_is_up():
-        return _added(race, suspects[0], ConflictReason.ALLOTTED_TIME_EXCEEDED)
+        return _added(context, suspects[0], hint_of(suspects[0].file.partition_values))
+    if context.time_is_up():
+        return _added(context, suspects[0], ConflictReason.ALLOTTED_TIME_EXCEEDED)
     found = scan.again([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
     for rows, satisfying in zip(suspects, found, strict=True):
         if satisfying is None:
-            return _added(race, rows, hint_of(rows.file.partition_values))
+            return _added(context, rows, hint_of(rows.file.partition_values))
         if satisfying:
             examples = few_rows((each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits)
-            return _added(race, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
+            return _added(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
 
 def _added(
-    race: ConflictContext, rows: NewRows, reason: ConflictReason, *, example_rows: tuple[RowsOfFile, ...] = ()
+    context: ConflictContext, rows: NewRows, reason: ConflictReason, *, example_rows: tuple[RowsOfFile, ...] = ()
 ) -> Conflict:
-    if may_serialize_before(race, rows.origin) and reason is not ConflictReason.ALLOTTED_TIME_EXCEEDED:
+    if may_serialize_before(context, rows.origin) and reason is not ConflictReason.ALLOTTED_TIME_EXCEEDED:
         reason = ConflictReason.REORDER_CYCLE
     return Conflict(
         error=ConcurrentAppendException,
         winner=rows.origin,
         reason=reason,
-        where=place_of(race, rows.file.path, rows.file.partition_values),
+        where=place_of(context, rows.file.path, rows.file.partition_values),
         advice=NARROWER,
         example_rows=example_rows,
     )
 
 
-def with_merged_vectors(race: ConflictContext, followed: TracedRows) -> ProposedCommit:
+def with_merged_vectors(context: ConflictContext, followed: TracedRows) -> ProposedCommit:
     """Our deletes, made behind those of the winners, in the files where the rows stand now."""
-    ours = race.ours
-    touched = {key for key in ours.deleted_rows if key in race.head.removed or key[0] in followed.files}
+    ours = context.ours
+    touched = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in followed.files}
     if not touched:
         return ours
     paths = {path for path, _ in touched}
@@ -142,6 +142,6 @@ def with_merged_vectors(race: ConflictContext, followed: TracedRows) -> Proposed
         for file in followed.files.values()
         if file.any_deleted or file.deleted
     ]
-    merged: list[AddFile | RemoveFile] = hide_rows(chosen, race.vectors, removed_at_ms=removed_at_ms)
+    merged: list[AddFile | RemoveFile] = hide_rows(chosen, context.vectors, removed_at_ms=removed_at_ms)
     kept = ours.without(*dropped)
     return dataclasses.replace(kept, actions=(*kept.actions, *merged))

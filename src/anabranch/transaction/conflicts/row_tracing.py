@@ -42,34 +42,38 @@ class UnresolvedDelete:
     """The numbers of the scans that may have found some of them; each can be asked again."""
 
 
-def first_row_read(race: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
+def first_row_read(context: ConflictContext, doubts: Sequence[UnresolvedDelete]) -> Conflict | None:
     """The first row that a scan of ours had found; in doubt, the first of all. Each scan is asked once."""
-    for number, scan in enumerate(race.ours.reads.scans):
+    for number, scan in enumerate(context.ours.reads.scans):
         meant = [doubt for doubt in doubts if number in doubt.scans]
         if not meant:
             continue
-        if race.time_is_up():
-            return _read(race, meant[0], reason=ConflictReason.ALLOTTED_TIME_EXCEEDED)
+        if context.time_is_up():
+            return _read(context, meant[0], reason=ConflictReason.ALLOTTED_TIME_EXCEEDED)
         assert scan.again is not None, "doubts are about scans that can be asked again"
         found = scan.again([doubt.rows for doubt in meant])
         for doubt, satisfying in zip(meant, found, strict=True):
             if satisfying is None:
-                return _read(race, doubt, reason=hint_of(doubt.rows.file.partition_values))
+                return _read(context, doubt, reason=hint_of(doubt.rows.file.partition_values))
             if satisfying:
                 examples = few_rows([(doubt.rows.file, satisfying)])
-                return _read(race, doubt, reason=ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
+                return _read(context, doubt, reason=ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
 
 def _read(
-    race: ConflictContext, doubt: UnresolvedDelete, *, reason: ConflictReason, example_rows: tuple[RowsOfFile, ...] = ()
+    context: ConflictContext,
+    doubt: UnresolvedDelete,
+    *,
+    reason: ConflictReason,
+    example_rows: tuple[RowsOfFile, ...] = (),
 ) -> Conflict:
     file = doubt.rows.file
     return Conflict(
         error=ConcurrentDeleteReadException,
         winner=doubt.winner,
         reason=reason,
-        where=place_of(race, file.path, file.partition_values),
+        where=place_of(context, file.path, file.partition_values),
         advice=NARROWER,
         example_rows=example_rows,
     )
@@ -95,33 +99,33 @@ class TracedRows:
         return sorted(found, key=lambda rows: rows.origin.version)
 
 
-def trace_rows(race: ConflictContext) -> tuple[TracedRows, Conflict | None]:
+def trace_rows(context: ConflictContext) -> tuple[TracedRows, Conflict | None]:
     """Go through the winners, oldest first, until one is found that took or changed a row that ours knows.
 
     With a conflict comes how things stood behind that winner: rows that it or an earlier one added are told first.
     """
-    state = _State(race)
-    for winner in race.winners:
+    state = _State(context)
+    for winner in context.winners:
         conflict = state.apply(winner)
         if conflict is not None:
             return state.followed(), conflict
-    return state.followed(), first_row_read(race, state.doubts)
+    return state.followed(), first_row_read(context, state.doubts)
 
 
 class _State:
     """The table as the winners looked at so far left it; it lives no longer than `trace_rows` runs."""
 
-    def __init__(self, race: ConflictContext) -> None:
-        self.race = race
+    def __init__(self, context: ConflictContext) -> None:
+        self.context = context
         self.files: dict[str, TracedFile] = {}
         self.untraced: list[NewRows] = []
         self.doubts: list[UnresolvedDelete] = []
         self.moved_rows: dict[int, int] = {}
         self.found_rows: dict[int, int] = {}
         # Asked once for all winners: to find files in the columns of a large table takes its time.
-        paths = {file.path for winner in race.winners for file in winner.files}
-        self._rows_as_read = {key[0]: row for key, row in race.read.base_files.find(paths).items()}
-        self._as_read = race.read.base_files.adds(self._rows_as_read)
+        paths = {file.path for winner in context.winners for file in winner.files}
+        self._rows_as_read = {key[0]: row for key, row in context.read.base_files.find(paths).items()}
+        self._as_read = context.read.base_files.adds(self._rows_as_read)
         self._added: dict[FileKey, AddFile] = {}
 
     def followed(self) -> TracedRows:
@@ -133,7 +137,7 @@ class _State:
         )
 
     def apply(self, winner: Winner) -> Conflict | None:
-        if self.race.time_is_up():
+        if self.context.time_is_up():
             return _out_of_time(winner)
         self._take_up({file.path for file in winner.files})
         came = {add.path: add for add in winner.adds}
@@ -157,7 +161,7 @@ class _State:
     def _take_up(self, paths: set[str]) -> None:
         """Note how the files of these paths stood when we read, if nobody touched them before."""
         for path in paths & self._as_read.keys():
-            self.files[path] = as_read(self.race, self._as_read.pop(path), self._rows_as_read[path])
+            self.files[path] = as_read(self.context, self._as_read.pop(path), self._rows_as_read[path])
 
     def _describe(self, came: dict[str, AddFile]) -> None:
         """The same logical file again: tags, statistics or row ids were given to it."""
@@ -175,12 +179,12 @@ class _State:
         adds = [add for file, add in followed if _vectors_tell_more(file)]
         files = [self.files[add.path] for add in adds]
         self.files |= {add.path: dataclasses.replace(file, add=add) for file, add in followed}
-        before, after = self.race.vectors.hidden([file.add for file in files]), self.race.vectors.hidden(adds)
+        before, after = self.context.vectors.hidden([file.add for file in files]), self.context.vectors.hidden(adds)
         gone = [hidden - hidden_before for hidden_before, hidden in zip(before, after, strict=True)]
         back = [hidden_before - hidden for hidden_before, hidden in zip(before, after, strict=True)]
         for file, add, went, came in zip(files, adds, gone, back, strict=True):
             if came and _goes_with_whatever_it_holds(file):
-                return _file_gone(self.race, winner, [file], [])
+                return _file_gone(self.context, winner, [file], [])
             new = [_grown(rows, add, went) for rows in file.new]
             if came:
                 new.append(NewRows(origin=winner, first=add, file=add, positions=came))
@@ -192,11 +196,11 @@ class _State:
         reads = [(file.add, hit) for file, gone in touched if (hit := file.only_reads_among(gone))]
         unasked = [file for file, _ in touched if not self._can_ask(file)]
         if reads:
-            return _rows_gone(self.race, winner, reads, error=ConcurrentDeleteReadException)
+            return _rows_gone(self.context, winner, reads, error=ConcurrentDeleteReadException)
         if deletes:
-            return _rows_gone(self.race, winner, deletes, error=ConcurrentDeleteDeleteException)
+            return _rows_gone(self.context, winner, deletes, error=ConcurrentDeleteDeleteException)
         if unasked:
-            return _file_gone(self.race, winner, [], unasked)
+            return _file_gone(self.context, winner, [], unasked)
         self.doubts += [
             UnresolvedDelete(winner=winner, rows=RowsOfFile(file=file.add, positions=gone), scans=file.unknown)
             for file, gone in touched
@@ -206,7 +210,7 @@ class _State:
 
     def _can_ask(self, file: TracedFile) -> bool:
         """Whether it can still be found out which of its rows ours read."""
-        return all(self.race.ours.reads.scans[number].again is not None for number in file.unknown)
+        return all(self.context.ours.reads.scans[number].again is not None for number in file.unknown)
 
     def _replace(
         self, removes: Sequence[RemoveFile], adds: Sequence[AddFile], winner: Winner, *, only_moves: bool
@@ -218,7 +222,7 @@ class _State:
             self._move([remove.path for remove in removes], adds, moves)
             return None
         unmapped = only_moves and not any(map(has_row_map, removes))
-        if unmapped and is_rewrite_only(winner, self.race.read, added_before=self._added):
+        if unmapped and is_rewrite_only(winner, self.context.read, added_before=self._added):
             return self._lose_sight([self.files.pop(remove.path) for remove in removes], adds, winner)
         sources = [self.files.pop(remove.path) for remove in removes]
         conflict = self._files_gone(sources, winner)
@@ -232,7 +236,7 @@ class _State:
         deletes = [source for source in sources if source.deleted or source.any_deleted]
         reads = [source for source in sources if source.reads or not self._can_ask(source)]
         if deletes or reads:
-            return _file_gone(self.race, winner, deletes, reads)
+            return _file_gone(self.context, winner, deletes, reads)
         self.doubts += [
             UnresolvedDelete(winner=winner, rows=RowsOfFile(file=source.add, positions=None), scans=source.unknown)
             for source in sources
@@ -246,14 +250,14 @@ class _State:
         return checked_moves(
             [(remove, rows_shown(self.files[remove.path].add)) for remove in removes],
             adds,
-            self.race.vectors.hidden(adds),
+            self.context.vectors.hidden(adds),
         )
 
     def _move(self, paths: Sequence[str], adds: Sequence[AddFile], moves: Moves) -> None:
         """Every row stands somewhere else, and it is known where."""
         outputs = {add.path: TracedFile(add=add) for add in adds}
         for path in paths:
-            for moved in moved_rows(self.race, self.files.pop(path), moves, outputs):
+            for moved in moved_rows(self.context, self.files.pop(path), moves, outputs):
                 outputs[moved.add.path] = moved
         self.files |= outputs
 
@@ -262,7 +266,7 @@ class _State:
 
         Those that it only read are as they were, for no row has changed. Which they are is found out when some go.
         """
-        found = found_again(self.race, sources, adds)
+        found = found_again(self.context, sources, adds)
         if found is None:
             return self._files_gone(sources, winner)
         self.found_rows[winner.version] = sum(map(len, found.deleted))
@@ -306,7 +310,7 @@ def _holds_rows(rows: NewRows) -> bool:
 
 
 def _rows_gone(
-    race: ConflictContext,
+    context: ConflictContext,
     winner: Winner,
     rows: Sequence[tuple[AddFile, BitMap64]],
     *,
@@ -318,14 +322,14 @@ def _rows_gone(
         error=error,
         winner=winner,
         reason=ConflictReason.ROW_LEVEL_CHANGES,
-        where=place_of(race, file.path, file.partition_values),
+        where=place_of(context, file.path, file.partition_values),
         advice=NARROWER,
         example_rows=few_rows(rows),
     )
 
 
 def _file_gone(
-    race: ConflictContext, winner: Winner, deletes: Sequence[TracedFile], reads: Sequence[TracedFile]
+    context: ConflictContext, winner: Winner, deletes: Sequence[TracedFile], reads: Sequence[TracedFile]
 ) -> Conflict:
     """Files that took rows with them that ours deletes, or read."""
     file, *_ = deletes or reads
@@ -334,7 +338,7 @@ def _file_gone(
         error=ConcurrentDeleteDeleteException if deletes else ConcurrentDeleteReadException,
         winner=winner,
         reason=hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE,
-        where=place_of(race, file.add.path, values),
+        where=place_of(context, file.add.path, values),
         advice=NARROWER,
         example_rows=few_rows((each.add, each.deleted if deletes else each.reads) for each in deletes or reads),
     )

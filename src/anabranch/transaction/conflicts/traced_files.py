@@ -65,10 +65,10 @@ class TracedFile:
         return (self.reads & gone) - self.deletes_among(gone)
 
 
-def as_read(race: ConflictContext, add: AddFile, row: int) -> TracedFile:
+def as_read(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
     """A file of our snapshot, at `row` of its file table, with the rows in it that ours knows."""
     key = add.key
-    ours = race.ours
+    ours = context.ours
     # Who hides rows of a file counts them first; the log need not have said how many there are.
     add = with_row_count(add, ours.removed_files[key]) if key in ours.removed_files else add
     deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
@@ -76,7 +76,7 @@ def as_read(race: ConflictContext, add: AddFile, row: int) -> TracedFile:
     untold = {number for number, scan in scans.items() if scan.rows is None and opened(scan, key, row)}
     # What can be asked again is asked of the rows that go, once any do.
     all_count = {number for number in untold if scans[number].again is None}
-    every = shown(race, add) if deletes_all or all_count else None
+    every = shown(context, add) if deletes_all or all_count else None
     read = {number: scan.rows.get(key, BitMap64()) for number, scan in scans.items() if scan.rows}
     return TracedFile(
         add=add,
@@ -94,10 +94,10 @@ def opened(scan: Scan, key: FileKey, row: int) -> bool:
     return key in scan.files if isinstance(scan.files, frozenset) else bool(scan.files[row])
 
 
-def shown(race: ConflictContext, add: AddFile) -> BitMap64 | None:
+def shown(context: ConflictContext, add: AddFile) -> BitMap64 | None:
     """The rows that a file shows; None where its statistics do not say how many it has."""
     rows = row_count(add.stats)
-    (hidden,) = race.vectors.hidden([add])
+    (hidden,) = context.vectors.hidden([add])
     return None if rows is None else every_row(rows) - hidden
 
 
@@ -109,14 +109,14 @@ def every_row(count: int) -> BitMap64:
 
 
 def moved_rows(
-    race: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
+    context: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
 ) -> list[TracedFile]:
     """The outputs to which rows of `source` went, with those of its rows that matter."""
     path = source.add.path
     found = dict(outputs)
     if not source.matters and not source.new and not source.mixed:
         return []
-    (hidden,) = race.vectors.hidden([source.add])
+    (hidden,) = context.vectors.hidden([source.add])
 
     def moved(rows: BitMap64) -> dict[str, BitMap64]:
         return moves.moved(rows, source=path, hidden=hidden) if rows else {}
@@ -129,7 +129,7 @@ def moved_rows(
             joined = {**known, number: known.get(number, BitMap64()) | rows}
             found[target] = dataclasses.replace(found[target], read=joined)
     for new in source.new:
-        positions = new.positions if new.positions is not None else shown(race, source.add)
+        positions = new.positions if new.positions is not None else shown(context, source.add)
         assert positions is not None, "moves are known only of files whose rows are counted"
         for target, rows in moved(positions).items():
             here = dataclasses.replace(new, file=found[target].add, positions=rows)

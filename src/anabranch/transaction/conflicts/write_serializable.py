@@ -11,18 +11,18 @@ from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rows.row_ids import rows_shown
 
 
-def may_serialize_before(race: ConflictContext, winner: Winner) -> bool:
+def may_serialize_before(context: ConflictContext, winner: Winner) -> bool:
     """Whether ours may ignore rows of the winner: it read nothing to make them, and ours changes no metadata."""
-    relaxed = race.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
-    return relaxed and winner.is_blind_append and race.ours.metadata is None
+    relaxed = context.ours.isolation is IsolationLevel.WRITE_SERIALIZABLE
+    return relaxed and winner.is_blind_append and context.ours.metadata is None
 
 
-def breaks_serial_order(race: ConflictContext, ignored: Winner) -> bool:
+def breaks_serial_order(context: ConflictContext, ignored: Winner) -> bool:
     """Rule R: we stand before the ignored append, so nobody who stands before us may have read it.
 
     The order would be the append, then who read it, then we, who stand before the append.
     """
-    for winner in race.winners:
+    for winner in context.winners:
         later = winner.version > ignored.version and winner.changes_data and not winner.is_blind_append
         if later and (winner.read_version is None or winner.read_version >= ignored.version):
             return True
