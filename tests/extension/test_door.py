@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.callbacks.answers import PARTS
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.spark.extension.door import Door
 
 pytestmark = pytest.mark.spark
@@ -67,8 +67,8 @@ def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any)
 def test_each_part_is_known_by_what_it_answers(delta: SparkSession) -> None:
     """A question that no list has is answered too, but all parts are imported for it."""
     jvm: Any = delta._jvm
-    asker = Asker(jvm, {})  # type: ignore[arg-type]
+    driver = Driver(jvm, {})  # type: ignore[arg-type]
     for place, known in PARTS.items():
         module, _, name = place.rpartition(".")
-        part = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(asker)
+        part = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(driver)
         assert set(known) == {*part.answers(), *part.commands()}, place

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from anabranch.callbacks.answer_alterations import apply_changes
 from anabranch.callbacks.answer_tables import whole_table_of
-from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
+from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.alter.alter_constraints import alter_add_constraint
 from anabranch.commands.definition.create_table import (
@@ -42,8 +42,8 @@ WARNED_MAX = 256
 class Definitions:
     """Tables made, changed and dropped through the catalog."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._warned: set[tuple[str, str, bool]] = set()
 
     def answers(self) -> dict[str, Answer]:
@@ -68,27 +68,27 @@ class Definitions:
 
     def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> Any:
         """CREATE TABLE without a query. The answer is an exception where somebody else makes the table meanwhile."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         checked = conditions(own, checks)
-        defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
+        defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         return self._created(session, defined)
 
     def create_like(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any) -> Any:
         """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions tell of."""
-        own = self._asker.session(session)
-        defined = definition_facts(self._asker, own, ident, columns, partitions, properties)
+        own = self._driver.session(session)
+        defined = definition_facts(self._driver, own, ident, columns, partitions, properties)
         if source is not None:
-            like = definition_of(whole_table_of(self._asker, own, source, statement="CREATE TABLE LIKE").latest())
+            like = definition_of(whole_table_of(self._driver, own, source, statement="CREATE TABLE LIKE").latest())
             like = dataclasses.replace(like, properties={**like.properties, **defined.definition.properties})
             defined = dataclasses.replace(defined, definition=like)
         return self._created(session, defined)
 
     def create_like_command(self, session: Any, plan: Any) -> Any:
         """CREATE TABLE LIKE as Spark has it up to 4.1, a command of the session's catalog alone."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         place = plan.fileFormat().locationUri()
-        folder = self._asker.path(place.get()) if place.isDefined() else None
-        properties = self._asker.string_map(plan.properties())
+        folder = self._driver.path(place.get()) if place.isDefined() else None
+        properties = self._driver.string_map(plan.properties())
         defined = DefinedByStatement(
             identifier=_identifier(plan.targetTable()),
             definition=definition_like(own, _identifier(plan.sourceTable()), properties),
@@ -97,17 +97,17 @@ class Definitions:
         )
         mode = CreationMode.CREATE_IF_NOT_EXISTS if plan.ifNotExists() else CreationMode.CREATE
         create_table(defined.handle(own), defined.definition, mode)
-        return self._asker.seq([])
+        return self._driver.seq([])
 
     def _like_of_delta(self, session: Any, plan: Any) -> Any:
         """The plan, if a Delta table is to be made."""
         provider = plan.provider()
         if provider.isDefined():
             return plan if provider.get().lower() == PROVIDER else None
-        return plan if is_delta_identifier(self._asker.session(session), _identifier(plan.sourceTable())) else None
+        return plan if is_delta_identifier(self._driver.session(session), _identifier(plan.sourceTable())) else None
 
     def _created(self, session: Any, defined: DefinedByStatement) -> Any:
-        handle = defined.handle(self._asker.session(session))
+        handle = defined.handle(self._driver.session(session))
         try:
             create_table(handle, defined.definition, CreationMode.CREATE)
         except TableAlreadyExistsError:
@@ -122,30 +122,30 @@ class Definitions:
         else:
             return None
         # Spark knows of IF NOT EXISTS, and lets this exception pass then.
-        return self._asker.delta.CreatedMeanwhile(handle.label, throwable(self._asker.delta, lost))
+        return self._driver.delta.CreatedMeanwhile(handle.label, throwable(self._driver.delta, lost))
 
     def alter(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
-        own = self._asker.session(session)
-        apply_changes(whole_table_of(self._asker, own, table, statement="ALTER TABLE"), changes)
+        own = self._driver.session(session)
+        apply_changes(whole_table_of(self._driver, own, table, statement="ALTER TABLE"), changes)
 
     def alter_columns(self, session: Any, plan: Any) -> Any:
         """An `AlterColumns` that Spark itself would not let pass to the catalog."""
-        table = self._asker.delta.Statements.tableOf(plan)
-        self.alter(session, table, self._asker.delta.TableChanges.jsonOf(plan.changes()))
-        return self._asker.seq([])
+        table = self._driver.delta.Statements.tableOf(plan)
+        self.alter(session, table, self._driver.delta.TableChanges.jsonOf(plan.changes()))
+        return self._driver.seq([])
 
     def add_check(self, session: Any, plan: Any) -> Any:
         """An `AddCheckConstraint`."""
-        leaf = self._asker.delta.Plans.target(plan)
-        table, own = self._asker.delta.Leaves.tableOf(leaf), self._asker.session(session)
-        handle = whole_table_of(self._asker, own, table, statement="ALTER TABLE")
+        leaf = self._driver.delta.Plans.target(plan)
+        table, own = self._driver.delta.Leaves.tableOf(leaf), self._driver.session(session)
+        handle = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
         alter_add_constraint(handle, str(check.name()), as_quoted_names(handle.session, str(check.condition())))
-        return self._asker.seq([])
+        return self._driver.seq([])
 
     def _checks_table(self, session: Any, plan: Any) -> Any:
-        if not self._asker.delta.Leaves.isTable(self._asker.delta.Plans.target(plan)):
+        if not self._driver.delta.Leaves.isTable(self._driver.delta.Plans.target(plan)):
             raise UnsupportedOperationError(operation="ADD CONSTRAINT for a view", instead="Name the table.")
         return plan
 
@@ -153,7 +153,7 @@ class Definitions:
         """ALTER TABLE RENAME TO. The folder of a table whose place the catalog chose moves with it."""
         parts = tuple(full.split("\0"))
         _refuse_path(parts, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         objects = CatalogObjects(own.spark)
         old = NameIdentifier(parts[-2:])
         entry = own.catalog.find(NameIdentifier(parts))
@@ -166,7 +166,7 @@ class Definitions:
         """DROP TABLE: the name goes, and the files of a table whose folder the catalog chose."""
         parts = tuple(full.split("\0"))
         _refuse_path(parts, operation="DROP TABLE", instead="Delete its folder.")
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         objects = CatalogObjects(own.spark)
         entry = own.catalog.find(NameIdentifier(parts))
         if entry is None or entry.location is None:
@@ -182,18 +182,18 @@ class Definitions:
 
     def truncate(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
-        truncate(whole_table_of(self._asker, self._asker.session(session), table, statement="TRUNCATE TABLE"))
+        truncate(whole_table_of(self._driver, self._driver.session(session), table, statement="TRUNCATE TABLE"))
 
     # Of other formats, where one of our tables is.
 
     def refuse_other_format(self, session: Any, how: str, database: str, name: str, table_format: str) -> NoReturn:
         """A statement or a write that Spark would refuse, in words that do not tell the way out."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         refuse(own, how, (database or own.spark.catalog.currentDatabase(), name), table_format)
 
     def replaced_by_other_format(self, session: Any, database: str, name: str) -> None:
         """A table that `saveAsTable` is about to drop."""
-        warn_of_replacement(self._asker.session(session), (database, name))
+        warn_of_replacement(self._driver.session(session), (database, name))
 
     def files_into_table(self, session: Any, folder: str, table_format: str, deletes: bool) -> None:
         """Files of other formats that are about to be written into a table's folder; told once."""
@@ -239,8 +239,8 @@ def conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
 class Folders:
     """Finds, makes and drops what a catalog of folders has."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {
@@ -316,5 +316,5 @@ class Folders:
         raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
 
     def _named(self, session: Any, full: str) -> tuple[DeltaSession, FolderName]:
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         return own, own.catalog.folder_name(full.split("\0"))

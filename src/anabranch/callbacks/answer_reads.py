@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.callbacks.answer_tables import PARTITION_OPTION, TableFacts, columns_now, facts_of
-from anabranch.callbacks.asker import Asker, joined
+from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
@@ -42,8 +42,8 @@ EXECUTIONS_KEPT_MAX = 256
 class Reads:
     """Chooses versions. One execution, known by its number, sees one version of a table, however often it reads it."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._versions: OrderedDict[tuple[int, str], int] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -60,7 +60,7 @@ class Reads:
 
     def check(self, options: Any) -> None:
         """Raises `InvalidOptionError` for an option of a reader by name that is nearly one that there is."""
-        check_names(self._asker.java_map(options))
+        check_names(self._driver.java_map(options))
 
     def refuse(self, table: Any) -> NoReturn:
         """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` that has none."""
@@ -71,8 +71,8 @@ class Reads:
 
         Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` where the table is gone.
         """
-        own = self._asker.session(session)
-        facts = facts_of(self._asker, own, table)
+        own = self._driver.session(session)
+        facts = facts_of(self._driver, own, table)
         handle = facts.handle
         snapshot = self._chosen(facts, number)
         request = scan_request(handle, snapshot, time_travel=facts.version is not None)
@@ -87,7 +87,7 @@ class Reads:
         `asked` are words: `count`, or `min` or `max` with the place of a column, as in `max:2`. Dates are days since
         1970-01-01. Raises as `rows`.
         """
-        facts = facts_of(self._asker, self._asker.session(session), table)
+        facts = facts_of(self._driver, self._driver.session(session), table)
         if facts.shows_less:
             return None
         snapshot = self._chosen(facts, number)
@@ -150,8 +150,8 @@ def _as_analyzed(frame: DataFrame, facts: TableFacts, snapshot: Snapshot, *, wit
 class TableFunctions:
     """Functions whose results are tables."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {"table function": self.rows}
@@ -161,28 +161,28 @@ class TableFunctions:
 
     def rows(self, session: Any, function: str, arguments: Any) -> Any:
         """The plan of the function's rows. `arguments` are expressions without columns."""
-        texts = [str(argument.sql()) for argument in self._asker.list(arguments)]
-        outer = self._asker.jvm.org.apache.spark.sql.catalyst.expressions.SubExprUtils
-        for text, argument in zip(texts, self._asker.list(arguments), strict=True):
+        texts = [str(argument.sql()) for argument in self._driver.list(arguments)]
+        outer = self._driver.jvm.org.apache.spark.sql.catalyst.expressions.SubExprUtils
+        for text, argument in zip(texts, self._driver.list(arguments), strict=True):
             if outer.containsOuter(argument):
                 raise NonConstantArgumentError(function=function, expression=text)
         values = self._values(session, arguments) if len(texts) in ARGUMENTS else None
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         _, frame = changes_of_values(own, function, texts, values, namespace=self._namespace())
         return frame._jdf.logicalPlan()
 
     def _values(self, session: Any, arguments: Any) -> list[tuple[str, str | None]]:
         """The type of each argument, and its value as text in the session's time zone."""
-        columns = [self._asker.column(argument) for argument in self._asker.list(arguments)]
-        one_row = self._asker.spark(session).sql("SELECT 1")
+        columns = [self._driver.column(argument) for argument in self._driver.list(arguments)]
+        one_row = self._driver.spark(session).sql("SELECT 1")
         told = [each for column in columns for each in (F.typeof(column), column.cast("string"))]
         row = one_row.select(*told).collect()[0]
         return [(row[place], row[place + 1]) for place in range(0, len(row), 2)]
 
     def _namespace(self) -> tuple[str, ...]:
         """Of the view whose text is being resolved, without its catalog; empty outside of views."""
-        context = self._asker.jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext.get()
-        return tuple(map(str, self._asker.list(context.catalogAndNamespace())))[1:]
+        context = self._driver.jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext.get()
+        return tuple(map(str, self._driver.list(context.catalogAndNamespace())))[1:]
 
 
 # Data files that Spark could not read or write: which table they are of, and what can be done.

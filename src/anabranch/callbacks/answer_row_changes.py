@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.dml.assignments import DEFAULT, Value
 from anabranch.commands.dml.delete import prepare_delete
@@ -41,8 +41,8 @@ _WORDS = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable"
 class RowChanges:
     """Runs statements that change rows."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {
@@ -79,7 +79,7 @@ class RowChanges:
             told = self._told(session, plan, target)
             return prepare_delete(target.handle, told.only.condition, alias=target.names)
 
-        return self._asker.numbers(self._executed(target, prepare).num_affected_rows)
+        return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
     def update(self, session: Any, plan: Any) -> Any:
         """The rows of an `UpdateTable`'s result."""
@@ -91,7 +91,7 @@ class RowChanges:
             assert clause.values is not None
             return prepare_update(target.handle, clause.values, clause.condition, alias=target.names)
 
-        return self._asker.numbers(self._executed(target, prepare).num_affected_rows)
+        return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
     def merge(self, session: Any, plan: Any) -> Any:
         """The rows of a `MergeIntoTable`'s result."""
@@ -100,7 +100,7 @@ class RowChanges:
         def tell() -> MergeStatement:
             told = self._told(session, plan, target)
             return MergeStatement(
-                source=self._asker.frame(session, told.statement.sourceTable()),
+                source=self._driver.frame(session, told.statement.sourceTable()),
                 condition=told.on,
                 matched=told.clauses("matched"),
                 not_matched=told.clauses("not_matched"),
@@ -111,7 +111,7 @@ class RowChanges:
 
         outcome = merge(target.handle, tell, conflict_retries=target.conflict_retries)
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
-        return self._asker.numbers(outcome.num_affected_rows, *counts)
+        return self._driver.numbers(outcome.num_affected_rows, *counts)
 
     def _executed(self, target: Target, prepare: Any) -> Outcome:
         return execute(target.handle, prepare, conflict_retries=target.conflict_retries)
@@ -122,10 +122,10 @@ class RowChanges:
         return plan
 
     def _facts(self, session: Any, plan: Any) -> TableFacts:
-        return facts_of(self._asker, self._asker.session(session), self._asker.delta.RowChanges.table(plan))
+        return facts_of(self._driver, self._driver.session(session), self._driver.delta.RowChanges.table(plan))
 
     def _target(self, session: Any, plan: Any) -> Target:
-        changes = self._asker.delta.RowChanges
+        changes = self._driver.delta.RowChanges
         facts = self._facts(session, plan)
         return Target(
             facts=facts,
@@ -134,8 +134,8 @@ class RowChanges:
         )
 
     def _told(self, session: Any, plan: Any, target: Target) -> Told:
-        number = self._asker.delta.Versions.next()
-        return Told(self._asker, self._asker.delta.RowChanges.atOnce(session, plan, number), target)
+        number = self._driver.delta.Versions.next()
+        return Told(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,9 +154,9 @@ class Target:
 class Told:
     """One execution of a statement: conditions and values as columns, the clock in them stopped, versions chosen."""
 
-    def __init__(self, asker: Asker, statement: Any, target: Target) -> None:
+    def __init__(self, driver: Driver, statement: Any, target: Target) -> None:
         self.statement = statement
-        changes = asker.delta.RowChanges
+        changes = driver.delta.RowChanges
         columns = (None if each is None else column_of(each) for each in changes.columns(statement))
         self.on: Any = next(columns) if str(statement.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
@@ -177,29 +177,29 @@ class Told:
 class Versions:
     """One execution of a statement: every table that it reads has one version in it."""
 
-    def __init__(self, asker: Asker, session: Any) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver, session: Any) -> None:
+        self._driver = driver
         self._session = session
-        self._number = asker.delta.Versions.next()
+        self._number = driver.delta.Versions.next()
 
     def chosen(self, plan: Any) -> Any:
         """The plan with the rows of one version where a table is read."""
-        return self._asker.delta.Versions.chosen(self._session, plan, self._number)
+        return self._driver.delta.Versions.chosen(self._session, plan, self._number)
 
     def frame(self, plan: Any) -> DataFrame:
         """The rows of the plan; those that Spark keeps for the user are taken as they are.
 
         The clock stands still: what the statement is found to have read is what its jobs read.
         """
-        chosen = self.chosen(self._asker.delta.Cached.used(self._session, plan))
-        return self._asker.frame(self._session, self._asker.delta.Plans.atOneTime(chosen))
+        chosen = self.chosen(self._driver.delta.Cached.used(self._session, plan))
+        return self._driver.frame(self._session, self._driver.delta.Plans.atOneTime(chosen))
 
     def condition(self, relation: Any, expression: Any) -> Column | None:
         """A condition over a table's leaf as a column; None for one that is always true."""
         if str(expression.sql()) == "true":
             return None
-        plans = self._asker.jvm.org.apache.spark.sql.catalyst.plans.logical
-        return self._asker.column(self.chosen(plans.Filter(expression, relation)).condition())
+        plans = self._driver.jvm.org.apache.spark.sql.catalyst.plans.logical
+        return self._driver.column(self.chosen(plans.Filter(expression, relation)).condition())
 
 
 def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:

@@ -21,8 +21,8 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.answer_definitions import conditions
 from anabranch.callbacks.answer_row_changes import Versions
-from anabranch.callbacks.asker import Asker, joined
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
+from anabranch.callbacks.driver import Driver, joined
 from anabranch.commands.definition.create_table import CreationMode, create_table, created_meanwhile
 from anabranch.commands.definition.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
@@ -71,8 +71,8 @@ class Staged:
 class Staging:
     """Keeps staged tables until they are committed or aborted."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._staged: OrderedDict[str, Staged] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -91,10 +91,10 @@ class Staging:
         saves: bool,
     ) -> Any:
         """A `delta.DeltaTable` that takes rows. Nothing is written."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         began_ms = own.clock.now_ms()
         checked = conditions(own, checks)
-        defined = definition_facts(self._asker, own, ident, columns, partitions, properties, checks=checked)
+        defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         handle = defined.handle(own)
         mode = _MODES[how]
         if mode is CreationMode.REPLACE and not _is_there(own, handle):
@@ -107,7 +107,7 @@ class Staging:
             )
             while len(self._staged) > STAGED_MAX:
                 self._staged.popitem(last=False)
-        return self._asker.delta.DeltaTable(
+        return self._driver.delta.DeltaTable(
             handle.label,
             handle.path,
             # The rows alone say what columns there will be.
@@ -128,7 +128,7 @@ class Staging:
         """
 
         def rows() -> DataFrame:
-            return Versions(self._asker, session).frame(plan)
+            return Versions(self._driver, session).frame(plan)
 
         told = {name: value for name, value in options.items() if name.lower() != SAVES_OPTION}
         with self._lock:
@@ -136,7 +136,7 @@ class Staging:
             saves = len(told) < len(options) and staged.mode is CreationMode.CREATE_OR_REPLACE
             overwrites = staged.overwrites or saves
         staged = dataclasses.replace(staged, options=told, overwrites=overwrites)
-        self._write(staged, rows, _options(staged, self._asker.session(session)))
+        self._write(staged, rows, _options(staged, self._driver.session(session)))
         with self._lock:
             self._staged[key] = dataclasses.replace(staged, is_written=True)
 
@@ -166,8 +166,8 @@ class Staging:
 
     def create_with_rows(self, session: Any, plan: Any) -> Any:
         """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""
-        facts = json.loads(self._asker.delta.Definitions.factsOf(plan.tableDesc()))
-        own = self._asker.session(session)
+        facts = json.loads(self._driver.delta.Definitions.factsOf(plan.tableDesc()))
+        own = self._driver.session(session)
         name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
         given: dict[str, str] = facts["options"]
         options = WriteOptions.parse(
@@ -187,7 +187,7 @@ class Staging:
         query = plan.query().get()
 
         def rows() -> DataFrame:
-            return Versions(self._asker, session).frame(query)
+            return Versions(self._driver, session).frame(query)
 
         entry = own.catalog.find(name)
         if entry is not None and str(plan.mode()) == "Overwrite":
@@ -195,7 +195,7 @@ class Staging:
             objects.catalog.dropTable(objects.identifier(name), True, False)
         handle = table_to_create(own, name, location=facts["location"])
         create_table_as(handle, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
-        return self._asker.seq([])
+        return self._driver.seq([])
 
     def abort(self, key: str) -> None:
         """Forget the table; nothing of it was written."""

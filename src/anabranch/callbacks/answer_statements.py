@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.callbacks.answer_tables import whole_table_of
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.describe.describe_table import SCHEMA as JSON_SCHEMA
 from anabranch.commands.describe.describe_table import describe_as_json
@@ -48,8 +48,8 @@ class OwnStatements:
     The facts of their commands are a Seq of expressions: the text, and the parameters in it, which Spark binds.
     """
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._grammar = OwnGrammar.beside(self._spark_parses)
 
     def answers(self) -> dict[str, Answer]:
@@ -60,11 +60,11 @@ class OwnStatements:
 
     def parse(self, session: Any, text: str) -> Any:
         """The command for a text; None for what Spark's parser is to read, or to refuse. Raises `SqlSyntaxError`."""
-        read = as_quoted_names(self._asker.session(session), text)
+        read = as_quoted_names(self._driver.session(session), text)
         found = self._grammar.statement_of(read)
         if found is None:
             return None
-        jvm = self._asker.jvm.org.apache.spark.sql
+        jvm = self._driver.jvm.org.apache.spark.sql
         written = jvm.catalyst.expressions.Literal.create(read, jvm.types.DataType.fromJson('"string"'))
         markers = [
             jvm.catalyst.analysis.NamedParameter(marker)
@@ -72,23 +72,23 @@ class OwnStatements:
             else jvm.catalyst.analysis.PosParameter(marker)
             for marker in found.markers
         ]
-        return self._asker.command(_COMMAND, self._asker.seq([written, *markers]), found.output)
+        return self._driver.command(_COMMAND, self._driver.seq([written, *markers]), found.output)
 
     def run(self, session: Any, facts: Any) -> Any:
         """The rows of its result."""
-        text, *parameters = self._asker.list(facts)
+        text, *parameters = self._driver.list(facts)
         written = str(text.value().toString())
         found = self._grammar.statement_of(written)
         assert found is not None
-        values = found.parameters([self._asker.column(each) for each in parameters])
-        asking = self._asker.session(session)
+        values = found.parameters([self._driver.column(each) for each in parameters])
+        asking = self._driver.session(session)
         asking.describe_jobs(" ".join(written.split())[:_DESCRIPTION_MAX])
-        return self._asker.rows_of(found.run(asking, values))
+        return self._driver.rows_of(found.run(asking, values))
 
     def _spark_parses(self, text: str) -> bool:
         # Spark's own: that of the session would ask us again.
         try:
-            self._asker.jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
+            self._driver.jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
         except (ParseException, Py4JJavaError):
             return False
         return True
@@ -108,8 +108,8 @@ _REFUSED = {
 class Descriptions:
     """Tells of tables."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {}
@@ -127,21 +127,21 @@ class Descriptions:
     def show_partitions(self, session: Any, plan: Any) -> Any:
         """The rows of SHOW PARTITIONS."""
         handle = self._handle(session, plan)
-        wanted = self._asker.delta.Statements.partition(plan)
+        wanted = self._driver.delta.Statements.partition(plan)
         schema = handle.latest().schema
         values = (
             {} if wanted is None else {name: _value(schema, name, text) for name, text in json.loads(wanted).items()}
         )
         show = show_partitions_as_hive if _lists_as_hive(handle) else show_partitions
-        return self._asker.rows_of(show(handle, values))
+        return self._driver.rows_of(show(handle, values))
 
     def show_create_table(self, session: Any, plan: Any) -> Any:
         """The row of SHOW CREATE TABLE: a statement with all that makes such a table, constraints among it."""
-        return self._asker.rows_of(show_create_table(self._handle(session, plan)))
+        return self._driver.rows_of(show_create_table(self._handle(session, plan)))
 
     def describe_as_json(self, session: Any, plan: Any) -> Any:
         """The row of DESCRIBE … AS JSON."""
-        return self._asker.rows_of(describe_as_json(self._handle(session, plan)))
+        return self._driver.rows_of(describe_as_json(self._handle(session, plan)))
 
     def _partition_columns(self, session: Any, plan: Any) -> StructType:
         handle = self._handle(session, plan)
@@ -151,8 +151,8 @@ class Descriptions:
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
     def _handle(self, session: Any, plan: Any) -> TableRef:
-        own, table = self._asker.session(session), self._asker.delta.Statements.tableOf(plan)
-        return whole_table_of(self._asker, own, table, statement=_STATEMENTS[str(plan.nodeName())])
+        own, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
+        return whole_table_of(self._driver, own, table, statement=_STATEMENTS[str(plan.nodeName())])
 
 
 def _lists_as_hive(handle: TableRef) -> bool:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.callbacks.answer_tables import entry_of, facts_of
 from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
-from anabranch.callbacks.asker import Asker, joined, split_map
+from anabranch.callbacks.driver import Driver, joined, split_map
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.definition.clustering import check_clustering
 from anabranch.commands.read.read_changes import to_milliseconds
@@ -44,8 +44,8 @@ from anabranch.streaming.stream_source import StreamSource
 class Streams:
     """Tables as sinks of streaming queries."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {
@@ -64,7 +64,7 @@ class Streams:
 
         Raises `InvalidOptionError` for what a stream cannot be told, and `ClusteringMismatchError`.
         """
-        handle, told = self._told(self._asker.session(session), options, partitions, mode, entry)
+        handle, told = self._told(self._driver.session(session), options, partitions, mode, entry)
         if told.write.cluster_by and (snapshot := handle.table.snapshots.latest_or_none()) is not None:
             # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
             check_clustering(told.write.cluster_by, snapshot, table=handle.label)
@@ -73,7 +73,7 @@ class Streams:
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any
     ) -> None:
         """Writes a batch, once; `plan` is how the query makes its rows."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         handle, told = self._told(own, options, partitions, mode, entry)
         batch = DataFrame(rows, own.spark)
         check_batch(batch.schema, table=handle.label)
@@ -82,7 +82,7 @@ class Streams:
 
     def entry_of_path(self, session: Any, table: Any) -> Any:
         """What Spark wants of a name, for a path, which has no entry in a catalog. Raises `InvalidOptionError`."""
-        facts = facts_of(self._asker, self._asker.session(session), table)
+        facts = facts_of(self._driver, self._driver.session(session), table)
         path = facts.handle.path
         if facts.version is not None:
             problem = f"a stream has no version; use {path}, to read it from a version on with startingVersion"
@@ -91,7 +91,7 @@ class Streams:
             problem = "a stream follows the whole table; filter its rows"
             raise InvalidOptionError(option="path", value=path, problem=problem)
         columns = StructType.fromJson(json.loads(facts.schema_json))
-        return ClassicCatalog(self._asker.spark(session)).entry_of_path(path, columns)
+        return ClassicCatalog(self._driver.spark(session)).entry_of_path(path, columns)
 
     def refuse_name(self, path: str) -> None:
         """A path has no entry in a catalog, which is what Spark wants of a name into which it writes."""
@@ -143,8 +143,8 @@ class _Open:
 class StreamSources:
     """Sources that queries have open, by keys that Spark's side of each has."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._open: dict[str, _Open] = {}
         self._seen: OrderedDict[str, StructType] = OrderedDict()
         """The columns of streams when they were last made, by what their readers were told."""
@@ -171,7 +171,7 @@ class StreamSources:
 
         Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
         """
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         handle, options = _told(own, told)
         snapshot = handle.latest()
         log = opened_log(handle, snapshot, options)
@@ -192,7 +192,7 @@ class StreamSources:
         Key, columns as JSON, path, and whether ends of batches are to be told, parted by NUL. Raises
         `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.schema_tracking`.
         """
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         handle, options = _told(own, told)
         snapshot = handle.latest()
         tracking = tracking_of(handle, snapshot, options, source_path=source_path)

@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.asker import Asker, joined, time_of_micros
 from anabranch.callbacks.changes_from import changes_from
+from anabranch.callbacks.driver import Driver, joined, time_of_micros
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.change_feed.change_files import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
@@ -78,9 +78,9 @@ class TableFacts:
         return PARTITION_OPTION in self.options or FEED_OPTION in self.options
 
 
-def facts_of(asker: Asker, session: DeltaSession, table: Any) -> TableFacts:
+def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     """What the JVM's object says, in one call."""
-    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = asker.delta.Tables.facts(
+    path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.facts(
         table
     ).split("\0")
     options = dict(zip(rest[:-1:2], rest[1::2], strict=True))
@@ -99,9 +99,9 @@ def facts_of(asker: Asker, session: DeltaSession, table: Any) -> TableFacts:
     )
 
 
-def whole_table_of(asker: Asker, session: DeltaSession, table: Any, *, statement: str) -> TableRef:
+def whole_table_of(driver: Driver, session: DeltaSession, table: Any, *, statement: str) -> TableRef:
     """The table of a `delta.DeltaTable` that a statement is about. Raises as `check_whole_table`."""
-    facts = facts_of(asker, session, table)
+    facts = facts_of(driver, session, table)
     check_whole_table(facts, statement=statement)
     return facts.handle
 
@@ -129,8 +129,8 @@ def entry_of(entry: Any, location: str) -> CatalogEntry:
 class Tables:
     """Finds tables and describes them to the JVM."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._feeds: OrderedDict[str, DataFrame | DeltaError] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -153,20 +153,20 @@ class Tables:
 
     def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None where there is no table."""
-        handle, travel, partitions = table_in_folder(self._asker.session(session), path, {}, _travel(version, micros))
+        handle, travel, partitions = table_in_folder(self._driver.session(session), path, {}, _travel(version, micros))
         if handle.table.snapshots.latest_or_none() is None:
             return None
         return self.described(handle, travel, options=_shown(partitions))
 
     def check_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` where there is no table in the folder."""
-        handle, _, _ = table_in_folder(self._asker.session(session), path, {}, NEWEST)
+        handle, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
         if handle.table.snapshots.latest_or_none() is None:
             raise _no_table(handle)
 
     def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         handle = table_of_entry(own, entry_of(entry, location))
         return self.described(handle, _travel(version, micros), entry=entry)
 
@@ -177,7 +177,7 @@ class Tables:
             return None
         if travel.version is not None:
             return joined((plain, "version", str(travel.version)))
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         text = f"CAST(unix_micros(TIMESTAMP'{travel.timestamp}') AS STRING)"
         return joined((plain, "micros", str(own.spark.sql(f"SELECT {text}").collect()[0][0])))
 
@@ -186,8 +186,8 @@ class Tables:
 
         None where no table is there and whoever asks brings a schema, as for a table to be.
         """
-        own = self._asker.session(session)
-        given = self._asker.java_map(options)
+        own = self._driver.session(session)
+        given = self._driver.java_map(options)
         lower = {key.lower(): value for key, value in given.items()}
         if "path" not in lower:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
@@ -212,21 +212,21 @@ class Tables:
 
     def check_declared(self, session: Any, table: Any, declared: str) -> None:
         """Raises `InvalidOptionError` where a reader was given another schema than the table's."""
-        facts = facts_of(self._asker, self._asker.session(session), table)
+        facts = facts_of(self._driver, self._driver.session(session), table)
         snapshot = snapshot_of(facts.handle, TimeTravel(version=facts.version))
         check_declared(facts.handle, snapshot, StructType.fromJson(json.loads(declared)))
 
     def change_feed(self, session: Any, table: Any, options: Any) -> Any:
         """The table of changes that the options ask for, of a `delta.DeltaTable`; None where they ask for none."""
-        own = self._asker.session(session)
-        given = self._asker.java_map(options)
-        handle = whole_table_of(self._asker, own, table, statement="readChangeFeed")
+        own = self._driver.session(session)
+        given = self._driver.java_map(options)
+        handle = whole_table_of(self._driver, own, table, statement="readChangeFeed")
         asked = changes_asked(given, table=handle.label)
         return None if asked is None else self._feed(handle, asked, entry=table.catalogTable())
 
     def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
         """The table of changes that `CHANGES FROM` asks for, by Spark's `ChangelogContext`."""
-        handle = whole_table_of(self._asker, self._asker.session(session), table, statement="CHANGES FROM")
+        handle = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
         try:
             frame = changes_from(handle, context)
         except DeltaError as refused:
@@ -236,7 +236,7 @@ class Tables:
 
     def changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""
-        facts = facts_of(self._asker, self._asker.session(session), table)
+        facts = facts_of(self._driver, self._driver.session(session), table)
         with self._lock:
             found = self._feeds[facts.options[FEED_OPTION]]
         if isinstance(found, DeltaError):
@@ -302,7 +302,7 @@ class Tables:
         options: Mapping[str, str],
         entry: Any,
     ) -> Any:
-        return self._asker.delta.DeltaTable(
+        return self._driver.delta.DeltaTable(
             str(handle.entry.full_name) if handle.entry else handle.label,
             handle.path,
             schema_json,

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from anabranch.callbacks.answer_row_changes import Versions
 from anabranch.callbacks.answer_staging import STAGED_OPTION, Staging
 from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import given_default
@@ -32,9 +32,9 @@ PARTITIONING_OPTION, CLUSTERING_OPTION = "__partition_columns", "__clustering_co
 class Writes:
     """Writes rows."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
-        self._staging = Staging(asker)
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._staging = Staging(driver)
 
     def answers(self) -> dict[str, Answer]:
         return {"save": self.save, "default": self.default, **self._staging.answers()}
@@ -46,28 +46,30 @@ class Writes:
     def run(self, session: Any, plan: Any) -> Any:
         """A `V2WriteCommand`. Its rows are made anew, from the newest versions, each time that it is executed."""
         relation = plan.table()
-        facts = facts_of(self._asker, self._asker.session(session), self._asker.delta.Leaves.tableOf(relation))
-        options = _options_of(self._asker, plan)
+        facts = facts_of(self._driver, self._driver.session(session), self._driver.delta.Leaves.tableOf(relation))
+        options = _options_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
             self._staging.take(facts.options[STAGED_OPTION], session, plan.query(), options)
-            return self._asker.seq([])
+            return self._driver.seq([])
         check_whole_table(facts, statement="INSERT")
         chosen = self._chosen(session, plan, facts, options)
         if not plan.isByName() and chosen.target_alias is None:
             # The places of its columns are those that Spark has resolved.
             chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
-        if self._asker.delta.Cached.readsTable(self._asker.delta.Cached.used(session, plan.query()), facts.handle.path):
+        if self._driver.delta.Cached.readsTable(
+            self._driver.delta.Cached.used(session, plan.query()), facts.handle.path
+        ):
             chosen = dataclasses.replace(chosen, reads_target=True)
 
         def rows() -> DataFrame:
-            return Versions(self._asker, session).frame(plan.query())
+            return Versions(self._driver, session).frame(plan.query())
 
         register_if_changed(facts.handle, write_frame(facts.handle, rows, chosen, _api(plan)))
-        return self._asker.seq([])
+        return self._driver.seq([])
 
     def _chosen(self, session: Any, plan: Any, facts: TableFacts, given: Mapping[str, str]) -> WriteOptions:
         """What the statement and the options say of the rows that go."""
-        own = self._asker.session(session)
+        own = self._driver.session(session)
         kind = str(plan.nodeName())
         mode = "append" if kind == _APPEND else "overwrite"
         _check_options(plan, kind, given)
@@ -77,14 +79,14 @@ class Writes:
         lower = {key.lower(): value for key, value in given.items()}
         if kind == _DYNAMIC:
             return dataclasses.replace(options, dynamic_partition_overwrite=options.replace_where is None)
-        read = self._asker.delta.Inserts.replaceOn(plan)
+        read = self._driver.delta.Inserts.replaceOn(plan)
         if read is not None:
             options = dataclasses.replace(options, replace_on_read=self._match(read))
         by_option = lower.get(_DYNAMIC_OPTION.lower(), "static").lower() == "dynamic"
         options = dataclasses.replace(
             options, dynamic_partition_overwrite=by_option and options.dynamic_partition_overwrite
         )
-        condition = Versions(self._asker, session).condition(plan.table(), plan.deleteExpr())
+        condition = Versions(self._driver, session).condition(plan.table(), plan.deleteExpr())
         if condition is None:
             return options
         return dataclasses.replace(
@@ -97,24 +99,24 @@ class Writes:
     def _match(self, condition: Any) -> MatchCondition:
         def exists(rows: DataFrame, alias: str | None) -> Column:
             plan = rows._jdf.queryExecution().analyzed()
-            return self._asker.column(self._asker.delta.Plans.exists(plan, alias, condition))
+            return self._driver.column(self._driver.delta.Plans.exists(plan, alias, condition))
 
-        return MatchCondition(column=self._asker.column(condition), exists=exists)
+        return MatchCondition(column=self._driver.column(condition), exists=exists)
 
     def default(self, session: Any, table: Any, column: str) -> Any:
         """The expression that the keyword DEFAULT stands for, where other rows of the INSERT give that column a value.
 
         Raises `UnsupportedOperationError` for a column whose values the table makes, `UntrustedExpressionError`.
         """
-        facts = facts_of(self._asker, self._asker.session(session), table)
+        facts = facts_of(self._driver, self._driver.session(session), table)
         value = given_default(facts.handle, (column,))
         resolved: Any = facts.handle.session.spark.range(1).select(value.alias(column))
         return resolved._jdf.queryExecution().analyzed().projectList().apply(0).child()
 
     def save(self, session: Any, mode: str, options: Any, rows: Any) -> None:
         """`df.write.format("delta").save()`."""
-        own = self._asker.session(session)
-        given = self._asker.java_map(options)
+        own = self._driver.session(session)
+        given = self._driver.java_map(options)
         plan = rows.logicalPlan()
         partitioned, clustered = (
             _names(given.pop(option, None)) for option in (PARTITIONING_OPTION, CLUSTERING_OPTION)
@@ -125,7 +127,7 @@ class Writes:
             raise InvalidOptionError(option="path", value="None", problem=problem)
 
         def made() -> DataFrame:
-            return Versions(self._asker, session).frame(plan)
+            return Versions(self._driver, session).frame(plan)
 
         save(own, made, chosen.path, chosen)
 
@@ -138,11 +140,11 @@ def _api(plan: Any) -> WriteApi:
     return WriteApi.SQL_BY_POSITION if in_sql else WriteApi.INSERT_INTO
 
 
-def _options_of(asker: Asker, plan: Any) -> dict[str, str]:
+def _options_of(driver: Driver, plan: Any) -> dict[str, str]:
     """Those of the table's name go behind those of the write. Schema evolution is asked for as an option, too."""
-    found = asker.java_map(plan.table().options().asCaseSensitiveMap())
-    found.update(asker.string_map(plan.writeOptions()))
-    if asker.delta.Plans.evolves(plan):
+    found = driver.java_map(plan.table().options().asCaseSensitiveMap())
+    found.update(driver.string_map(plan.writeOptions()))
+    if driver.delta.Plans.evolves(plan):
         found["mergeSchema"] = "true"
     return found
 

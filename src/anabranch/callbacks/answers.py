@@ -19,7 +19,7 @@ from anabranch.spark.extension.door import Answer, Door
 from anabranch.spark.session.session_settings import identity
 
 if TYPE_CHECKING:
-    from anabranch.callbacks.asker import Asker
+    from anabranch.callbacks.driver import Driver
     from anabranch.callbacks.resolved_commands import Command
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Answers:
         jvm: Any = spark._jvm
         self._jvm = jvm
         self._kept: weakref.WeakValueDictionary[str, SparkSession] = weakref.WeakValueDictionary()
-        self._asker: Asker | None = None
+        self._driver: Driver | None = None
         self._parts: dict[str, Answering] = {}
         self._answers: dict[str, Answer] = {"command": self._command, "run": self._run}
         self._commands: dict[str, Command] = {}
@@ -110,7 +110,7 @@ class Answers:
         if checked is None:
             return plan
         result = command.result(session, checked) if callable(command.result) else command.result
-        return self._ready_asker().command(what, checked, result)
+        return self._ready_driver().command(what, checked, result)
 
     def _run(self, session: Any, what: str, facts: Any) -> Any:
         """The rows of a command's result."""
@@ -129,18 +129,18 @@ class Answers:
             if place in self._parts:
                 return
             module, _, name = place.rpartition(".")
-            part: Answering = getattr(importlib.import_module(f"{__package__}.{module}"), name)(self._ready_asker())
+            part: Answering = getattr(importlib.import_module(f"{__package__}.{module}"), name)(self._ready_driver())
             self._commands.update(part.commands())
             self._answers.update(part.answers())
             self._parts[place] = part
 
-    def _ready_asker(self) -> Asker:
+    def _ready_driver(self) -> Driver:
         with self._lock:
-            if self._asker is None:
-                from anabranch.callbacks.asker import Asker  # noqa: PLC0415 - see above
+            if self._driver is None:
+                from anabranch.callbacks.driver import Driver  # noqa: PLC0415 - see above
 
-                self._asker = Asker(self._jvm, self._kept)
-            return self._asker
+                self._driver = Driver(self._jvm, self._kept)
+            return self._driver
 
 
 def _parts_for(what: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql.types import StructField, StructType
 
 from anabranch.booleans import parse_boolean
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.option_names import check_names
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
@@ -70,7 +70,7 @@ class DefinedByStatement:
 
 
 def definition_facts(
-    asker: Asker,
+    driver: Driver,
     session: DeltaSession,
     ident: Any,
     columns: Any,
@@ -84,7 +84,7 @@ def definition_facts(
     Raises `UnsupportedOperationError` for buckets, transforms and a default collation, `InvalidOptionError`, and
     the errors of columns.
     """
-    facts = json.loads(asker.delta.Definitions.facts(ident, columns, partitions, properties))
+    facts = json.loads(driver.delta.Definitions.facts(ident, columns, partitions, properties))
     given: dict[str, str] = facts["properties"]
     _check_collation(given)
     options = {key.removeprefix(OPTION): value for key, value in given.items() if key.startswith(OPTION)}

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.message_handlers import command_handlers, relation_handlers, row_change_handlers
 from anabranch.callbacks.message_handlers.received_message import MessageFields, ReceivedMessage, SparkMessages
 from anabranch.callbacks.resolved_commands import Command
@@ -42,8 +42,8 @@ COMMANDS: Mapping[str, Callable[[ReceivedMessage], None]] = {
 class MessageHandlers:
     """Handles what `delta.messages.MessagePlugin` has parsed."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
 
     def answers(self) -> dict[str, Answer]:
         return {"message": self.handle, "refuse message": self.refuse}
@@ -54,8 +54,8 @@ class MessageHandlers:
     def handle(self, session: Any, family: str, facts: str, reader: Any) -> Any:
         """The plan of a relation; nothing for a command. Either is executed; raises as `DeltaTable`'s methods."""
         fields = content_of(family, facts)
-        sparks = SparkMessages(self._asker, session, reader)
-        message = ReceivedMessage(spark=self._asker.spark(session), fields=fields, sparks=sparks)
+        sparks = SparkMessages(self._driver, session, reader)
+        message = ReceivedMessage(spark=self._driver.spark(session), fields=fields, sparks=sparks)
         if family == COMMAND:
             return COMMANDS[fields.kind](message)
         rows: Any = RELATIONS[fields.kind](message)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from anabranch.callbacks.asker import Asker
+from anabranch.callbacks.driver import Driver
 from anabranch.commands.table_access import TableRef, existing_table_at, table_identified
 from anabranch.errors.arguments import ClientMessageError
 from anabranch.spark.session.delta_session import DeltaSession
@@ -52,18 +52,18 @@ class MessageFields:
 class SparkMessages:
     """Relations and expressions, by their positions in a message, as Spark's planner reads them; and types."""
 
-    def __init__(self, asker: Asker, session: Any, reader: Any) -> None:
-        self._asker = asker
+    def __init__(self, driver: Driver, session: Any, reader: Any) -> None:
+        self._driver = driver
         self._session = session
         self._reader = reader
 
     def frame(self, relation: int) -> DataFrame:
         """The rows of a relation, analyzed. It may hold one of ours in turn, or be one."""
-        return self._asker.frame(self._session, self._reader.plan(relation))
+        return self._driver.frame(self._session, self._reader.plan(relation))
 
     def column(self, expression: int) -> Column:
         """An expression, not resolved yet; a column of a client's DataFrame still belongs to it."""
-        return self._asker.column(self._reader.expression(expression))
+        return self._driver.column(self._reader.expression(expression))
 
     def column_or_none(self, expression: int | None) -> Column | None:
         """As `column`, for a field that need not be set."""

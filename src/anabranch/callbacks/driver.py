@@ -1,4 +1,4 @@
-"""Who asks: sessions of the JVM as ours, and the values that answers are made of."""
+"""The JVM of the driver: its sessions as ours, and values for it and of it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from anabranch.spark.session.delta_session import DeltaSession
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
-class Asker:
-    """One JVM, with what answers need of it."""
+class Driver:
+    """One JVM, with what handlers of its calls need."""
 
     def __init__(self, jvm: Any, sessions: weakref.WeakValueDictionary[str, SparkSession]) -> None:
         """`sessions` are those that the user has, by identity. They end when nobody has them any more."""
