@@ -209,6 +209,15 @@ def set_property(name: str, value: str | None) -> Alter:
     )
 
 
+def support_row_tracking() -> Alter:
+    """The first commit of the statement that turns row tracking on. `Backfill` follows, and then the property."""
+
+    def change(before: Description) -> Description:
+        return dataclasses.replace(before, features=before.features | {"rowTracking", "domainMetadata"})
+
+    return Alter("SET row tracking supported", change)
+
+
 def add_constraint(rule: Where) -> Alter:
     name = f"{CONSTRAINT}{rule.column}"
 

@@ -19,6 +19,7 @@ from anabranch.protocol.features import supported
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.commit.commit_draft import tracks_rows
 from anabranch.transaction.proposed_commit import Bin, Operation
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows, removal
@@ -31,6 +32,7 @@ from concurrency.played_ids import as_changed, as_copied, id_of
 from concurrency.played_table import NOW_MS, PlayedTable, Version
 from concurrency.rearranging import rearranged
 from concurrency.statements import (
+    Backfill,
     Effect,
     Foreign,
     Insert,
@@ -104,6 +106,12 @@ def begin(played: PlayedTable, statement: Statement, *, snapshot: Snapshot | Non
     if isinstance(statement, InsertGenerated):
         rows = tuple(map(Row, statement.keys, itertools.count(_next_value(read))))
         statement = dataclasses.replace(statement, rows=rows)
+    if isinstance(statement, Backfill):
+        adds = files_with_ids_to_come(played, read)
+        plan = statement.plan([])
+        return Running(
+            statement=statement, transaction=transaction, plan=plan, effect=effect_of(plan, []), actions=adds
+        )
     if isinstance(statement, Optimize):
         actions, bins = rearranged(played, read, statement)
         return Running(
@@ -123,8 +131,22 @@ def operation_name(statement: Statement) -> str:
         return operation_name(statement.statement)
     if isinstance(statement, Alter | Replace):
         return "REPLACE TABLE" if isinstance(statement, Replace) else f"ALTER TABLE {statement.words}"
+    if isinstance(statement, Backfill):
+        return str(statement)
     kind = "MERGE" if isinstance(statement, MergeSelect) else type(statement).__name__.upper()
     return "WRITE" if isinstance(statement, Insert | InsertSelect | InsertJoin | ReplaceWhere) else kind
+
+
+def files_with_ids_to_come(played: PlayedTable, read: Version) -> tuple[AddFile, ...]:
+    """The files without ids again, as a batch of the backfill commits them; none where the table does not track rows."""
+    if not tracks_rows(read.snapshot.protocol, read.snapshot.metadata):
+        return ()
+    counted = lambda add: json.loads(add.stats or "{}") | {"numRecords": len(played.data[add.path])}  # noqa: E731
+    return tuple(
+        msgspec.structs.replace(add, data_change=False, stats=json.dumps(counted(add)))
+        for add in read.adds
+        if add.base_row_id is None
+    )
 
 
 def _next_value(read: Version) -> int:

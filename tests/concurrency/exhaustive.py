@@ -24,6 +24,7 @@ from concurrency.describing import (
     drop_vectors,
     rename_column,
     set_property,
+    support_row_tracking,
 )
 from concurrency.executor import begin
 from concurrency.histories import Commit, History, Outcome, Refusal, finish
@@ -31,6 +32,7 @@ from concurrency.judges import violations
 from concurrency.merging import Merge, MergeSelect
 from concurrency.played_table import AS_USUAL, Manner, PlayedTable
 from concurrency.statements import (
+    Backfill,
     Delete,
     Foreign,
     Insert,
@@ -92,6 +94,8 @@ DESCRIPTION_KINDS: tuple[Statement, ...] = (
     cluster_by("a"),
     cluster_by("k"),
     set_property("delta.checkpointInterval", "5"),
+    support_row_tracking(),
+    Backfill(),
     set_property(ROW_TRACKING, "true"),
     set_property(MANIFESTS, "true"),
     set_property(MANIFESTS, None),

@@ -22,7 +22,7 @@ from concurrency.histories import Commit, Outcome, Refusal, as_rows
 from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
 from concurrency.row_ids import ids_stay
-from concurrency.statements import Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
+from concurrency.statements import Backfill, Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
 
 PERMUTED_MAX = 7
 MARK = "delta.identity.highWaterMark"
@@ -234,7 +234,11 @@ def _ignored(commit: Commit, append: Commit, commits: Sequence[Commit]) -> bool:
     if not commit.read_version < append.version < commit.version:
         return False
     between = (other for other in commits if append.version < other.version < commit.version)
-    readers = (other for other in between if not other.is_blind and not isinstance(other.statement, Optimize | Alter))
+    readers = (
+        other
+        for other in between
+        if not other.is_blind and not isinstance(other.statement, Optimize | Alter | Backfill)
+    )
     if any(other.read_version >= append.version for other in readers):
         return False
     return any(each.condition(row) for each in commit.plan.looks for row in append.effect.inserted)

@@ -20,11 +20,13 @@ from concurrency.describing import (
     drop_vectors,
     rename_column,
     set_property,
+    support_row_tracking,
 )
 from concurrency.histories import LEVELS, History
 from concurrency.merging import MATCHED, Merge, MergeSelect
 from concurrency.played_table import Manner
 from concurrency.statements import (
+    Backfill,
     Delete,
     Foreign,
     Insert,
@@ -148,6 +150,24 @@ RESTORES_AND_DESCRIPTIONS = Mix(
     describes=True,
     opens=("alter",),
 )
+ROW_TRACKING_IN_STEPS = Mix(
+    kinds={
+        "support": 1,
+        "backfill": 8,
+        "track": 6,
+        "insert": 4,
+        "delete": 6,
+        "update": 3,
+        "merge": 2,
+        "optimize": 3,
+        "truncate": 1,
+        "restore": 3,
+        "engine": 2,
+    },
+    describes=True,
+    opens=("support",),
+)
+"""The statement that turns row tracking on is several commits, between which others land."""
 NUMBERED_WRITES = Mix(kinds={"numbered": 10, "delete": 2, "optimize": 1}, statements_max=4)
 NUMBERED_ROWS = Mix(
     kinds={"generated": 12, "delete": 3, "optimize": 1, "restore": 3, "alter": 3, "insert select": 1},
@@ -207,10 +227,11 @@ SHARES = {
     "appends and readers": (APPENDS_AND_READERS, 5),
     "readers who name no rows": (READERS_WHO_NAME_NO_ROWS, 5),
     "appends and compaction": (APPENDS_AND_COMPACTION, 5),
-    "merges and compaction": (MERGES_AND_COMPACTION, 9),
+    "merges and compaction": (MERGES_AND_COMPACTION, 7),
     "without vectors": (WITHOUT_VECTORS, 5),
-    "descriptions": (DESCRIPTIONS, 12),
+    "descriptions": (DESCRIPTIONS, 10),
     "RESTORE and descriptions": (RESTORES_AND_DESCRIPTIONS, 2),
+    "row tracking in steps": (ROW_TRACKING_IN_STEPS, 4),
     "numbered writes": (NUMBERED_WRITES, 2),
     "numbered rows": (NUMBERED_ROWS, 2),
     "inserts of own rows": (INSERTS_OF_OWN_ROWS, 7),
@@ -296,6 +317,12 @@ def _statement_of(rng: random.Random, mix: Mix, kind: str) -> Statement:
             return Restore(rng.choice([None, 1, 1, 2, 3]))
         case "alter":
             return _alter(rng)
+        case "support":
+            return support_row_tracking()
+        case "backfill":
+            return Backfill()
+        case "track":
+            return set_property(ROW_TRACKING, "true")
         case "replace":
             return Replace(rng.choice([("k", "v", "a"), ("k", "v"), ("k", "v", "b")]), (_row(rng),))
         case "numbered":

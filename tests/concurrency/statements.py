@@ -283,6 +283,17 @@ class Optimize(Statement):
 TRUNCATE = Delete(EVERY)
 
 
+@dataclasses.dataclass(frozen=True)
+class Backfill(Statement):
+    """Row ids for files that have none, once the table supports them. No row changes."""
+
+    def plan(self, rows: Sequence[Row]) -> Plan:
+        return Plan()
+
+    def __str__(self) -> str:
+        return "ROW TRACKING BACKFILL"
+
+
 def listed(rows: Sequence[Row]) -> str:
     return ", ".join(map(shown, rows)) or "nothing"
 

@@ -42,6 +42,7 @@ from concurrency.random_histories import (
     READERS_WHO_NAME_NO_ROWS,
     RESTORES_AND_DESCRIPTIONS,
     RESTORES_AND_ENGINES,
+    ROW_TRACKING_IN_STEPS,
     Mix,
 )
 from concurrency.statements import InsertJoin, Plan, look
@@ -172,6 +173,11 @@ def _blind_if_it_only_adds(self: ProposedCommit) -> bool:
     return not self.removes and all(add.data_change for add in self.adds)
 
 
+def _as_it_is(context: ConflictContext) -> ProposedCommit | Conflict:
+    """Where it is a batch; else as it should be."""
+    return context.ours if context.ours.operation.name == "ROW TRACKING BACKFILL" else RIGHT_FIT_DATA(context)
+
+
 def _no_conflict_of_descriptions(context: ConflictContext) -> None:
     return None
 
@@ -202,7 +208,13 @@ def _ids_begin_at_the_mark(actions: Sequence[Action], *, after: int, **facts: An
     return RIGHT_ROW_IDS(actions, after=max(after - 1, 0), **facts)
 
 
+def _ids_for_batches_alone(actions: Sequence[Action], **facts: Any) -> tuple[Action, ...]:
+    changes = any(isinstance(action, AddFile) and action.data_change for action in actions)
+    return tuple(actions) if changes else RIGHT_ROW_IDS(actions, **facts)
+
+
 RIGHT_ROW_IDS = commit_draft.with_row_ids
+RIGHT_FIT_DATA = conflict_checks.fit_data
 RIGHT_RECORD_SCAN = Transaction.record_scan
 RIGHT_PLAN_OF_JOIN = InsertJoin.plan
 RIGHT_AFTER = LatestState._after
@@ -321,6 +333,20 @@ WRONG_RULES = (
         patches=[(InsertJoin, "plan", _only_rows_that_the_other_side_matches)],
         mix=INSERTS_OF_OWN_ROWS,
         histories_max=6_000,
+    ),
+    WrongRule(
+        name="a batch of row ids commits files again that others took",
+        patches=[
+            (conflict_checks, "fit_data", _as_it_is),
+            (invariants, "_files_that_do_not_fit", _no_complaints),
+        ],
+        mix=ROW_TRACKING_IN_STEPS,
+    ),
+    WrongRule(
+        name="between the first commit and the last of turning row tracking on, writers bring files without ids",
+        patches=[(commit_draft, "with_row_ids", _ids_for_batches_alone)],
+        mix=ROW_TRACKING_IN_STEPS,
+        verdict="has no row ids",
     ),
     WrongRule(
         name="an INSERT that reads its own table counts as a blind append",
