@@ -216,7 +216,7 @@ def test_only_one_can_make_the_table(delta: SparkSession, path: str) -> None:
     assert {row.id for row in delta.read.format("delta").load(path).collect()} == {1, 2}
     put(theirs, "f.parquet", {"id": [1]})
     ours = conversion(delta, theirs)
-    DeltaTable.create(delta).location(theirs).addColumn("id", "BIGINT").execute()
+    DeltaTable.createOrReplace(delta).location(theirs).addColumn("id", "BIGINT").execute()
     lose(ours, ProtocolChangedException)
     assert convert(delta, theirs).toDF().count() == 0
 

@@ -53,6 +53,8 @@ public final class OtherFormats implements ExternalCatalogEventListener {
     Object named = TableChanges.told(plan, "name");
     if (!(named instanceof ResolvedIdentifier) || !(((ResolvedIdentifier) named).catalog() instanceof DeltaCatalog)) return;
     DeltaCatalog catalog = (DeltaCatalog) ((ResolvedIdentifier) named).catalog();
+    // One of folders says itself what it lacks.
+    if (!catalog.name().equals("spark_catalog")) return;
     scala.Option provider = (scala.Option) TableChanges.told(TableChanges.told(plan, "tableSpec"), "provider");
     String given = provider.isDefined() ? (String) provider.get() : null;
     Identifier ident = ((ResolvedIdentifier) named).identifier();
