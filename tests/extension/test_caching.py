@@ -54,6 +54,7 @@ def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, h
     assert not is_kept(delta.table(table))
 
 
+@pytest.mark.long
 def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str) -> None:
     """Also where Spark looks through its cache at that moment, as after each commit of another thread."""
     place = str(DeltaTable.forName(delta, table).detail().collect()[0].location)

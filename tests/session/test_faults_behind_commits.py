@@ -19,7 +19,7 @@ from anabranch.storage.local.local_store import LocalStore
 from anabranch.tables import DeltaTable
 from session_kinds import in_this_process
 
-pytestmark = [pytest.mark.spark, in_this_process]
+pytestmark = [pytest.mark.spark, pytest.mark.long, in_this_process]
 
 CALLS = ("head", "read", "read_range", "open", "list_from", "list_tree", "walk", "put_if_absent", "put", "delete")
 STATEMENTS = """\
@@ -75,7 +75,7 @@ class Broken:
         return self.has_put
 
 
-@pytest.mark.parametrize("named", [pytest.param(False, marks=pytest.mark.long), True], ids=["by path", "by name"])
+@pytest.mark.parametrize("named", [False, True], ids=["by path", "by name"])
 def test_what_has_landed_is_no_failure(
     delta: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:

@@ -543,6 +543,7 @@ def test_no_files(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> 
     assert files.scan(with_positions=True).count() == 0
 
 
+@pytest.mark.long
 def test_many_files_are_handed_over_at_once(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
     """100,000 files, each in a partition of its own; not one is opened."""
     count = 100_000

@@ -25,6 +25,7 @@ print("ran by", spark.read.format("delta").load(sys.argv[1]).select(python("id")
 """
 
 
+@pytest.mark.long
 def test_tasks_of_a_local_session_run_the_python_that_enabled_it(tmp_path: Path) -> None:
     """Another `python3` comes first on the path, and cannot run anything."""
     (tmp_path / "bin").mkdir()
