@@ -34,7 +34,7 @@ help: ## This list
 demo: $(VENV)/.ready java ## A Delta table from 336,776 real flights: concurrent writers, time travel, skipping
 	@$(BIN)/anabranch demo $(DEMO_PATH)
 
-test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about twenty minutes
+test: $(VENV)/spark.jsa java ## Every layer and every statement, in TEST_WORKERS processes: about a quarter of an hour
 	$(in_processes) -m "not long" $(PYTEST_ARGS)
 
 test-long: $(VENV)/spark.jsa java ## What is long by nature: many processes, servers, interleavings, soak, leaks

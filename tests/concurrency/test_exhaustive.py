@@ -30,7 +30,7 @@ MANNERS = [
 ]
 
 
-DAYS = 4
+DAYS = 7
 TODAY = datetime.datetime.now(datetime.UTC).date().toordinal() % DAYS
 
 

@@ -125,7 +125,7 @@ def written(history: list[list[Action]], extra: Extras) -> tuple[LogInMemory, li
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commits, extras)
 def test_any_mix_of_log_files_comes_to_the_naive_replay(history: list[list[Action]], extra: Extras) -> None:
     """Covers judge C5 (checkpoint(v) ≡ replay(0..v)), faults F44 and F46."""
