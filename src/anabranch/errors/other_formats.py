@@ -296,7 +296,8 @@ class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
 
 
 def _named_format(table_format: str, default: str) -> str:
-    return f"{table_format}, which spark.sql.sources.default says" if table_format == default else table_format
+    """Spark does not say whether a write names the default format or none."""
+    return f"{table_format} (spark.sql.sources.default for who names none)" if table_format == default else table_format
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -310,9 +311,9 @@ class TableFormatMismatchError(DeltaAnalysisError):
     default_format: str
 
     def explain(self) -> str:
-        named = "names no format" if self.table_format == self.default_format else f"names {self.table_format}"
+        named = _named_format(self.table_format, self.default_format)
         return (
-            f'{self.table} is a Delta table, and the write {named}. Write .format("delta"), or set '
+            f'{self.table} is a Delta table, and the write has the format {named}. Write .format("delta"), or set '
             f"spark.sql.sources.default, which is {self.default_format}, to delta where the session is made."
         )
 

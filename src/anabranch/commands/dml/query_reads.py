@@ -46,11 +46,11 @@ def record_query_reads(
 
 def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
     def matching(rows: Sequence[RowsOfFile]) -> Sequence[BitMap64 | None]:
-        if not read.matches:
-            return target.answers(rows, read.ask)
         try:
             return target.answers(rows, read.ask)
         except (PySparkException, Py4JError):
+            if not read.matches:
+                raise
             # The other tables are read again, of whose files some may be gone by now.
             LOGGER.warning("which rows of %s were read cannot be told", target.handle.label, exc_info=True)
             return [None] * len(rows)

@@ -128,7 +128,6 @@ public final class LoginLimits extends TTransportFactory {
 
   /** Its thread, which waits for what it sends, ends by this. */
   private static void close(Connection gone) {
-    if (gone == null) return;
     try {
       gone.getSocket().close();
     } catch (IOException closed) {
