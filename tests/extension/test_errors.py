@@ -280,7 +280,9 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
 def test_nobody_else_is_answered(delta: SparkSession) -> None:
     """A program of the machine that finds the port of the callbacks and knows no token gets no answer."""
     gateway: Any = delta.sparkContext._gateway
-    doors = [key for key, thing in gateway.gateway_property.pool.dict.items() if type(thing).__name__ == "Door"]
+    doors = [
+        key for key, thing in gateway.gateway_property.pool.dict.items() if type(thing).__name__ == "CallbackEndpoint"
+    ]
     assert doors
     for token in (None, "wrong"):
         with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=10) as stranger:

@@ -142,7 +142,7 @@ def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
 def test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched(delta: SparkSession) -> None:
     """`send_command` of the gateway's client, which all objects of the JVM share."""
     client: Any = delta.sparkContext._gateway._gateway_client
-    assert vars(client)["send_command"].__module__ == "anabranch.spark.extension.interrupts"
+    assert vars(client)["send_command"].__module__ == "anabranch.spark.gateway.interrupts"
     for thing in (delta._jsparkSession, delta._jvm.java.lang.System, delta.range(1)._jdf):
         assert thing._gateway_client is client
 

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import anabranch
 from anabranch.errors.environment import SessionCatalogTakenError
+from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.session import delta_session
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import identity
 from extension.own_processes import run_program
 
 pytestmark = pytest.mark.spark

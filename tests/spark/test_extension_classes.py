@@ -26,7 +26,7 @@ from anabranch.spark.extension.compiled import (
 )
 from anabranch.spark.extension.java_unit import java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
-from anabranch.spark.native import jvm_classes
+from anabranch.spark.gateway import jvm_classes
 
 pytestmark = pytest.mark.spark
 

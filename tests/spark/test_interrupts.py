@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from anabranch.spark.extension import interrupts
-from anabranch.spark.extension.interrupts import Interrupts
+from anabranch.spark.gateway import interrupts
+from anabranch.spark.gateway.interrupts import Interrupts
 
 
 class Client:

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.errors.environment import SparkClassMissingError
-from anabranch.spark.native import jvm_classes
-from anabranch.spark.native.jvm_classes import PLACES, JvmClasses, JvmValues
+from anabranch.spark.gateway import jvm_classes
+from anabranch.spark.gateway.jvm_classes import PLACES, JvmClasses, JvmValues
 
 pytestmark = pytest.mark.spark
 

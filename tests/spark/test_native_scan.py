@@ -25,7 +25,7 @@ from anabranch.predicates.expressions import Column, Comparison, In, references,
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.extension.door import original_error
+from anabranch.spark.gateway.python_errors import original_error
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.native.plan_reading import versions_read
 

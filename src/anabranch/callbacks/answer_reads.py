@@ -28,7 +28,7 @@ from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
 from anabranch.spark.session.delta_session import open_table_with

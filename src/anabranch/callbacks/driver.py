@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.native.jvm_classes import JvmClasses, KnownPackage, column_of
+from anabranch.spark.gateway.jvm_classes import JvmClasses, KnownPackage, column_of
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
 from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
-from anabranch.spark.extension.answer_threads import tell_threads_alike, tell_threads_apart
-from anabranch.spark.extension.door import raised_as
+from anabranch.spark.gateway.answer_threads import tell_threads_alike, tell_threads_apart
+from anabranch.spark.gateway.python_errors import raised_as
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _STARTED_BY_PYSPARK = "SPARK_LOCAL_REMOTE"

@@ -161,13 +161,3 @@ class OwnRead:
         for match in self.matches:
             frame = frame.join(match.rows, match.condition, "left_semi")
         return frame
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptRows:
-    """Rows that are computed once and used several times."""
-
-    frame: DataFrame
-    """Its columns are called what they were, also by Columns taken from the frame that was kept."""
-    let_go: Callable[[], object]
-    """Frees the memory. May be called again."""

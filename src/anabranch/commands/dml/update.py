@@ -37,7 +37,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
-from anabranch.spark.conditions.repeatable_rows import kept
+from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.conditions.user_condition import has_subquery, stand_in, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
@@ -92,7 +92,7 @@ def _prepared(
         record(transaction, target, asking, ())
         return Prepared(transaction, (), num_affected_rows=0)
     # Computed once: what is written is what was marked, whatever the expressions are.
-    kept_rows = kept(changed)
+    kept_rows = cache_or_checkpoint(changed)
     changed = kept_rows.frame
     try:
         with watch.measured("scanTimeMs"), typed_violations():
@@ -105,7 +105,7 @@ def _prepared(
         with watch.measured("rewriteTimeMs"):
             changes, written = _replaced(target, changed, rows)
     except BaseException:
-        kept_rows.let_go()
+        kept_rows.release()
         raise
     num_updated = 0 if written is None else written.num_rows
     return Prepared(

@@ -25,8 +25,8 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
+from anabranch.spark.conditions.repeatable_rows import CachedRows
 from anabranch.spark.conditions.user_condition import stand_in
-from anabranch.spark.engine import KeptRows
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.table_identifiers import quote
 
@@ -62,12 +62,12 @@ class Replacing:
 
     rows: DataFrame
     options: WriteOptions
-    kept: tuple[KeptRows, ...]
+    kept: tuple[CachedRows, ...]
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
         for rows in self.kept:
-            rows.let_go()
+            rows.release()
 
 
 def replacing(

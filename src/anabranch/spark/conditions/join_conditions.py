@@ -23,8 +23,8 @@ from anabranch.spark.conditions.column_names import RowNames, metadata_named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
 from anabranch.spark.conditions.user_condition import passed_filters, stand_in, tells_the_time, text_of
-from anabranch.spark.native.jvm_classes import JvmClasses
-from anabranch.spark.native.jvm_time_zones import session_zone
+from anabranch.spark.gateway.jvm_classes import JvmClasses
+from anabranch.spark.gateway.jvm_time_zones import session_zone
 
 
 class Scope(enum.Enum):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -10,7 +11,6 @@ from pyspark.sql import DataFrame
 from anabranch.predicates.sql_lexer import Token, tokenize
 from anabranch.protocol import value_text
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.spark.engine import KeptRows
 
 # Whether a DataFrame gives the same rows each time it runs, as far as its plan tells.
 
@@ -71,25 +71,35 @@ def _literal(name: str, time_zone: TimeZone, now_ms: int) -> str:
 # Rows that are computed once and used several times.
 
 
-def kept(frame: DataFrame) -> KeptRows:
-    """The same rows, whatever is asked of the result and however often; computed when they are first needed."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CachedRows:
+    """Rows that are computed once and used several times."""
+
+    frame: DataFrame
+    """It has the columns of the frame that was cached: Columns taken from that one name them, too."""
+    release: Callable[[], object]
+    """Frees the memory. May be called again."""
+
+
+def cache_or_checkpoint(frame: DataFrame) -> CachedRows:
+    """The same rows for every use of the result, however many there are; computed when they are first needed."""
     if not frame._jdf.queryExecution().analyzed().deterministic():
-        # An executor that dies takes its part of a cache with it, and Spark would compute that part anew: of rows that
-        # were marked as changed, others would be written. What is cut off is never computed again; the job fails.
-        return _cut_off(frame)
-    return keep(frame)
+        # An executor that dies takes its part of a cache with it, and Spark would compute that part again: other rows
+        # might be written than those that were marked as changed. A checkpoint is never computed again; the job fails.
+        return _checkpointed(frame)
+    return cache_rows(frame)
 
 
-def keep(frame: DataFrame, *, counts: bool = True) -> KeptRows:
-    """The rows of a frame, computed when they are first needed, and anew where an executor has lost them.
+def cache_rows(frame: DataFrame, *, counts: bool = True) -> CachedRows:
+    """The rows of a frame, computed when they are first needed, and again where an executor has lost them.
 
-    What observes the frame (`df.observe`) is completed when they are let go of, as of no rows unless it `counts`.
+    Observations of the frame (`df.observe`) are completed on release, as if of no rows unless `counts` is true.
     """
     jvm: Any = frame.sparkSession._jvm
     rows = jvm.delta.KeptRows(frame._jdf)
-    return KeptRows(frame=DataFrame(rows.rows(), frame.sparkSession), let_go=lambda: rows.letGo(counts))
+    return CachedRows(frame=DataFrame(rows.rows(), frame.sparkSession), release=lambda: rows.letGo(counts))
 
 
-def _cut_off(frame: DataFrame) -> KeptRows:
-    # Spark frees the memory once nobody has the frame any longer.
-    return KeptRows(frame=frame.localCheckpoint(eager=False), let_go=lambda: None)
+def _checkpointed(frame: DataFrame) -> CachedRows:
+    # Spark frees the memory once no object refers to the frame.
+    return CachedRows(frame=frame.localCheckpoint(eager=False), release=lambda: None)

@@ -22,7 +22,7 @@ from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames, metadata_named, named
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.conditions.repeatable_rows import stop_clock
-from anabranch.spark.native.jvm_time_zones import session_zone, zones_of
+from anabranch.spark.gateway.jvm_time_zones import session_zone, zones_of
 
 _TIME_CLASSES = ("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLike", "LocalTimestamp", "Now")
 _NO_VERSION_CHOSEN = "delta: "

@@ -35,7 +35,7 @@ from anabranch.spark.extension.kept_jars import (
     kept_jar,
     temporary_jar,
 )
-from anabranch.spark.native.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
+from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
 
 Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""

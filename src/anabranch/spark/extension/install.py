@@ -12,27 +12,27 @@ from pyspark.sql import DataFrameWriter, SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.patches import patch, undo
-from anabranch.spark.extension.answer_threads import is_answering
 from anabranch.spark.extension.compiled import is_loaded
-from anabranch.spark.extension.door import Door
 from anabranch.spark.extension.error_logs import log_no_answers, unlogged
 from anabranch.spark.extension.first_appends import append_to_tables_made_meanwhile
 from anabranch.spark.extension.stream_causes import show_causes
-from anabranch.spark.session.session_settings import is_connect
+from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.session_identity import is_connect
 
 _PURPOSE = "errors of the JVM"
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 """What Java makes of an error that the interface of Spark's parser does not name."""
 
 
-def open_door(spark: SparkSession, door: Door) -> None:
-    """Let questions of the JVM arrive at `door`, and nobody else's; PySpark turns its errors back into ours."""
+def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
+    """Let questions of the JVM arrive at `endpoint`, and nobody else's; PySpark turns its errors back into ours."""
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     token = gateway.gateway_parameters.auth_token
-    spark._jvm.delta.Python.open(door, token)  # type: ignore[union-attr]
+    spark._jvm.delta.Python.open(endpoint, token)  # type: ignore[union-attr]
     gateway.callback_server_parameters.auth_token = token
-    door.interrupts.begin()
+    endpoint.interrupts.begin()
 
     def converting(convert: Any) -> Any:
         def convert_exception(error: Any) -> Any:
@@ -41,11 +41,11 @@ def open_door(spark: SparkSession, door: Door) -> None:
                 return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
             if error.getClass().getName() == _UNDECLARED:
                 error = error.getUndeclaredThrowable()
-            ours = door.original(error)
+            ours = endpoint.original(error)
             if ours is not None:
                 return ours
             # What an answer meets on its way out is logged nowhere, nor what came out of one: its text says all.
-            with unlogged() if is_answering() or door.has_passed(error) else contextlib.nullcontext():
+            with unlogged() if is_answering() or endpoint.has_passed(error) else contextlib.nullcontext():
                 return convert(error)
 
         return convert_exception
@@ -69,9 +69,9 @@ def is_installed(spark: SparkSession) -> bool:
     return bool(spark._jvm.delta.Sessions.isEnabled(spark._jsparkSession))  # type: ignore[union-attr]
 
 
-def close_door(spark: SparkSession, door: Door) -> None:
+def close_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
     """The JVM asks nothing any more, and our rules leave every plan as it is."""
-    door.interrupts.end()
+    endpoint.interrupts.end()
     spark._jvm.delta.Python.close()  # type: ignore[union-attr]
     undo(_PURPOSE)
 
@@ -96,7 +96,7 @@ def install(spark: SparkSession, *, own_statements: str, table_functions: Sequen
     """Let the session know Delta, and every session of its application made from now on.
 
     `own_statements` is a pattern of Java's: texts that it finds are shown to us before Spark's parser reads them.
-    `table_functions` are the names of functions that `Door` answers. Doing it again changes nothing.
+    `table_functions` are the names of functions that `CallbackEndpoint` answers. Doing it again changes nothing.
     """
     functions = "\0".join(table_functions)
     spark._jvm.delta.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from anabranch.spark.engine import (
     WrittenFiles,
 )
 from anabranch.spark.extension.compiled import load_extension
-from anabranch.spark.native.jvm_classes import JvmValues
+from anabranch.spark.gateway.jvm_classes import JvmValues
 from anabranch.spark.native.native_scan import NativeScan
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physi
 from anabranch.schema.logical_types import check_writable, without_void
 from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
-from anabranch.spark.native.jvm_classes import JvmValues, joined_map
+from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.spark.rows.row_tracking import stable

@@ -16,8 +16,8 @@ from anabranch.predicates.expressions import conjunction
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
-from anabranch.spark.native.jvm_classes import column_of
-from anabranch.spark.native.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.gateway.jvm_time_zones import zones_of
 
 _ROW_BY_ROW = frozenset(
     {

@@ -19,8 +19,8 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
-from anabranch.spark.extension.door import throwable
-from anabranch.spark.native.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
     CHUNK_ROWS,

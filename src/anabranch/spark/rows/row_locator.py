@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -40,7 +40,6 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import contains_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
-from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.write.file_schema import quoted_name
 from anabranch.storage.external_files import allowed_places
@@ -60,11 +59,18 @@ _AS_JSON = {
 """In which different values never look the same."""
 
 
+class ScanEngine(Protocol):
+    """Scans data files, as `NativeEngine` does."""
+
+    def scan(self, request: ScanRequest) -> DataFrame:
+        """The rows of the files without the hidden ones."""
+
+
 class RowLocator:
     """Implements `FindRows` for one table of a session."""
 
     def __init__(
-        self, spark: SparkSession, engine: NativeEngine, store: LogStore, *, root: str, storage: Mapping[str, str]
+        self, spark: SparkSession, engine: ScanEngine, store: LogStore, *, root: str, storage: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._engine = engine

@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.spark.extension.answer_threads import is_answering
-from anabranch.spark.native.jvm_time_zones import session_zone
+from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.jvm_time_zones import session_zone
+from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
-from anabranch.spark.session.session_settings import identity, parse_flag
+from anabranch.spark.session.session_settings import parse_flag
 from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore

@@ -30,7 +30,7 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.maintenance import RowOrderError
-from anabranch.spark.extension.door import original_error
+from anabranch.spark.gateway.python_errors import original_error
 
 _CHECKS: dict[str, type[DeltaError]] = {
     error.__name__: error

@@ -25,8 +25,7 @@ from anabranch.errors.constraints import LengthLimitError
 from anabranch.schema.enforcement import WritePlan
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
 from anabranch.schema.paths import FieldPath, quoted
-from anabranch.spark.session.table_identifiers import quote
-from anabranch.spark.write.file_schema import partition_value
+from anabranch.spark.write.file_schema import partition_value, quoted_name
 from anabranch.spark.write.row_checks import refuse_when
 
 COLUMNS_SHOWN_MAX = 8
@@ -53,7 +52,7 @@ def named_as(target: StructField, value: Column) -> Column:
 
 def row_shown(names: Sequence[str], types: Sequence[DataType]) -> Column:
     """What tells a row of these columns to a person, as JSON."""
-    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
+    simple = [F.col(quoted_name(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
     return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
 
 
@@ -77,7 +76,7 @@ def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column
     if isinstance(kind, StructType):
         step = path[0]
         changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
-        return F.when(value.isNotNull(), value.withField(quote(step), changed))
+        return F.when(value.isNotNull(), value.withField(quoted_name(step), changed))
     if isinstance(kind, ArrayType):
         element = kind.elementType
         return F.transform(value, lambda item: _at(item, element, path[1:], change))

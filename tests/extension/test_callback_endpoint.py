@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.callbacks.answers import PARTS
 from anabranch.callbacks.driver import Driver
-from anabranch.spark.extension.door import Door
+from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ def caller(delta: SparkSession, path: str) -> Any:
     assert delta.read.format("delta").load(path).count() == 1
     gateway: Any = delta.sparkContext._gateway
     pool = gateway.gateway_property.pool.dict
-    door = next(name for name, each in pool.items() if isinstance(each, Door))
+    door = next(name for name, each in pool.items() if isinstance(each, CallbackEndpoint))
 
     def call(token: str | None) -> str:
         with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=10) as connection:
@@ -57,7 +57,7 @@ def test_the_token_is_asked_for(delta: SparkSession, caller: Any) -> None:
 def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any) -> None:
     """Else the JVM may be told that Python has let go of an object before it looks for it, and finds null."""
     gateway: Any = delta.sparkContext._gateway
-    door = next(each for each in gateway.gateway_property.pool.dict.values() if isinstance(each, Door))
+    door = next(each for each in gateway.gateway_property.pool.dict.values() if isinstance(each, CallbackEndpoint))
     answer = weakref.ref(door.apply("no question of ours", 0))
     gc.collect()
     held: Any = answer()
