@@ -326,7 +326,7 @@ def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
         jvm.delta.Python.ask("no question of ours", facts)
     assert raised.value.args == ("no question of ours",)
     (note,) = raised.value.__notes__
-    assert note.startswith("Raised while Spark asked:\n")
+    assert note.startswith("Raised while Python answered Spark:\n")
     assert "callbacks" in note
 
 

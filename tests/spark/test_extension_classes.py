@@ -284,8 +284,8 @@ def test_classes_under_delta_sparks_names_that_are_there_stay(gateway: Any, load
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "DeltaTable.java").write_text("package io.delta.tables;\n\npublic class DeltaTable {}\n")
-    (package, (_, known_by)), *_ = delta_spark_names.UNITS.items()
-    before = load_classes(gateway, loader, theirs, None, package=package, known_by=known_by).java_class(known_by)
+    (package, (_, main_class)), *_ = delta_spark_names.UNITS.items()
+    before = load_classes(gateway, loader, theirs, None, package=package, main_class=main_class).java_class(main_class)
     load_classes(gateway, loader, resources.files(compiled.__package__), tmp_path / "cache")
     delta_spark_names.load_delta_spark_names(gateway, loader)
     assert loader.loadClass("io.delta.tables.DeltaTable").equals(before)

@@ -150,7 +150,7 @@ def test_notes_of_the_commit_are_kept(jvm: Watched) -> None:
 
 
 def test_a_call_alone_is_given_up_in_the_end(jvm: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr(interrupts, "ABANDON_SECONDS", 0.1)
 
     def lasts() -> None:
         press()

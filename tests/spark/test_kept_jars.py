@@ -23,7 +23,7 @@ from anabranch.spark.extension.kept_jars import (
     is_whole,
     jar_bytes,
     jar_file_name,
-    jar_place,
+    jar_path,
     keep_jar,
     kept_jar,
     temporary_jar,
@@ -37,7 +37,7 @@ NOW_S = 1_800_000_000.0
 
 @pytest.fixture(autouse=True)
 def nothing_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_jars, "_told", set())
+    monkeypatch.setattr(kept_jars, "_problems_logged", set())
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kept(folder: Path) -> Path:
-    place = jar_place(folder, NAME)
+    place = jar_path(folder, NAME)
     assert place is not None
     assert keep_jar(place, JAR, now_s=NOW_S) == place
     return place
@@ -55,7 +55,7 @@ def kept(folder: Path) -> Path:
 def is_refused(folder: Path, caplog: pytest.LogCaptureFixture, why: str) -> bool:
     """Whether nothing is kept there, which is told exactly once."""
     for _ in range(2):
-        assert jar_place(folder, NAME) is None
+        assert jar_path(folder, NAME) is None
     (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "ANABRANCH_CACHE" in told
     return why in told
@@ -90,14 +90,14 @@ def test_a_file_name_is_one_whatever_spark_calls_its_version() -> None:
 
 
 def test_the_folder_is_made_for_the_user_alone(folder: Path) -> None:
-    assert jar_place(folder, NAME) == folder.resolve() / NAME
+    assert jar_path(folder, NAME) == folder.resolve() / NAME
     for made in (folder, folder.parent):
         assert made.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    assert jar_place(tmp_path / "file" / "anabranch", NAME) is None
+    assert jar_path(tmp_path / "file" / "anabranch", NAME) is None
     assert caplog.records == []
 
 
@@ -121,7 +121,7 @@ def test_a_folder_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog:
 def test_a_link_above_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "scratch")
-    assert jar_place(tmp_path / "link" / "anabranch", NAME) == (tmp_path / "scratch" / "anabranch" / NAME).resolve()
+    assert jar_path(tmp_path / "link" / "anabranch", NAME) == (tmp_path / "scratch" / "anabranch" / NAME).resolve()
 
 
 def test_a_folder_of_another_user_is_refused(
@@ -141,7 +141,7 @@ def test_a_folder_that_others_may_rename_is_refused(folder: Path, caplog: pytest
 def test_a_folder_below_one_like_tmp_is_not(folder: Path) -> None:
     kept(folder)
     folder.parent.chmod(0o1777)
-    assert jar_place(folder, NAME) is not None
+    assert jar_path(folder, NAME) is not None
 
 
 def test_a_jar_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,7 +159,7 @@ def test_a_jar_that_others_may_write_is_refused(folder: Path, caplog: pytest.Log
 
 def test_a_system_without_owners_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "geteuid")
-    assert jar_place(folder, NAME) is None
+    assert jar_path(folder, NAME) is None
 
 
 # Keeping
@@ -180,7 +180,7 @@ def test_a_jar_is_kept_as_it_is(folder: Path) -> None:
 
 
 def test_there_may_be_none(folder: Path) -> None:
-    place = jar_place(folder, NAME)
+    place = jar_path(folder, NAME)
     assert place is not None
     assert kept_jar(place, digest=DIGEST, now_s=NOW_S) is None
 
@@ -206,7 +206,7 @@ def test_a_jar_is_the_same_whenever_it_is_made() -> None:
 
 
 def test_a_folder_that_takes_no_file_keeps_nothing(folder: Path) -> None:
-    place = jar_place(folder, NAME)
+    place = jar_path(folder, NAME)
     assert place is not None
     place.mkdir()
     assert keep_jar(place, JAR, now_s=NOW_S) is None

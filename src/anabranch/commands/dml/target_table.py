@@ -24,8 +24,8 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_named, named
-from anabranch.spark.conditions.user_condition import ReadCondition, understood
+from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_columns, named
+from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
@@ -152,7 +152,7 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        asks = bool(metadata_named(self.alias))
+        asks = bool(metadata_columns(self.alias))
         scanned = dataclasses.replace(request, with_metadata=asks)
         frame = self.handle.session.engine.scan(with_tracking(scanned, self.tracking))
         if asks and self.tracking is not None:
@@ -169,7 +169,7 @@ def understand(
     Raises Spark's `AnalysisException`, and `SchemaChangedSinceAnalysisError`.
     """
     check_resolved(alias, snapshot)
-    return understood(
+    return resolve_condition(
         handle.session.spark,
         condition,
         schema=snapshot.schema,

@@ -38,7 +38,7 @@ from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
 from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
-from anabranch.spark.conditions.user_condition import has_subquery, stand_in, subqueries_may_read
+from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.row_tracking import ids_kept
@@ -128,7 +128,7 @@ def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
     of the condition's subqueries `understand` knows.
     """
     schema, handle = target.snapshot.schema, target.handle
-    rows = stand_in(handle.session.spark, schema, target.alias)
+    rows = empty_frame(handle.session.spark, schema, target.alias)
     values = rows.select(
         *(setting.value(field, F.col(quote(field.name))) for field in schema if setting.sets(field.name))
     )

@@ -38,7 +38,7 @@ from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import check_resolved, metadata_named
+from anabranch.spark.conditions.column_names import check_resolved, metadata_columns
 from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows
 from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
@@ -179,7 +179,7 @@ class _Execution:
             return None, no_marks()
         read = target.read(candidates)
         named = plan.on.target_columns
-        everything = [*self.snapshot.schema.fieldNames(), *metadata_named(self.statement.alias)]
+        everything = [*self.snapshot.schema.fieldNames(), *metadata_columns(self.statement.alias)]
         columns = everything if named is None else list(named)
         keeps = everything if self.keeps_old_values else columns if self.statement.not_matched else []
         keeps = [*keeps, *_id_columns(target)]

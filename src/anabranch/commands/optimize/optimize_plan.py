@@ -21,7 +21,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.column_mapping import physical_name
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.user_condition import ReadCondition, understood
+from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.rows.file_listing import FileListing, listing_of
 from anabranch.storage.external_files import allowed_places
 
@@ -237,7 +237,7 @@ def _understood(handle: TableRef, snapshot: Snapshot, condition: str) -> ReadCon
     """The condition as one on rows that have the partition columns alone."""
     partitions = StructType([snapshot.schema[name] for name in snapshot.partition_columns])
     try:
-        asked = understood(
+        asked = resolve_condition(
             handle.session.spark,
             condition,
             schema=partitions,

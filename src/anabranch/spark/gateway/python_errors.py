@@ -99,7 +99,9 @@ def throwable(classes: Any, error: BaseException, *, by_proxy: bool = False) -> 
     kept = unraised(error)
     if isinstance(error, Exception) and not isinstance(error, PySparkException):
         # It is a mistake in code, whose author needs to see where it is.
-        kept.add_note("Raised while Spark asked:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
+        kept.add_note(
+            "Raised while Python answered Spark:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip()
+        )
     condition, sqlstate = getattr(error, "condition", ""), getattr(error, "sqlstate", "")
     text = text_of_error(error) if isinstance(error, DeltaError) else None
     facts = str(condition), str(sqlstate), _message(error), _raised.keep(kept), text

@@ -100,7 +100,7 @@ class NativeWrite:
             **_WRITER_SETTINGS,
             "spark.sql.variant.inferShreddingSchema": shreds,
             # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
-            "spark.sql.streaming.checkpointFileManagerClass": classes.place_of("CheckpointFileManager"),
+            "spark.sql.streaming.checkpointFileManagerClass": classes.full_name("CheckpointFileManager"),
         }
         writer_session = values.delta.Writes.session(values.session, joined_map(settings))
         execution = frame._jdf.queryExecution()
