@@ -29,7 +29,7 @@ from anabranch.spark.conditions.user_condition import ReadCondition, resolve_con
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
-from anabranch.spark.rows.row_tracking import metadata_with_ids, stable, with_tracking
+from anabranch.spark.rows.row_tracking import metadata_with_ids, with_stable_ids, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.storage.external_files import allowed_places
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
@@ -157,7 +157,7 @@ class TargetRows:
         frame = self.handle.session.engine.scan(with_tracking(scanned, self.tracking))
         if asks and self.tracking is not None:
             frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
-        rows = stable(frame, request.files, self.tracking)
+        rows = with_stable_ids(frame, request.files, self.tracking)
         return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 

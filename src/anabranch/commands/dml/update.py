@@ -41,7 +41,7 @@ from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -158,7 +158,7 @@ def _replaced(
 
 def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
     names = without_void(target.snapshot.schema).fieldNames()
-    frame = replacement.together(changed.select(*map(quote, names), *ids_kept(target.tracking)))
+    frame = replacement.together(changed.select(*map(quote, names), *stored_tracking_columns(target.tracking)))
     return replacement.without_staying(write_new_rows(target, frame))
 
 

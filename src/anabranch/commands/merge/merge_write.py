@@ -26,7 +26,7 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.engine import WrittenFiles
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -121,7 +121,7 @@ def write_merged(
         )
         rows = kept_rows.frame
     try:
-        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))
+        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
         written = replacement.without_staying(
             write_data_files(

@@ -30,7 +30,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile
 from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.rows.file_listing import file_root
-from anabranch.spark.rows.row_tracking import stable
+from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.write.file_schema import (
     dropped_void,
     quoted_name,
@@ -300,7 +300,7 @@ class NativeRewrite:
             return frame if request.row_counts is None else frame.where(_stands_where_due(request, order, frame))
 
         frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
-        frame = stable(frame, request.scan.files, request.row_tracking)
+        frame = with_stable_ids(frame, request.scan.files, request.row_tracking)
         stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
         with typed_violations():
             written = self._write.files(write_request(request, stored))
