@@ -54,7 +54,7 @@ class CallbackEndpoint:
 
         None also for the error of a stream: programs expect Spark's own exception, which has ours as its cause.
         """
-        origin = self._jvm.delta.DeltaError.told(throwable)
+        origin = self._jvm.delta.DeltaError.origin(throwable)
         if origin is None:
             return None
         if "\0" in origin:
