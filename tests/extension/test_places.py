@@ -1,4 +1,4 @@
-"""The places of Spark that our classes stand in, each by its name: what a later Spark changes, one of these tells."""
+"""The extension points of Spark that our classes use: a test for each fails if a later Spark changes it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def jsession(delta: SparkSession) -> Any:
 
 
 def class_names(things: Any) -> list[str]:
-    """Of the members of a Scala Seq."""
-    return [things.apply(place).getClass().getName() for place in range(things.size())]
+    """The class names of the members of a Scala Seq."""
+    return [things.apply(index).getClass().getName() for index in range(things.size())]
 
 
 def field(thing: Any, name: str) -> Any:
-    """The value of a field, wherever in the class's ancestry it is declared."""
+    """The value of a field that the class or one of its superclasses declares."""
     cls = thing.getClass()
     while cls is not None:
         found = [each for each in cls.getDeclaredFields() if each.getName() == name]
@@ -185,7 +185,7 @@ TEST_OF_ROW = {
 }
 
 
-def test_each_place_that_the_design_names_has_a_test() -> None:
+def test_each_extension_point_of_the_design_note_has_a_test() -> None:
     text = (Path(__file__).parents[2] / "docs/design/native-spark.md").read_text("utf-8")
-    rows = text.split("| place |")[1].split("\n\n")[0].splitlines()[2:]
+    rows = text.split("| extension point |")[1].split("\n\n")[0].splitlines()[2:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(TEST_OF_ROW)
