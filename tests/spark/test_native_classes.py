@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("name", sorted(CLASS_NAMES))
-def test_every_class_is_found(spark: SparkSession, name: str) -> None:
+def test_spark_has_every_class(spark: SparkSession, name: str) -> None:
     values = JvmValues(spark)
     assert values.classes.java_class(name) is not None
     assert getattr(values.classes, name) is not None
