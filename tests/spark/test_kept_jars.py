@@ -53,7 +53,7 @@ def kept(folder: Path) -> Path:
 
 
 def is_refused(folder: Path, caplog: pytest.LogCaptureFixture, why: str) -> bool:
-    """Whether nothing is kept there, which is warning exactly once."""
+    """Whether nothing is kept there, with exactly one warning of that reason."""
     for _ in range(2):
         assert jar_path(folder, NAME) is None
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
