@@ -130,12 +130,12 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   /** `CHANGES FROM`, from Spark 4.2 on. */
-  public CHANGES_FOUND loadChangelog(Identifier ident, CHANGES_ASKED context, CaseInsensitiveStringMap options) throws NoSuchTableException {
+  public CHANGES_RESULT loadChangelog(Identifier ident, CHANGES_CONTEXT context, CaseInsensitiveStringMap options) throws NoSuchTableException {
     Table table = loadTable(ident);
     // By this message Spark recognizes that a catalog does not support it.
     if (!(table instanceof DeltaTable)) throw new UnsupportedOperationException(name() + " does not support Change Data Capture (CDC)");
     DeltaTable feed = (DeltaTable) Python.ask("changes asked", new Object[] {session(), table, context});
-    return (CHANGES_FOUND) Changes.of(feed);
+    return (CHANGES_RESULT) Changes.of(feed);
   }
 
   /** REFRESH TABLE: cached rows of the table are read again, too. */

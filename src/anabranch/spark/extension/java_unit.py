@@ -28,8 +28,8 @@ CLASSES_BY_RELEASE: Mapping[str, tuple[str, ...]] = {
         "java.io.Serializable",
     ),
     # Argument and result of a catalog's method for CHANGES FROM, since Spark 4.2.
-    "CHANGES_ASKED": ("org.apache.spark.sql.connector.catalog.ChangelogContext", "java.lang.Void"),
-    "CHANGES_FOUND": ("org.apache.spark.sql.connector.catalog.Changelog", "java.lang.Object"),
+    "CHANGES_CONTEXT": ("org.apache.spark.sql.connector.catalog.ChangelogContext", "java.lang.Void"),
+    "CHANGES_RESULT": ("org.apache.spark.sql.connector.catalog.Changelog", "java.lang.Object"),
 }
 """By placeholder in the sources: the class to put there, in the newest release of Spark first.
 
