@@ -33,7 +33,7 @@ def append(delta: SparkSession, path: str, ids: list[int]) -> None:
 
 def change_files(handle: TableRef) -> list[AddCDCFile]:
     """Those of the newest commit."""
-    commit = read_commit(handle.table.store, handle.latest().version)
+    commit = read_commit(handle.delta_log.store, handle.latest().version)
     return [action for action in commit.actions if isinstance(action, AddCDCFile)]
 
 

@@ -194,7 +194,7 @@ def test_columns_that_cannot_be_added(
     delta: SparkSession, tmp_path_factory: pytest.TempPathFactory, new: NewColumn, error: type[Exception]
 ) -> None:
     path = str(tmp_path_factory.getbasetemp() / "cannot be added")
-    if table_ref(delta, path).table.snapshots.latest_or_none() is None:
+    if table_ref(delta, path).delta_log.snapshots.latest_or_none() is None:
         delta.sql("SELECT 1 AS a").write.format("delta").save(path)
     with pytest.raises(error):
         alter_add_columns(table_ref(delta, path), [new])
@@ -384,7 +384,7 @@ def test_a_constraint_and_an_append_at_once(delta: SparkSession, path: str) -> N
     for name, error in [("c", ProtocolChangedException), ("d", MetadataChangedException)]:
         old = handle.latest()
         alter_add_constraint(handle, name, "id < 10")
-        late = handle.table.begin_at(Operation(name="WRITE"), snapshot=old)
+        late = handle.delta_log.begin_at(Operation(name="WRITE"), snapshot=old)
         with pytest.raises(error):
             late.commit(old.files.to_actions(np.array([True, False])))
 

@@ -238,7 +238,7 @@ def test_a_compaction_that_fails_fails_no_statement(
 def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: str) -> None:
     create(delta, path)
 
-    table = table_ref(delta, path).table
+    table = table_ref(delta, path).delta_log
     with settings(delta, min_num_files="2"):
         append(delta, path, 0)
         with table.compacting:

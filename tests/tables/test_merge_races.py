@@ -254,7 +254,7 @@ def test_an_insert_only_merge_is_not_blind(delta: SparkSession, path: str, level
     lose(unmatched, ConcurrentAppendException)
     entry = delta.read.format("delta").load(path)
     assert sorted(row.id for row in entry.collect()) == [*(set(range(20)) - {3, 4}), 90]
-    assert handle.table.snapshots.latest_or_none() is not None
+    assert handle.delta_log.snapshots.latest_or_none() is not None
 
 
 def test_duplicate_rows_in_the_table(delta: SparkSession, path: str) -> None:

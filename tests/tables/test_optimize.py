@@ -289,7 +289,7 @@ def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
 
 def drop_column(handle: TableRef, name: str) -> None:
     """As ALTER TABLE … DROP COLUMN does it: the schema changes, and no file."""
-    transaction = handle.table.begin(Operation(name="DROP COLUMNS"))
+    transaction = handle.delta_log.begin(Operation(name="DROP COLUMNS"))
     assert transaction.metadata is not None
     schema = json.loads(transaction.metadata.schema_string)
     schema["fields"] = [field for field in schema["fields"] if field["name"] != name]

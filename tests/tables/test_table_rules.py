@@ -312,7 +312,7 @@ def test_writers_of_an_identity_column_take_turns(delta: SparkSession, path: str
     handle = table_ref(delta, path)
     old = handle.latest()
     append(delta.range(1).withColumnRenamed("id", "v"), path)
-    late = handle.table.begin_at(Operation(name="WRITE"), snapshot=old)
+    late = handle.delta_log.begin_at(Operation(name="WRITE"), snapshot=old)
     with pytest.raises(MetadataChangedException):
         late.commit([old.metadata, *handle.latest().files.to_actions(np.array([True]))])
 

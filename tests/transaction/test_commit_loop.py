@@ -38,8 +38,8 @@ from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.after_commit import AfterCommit
 from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
 
@@ -596,7 +596,9 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
             seen.append(landed.snapshot.version)
 
     store = MemoryStore()
-    table = Table(store, TestClock(), random.Random(0), after_commit=AfterCommit(steps=[FailingStep(), NotingStep()]))
+    table = DeltaLog(
+        store, TestClock(), random.Random(0), after_commit=AfterCommit(steps=[FailingStep(), NotingStep()])
+    )
     assert table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()]).version == 0
     assert seen == [0]
     assert "version 0 landed, but its checkpoint failed" in caplog.text

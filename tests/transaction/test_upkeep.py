@@ -31,8 +31,8 @@ from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.file_tree import Deletion
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 
 
 def test_checksum_follows_every_commit() -> None:
@@ -111,7 +111,7 @@ def test_a_clock_that_is_ahead_leaves_the_history(tmp_path: Path) -> None:
     """Covers fault F28: storage says when our commit landed."""
     root = str(tmp_path / "t")
     ahead = TestClock(4_000_000_000_000)
-    table = Table(LocalStore(root), ahead, random.Random(1))
+    table = DeltaLog(LocalStore(root), ahead, random.Random(1))
     described = with_properties(metadata(), checkpointInterval="2")
     table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, described])
     for number in range(4):
@@ -138,7 +138,7 @@ class Undeletable(MemoryStore):
 def test_delta_rs_reads_our_log(tmp_path: Path) -> None:
     """Covers race 90, as far as logs go."""
     root = str(tmp_path / "t")
-    table = Table(LocalStore(root), TestClock(), random.Random(1))
+    table = DeltaLog(LocalStore(root), TestClock(), random.Random(1))
     table.begin(Operation(name="CREATE TABLE", parameters={"partitionBy": []})).commit([PLAIN, metadata()])
     late = table.begin(Operation(name="WRITE", parameters={"mode": "Append"}, user_metadata="mine"))
     for number in range(12):

@@ -34,7 +34,7 @@ from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_trackin
 from anabranch.spark.session.delta_session import open_table_with
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
-from anabranch.transaction.table import Table
+from anabranch.transaction.delta_log import DeltaLog
 
 EXECUTIONS_KEPT_MAX = 256
 
@@ -101,7 +101,7 @@ class Reads:
     def _chosen(self, facts: TableFacts, number: int) -> Snapshot:
         if facts.version is None:
             return self._newest(facts.handle, number)
-        return facts.handle.table.snapshots.at_version(facts.version)
+        return facts.handle.delta_log.snapshots.at_version(facts.version)
 
     def _newest(self, handle: TableRef, number: int) -> Snapshot:
         # Only the version is kept: snapshots of large tables weigh much, and the table keeps those that are used.
@@ -109,13 +109,13 @@ class Reads:
         with self._lock:
             known = self._versions.get(key)
         if known is not None:
-            return handle.table.snapshots.at_version(known)
+            return handle.delta_log.snapshots.at_version(known)
         found = handle.latest()
         with self._lock:
             chosen = self._versions.setdefault(key, found.version)
             while len(self._versions) > EXECUTIONS_KEPT_MAX:
                 self._versions.popitem(last=False)
-        return found if chosen == found.version else handle.table.snapshots.at_version(chosen)
+        return found if chosen == found.version else handle.delta_log.snapshots.at_version(chosen)
 
 
 def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | None:
@@ -209,7 +209,7 @@ def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None
     return DataFileDamagedError(table=label, file=file, version=version, problem=reason)
 
 
-def _newest_with(table: Table, file: str) -> int | None:
+def _newest_with(table: DeltaLog, file: str) -> int | None:
     """The newest version, if it needs the file."""
     try:
         snapshot = table.snapshots.latest_or_none()

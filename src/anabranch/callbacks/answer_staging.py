@@ -148,7 +148,7 @@ class Staging:
             create_table(staged.handle, staged.defined.definition, staged.mode)
 
     def _write(self, staged: Staged, rows: Callable[[], DataFrame], options: WriteOptions) -> None:
-        if staged.overwrites and staged.handle.table.snapshots.latest_or_none() is not None:
+        if staged.overwrites and staged.handle.delta_log.snapshots.latest_or_none() is not None:
             write_named(staged.handle, rows, options)
             return
         definition = staged.defined.definition
@@ -223,4 +223,4 @@ def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
 
 def _is_there(session: DeltaSession, handle: TableRef) -> bool:
     known = handle.entry is None or session.catalog.find(handle.entry.full_name) is not None
-    return known and handle.table.snapshots.latest_or_none() is not None
+    return known and handle.delta_log.snapshots.latest_or_none() is not None

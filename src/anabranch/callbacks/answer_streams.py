@@ -65,7 +65,7 @@ class Streams:
         Raises `InvalidOptionError` for what a stream cannot be told, and `ClusteringMismatchError`.
         """
         handle, told = self._told(self._driver.session(session), options, partitions, mode, entry)
-        if told.write.cluster_by and (snapshot := handle.table.snapshots.latest_or_none()) is not None:
+        if told.write.cluster_by and (snapshot := handle.delta_log.snapshots.latest_or_none()) is not None:
             # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
             check_clustering(told.write.cluster_by, snapshot, table=handle.label)
 
@@ -197,7 +197,7 @@ class StreamSources:
         snapshot = handle.latest()
         tracking = tracking_of(handle, snapshot, options, source_path=source_path)
         source = StreamSource(
-            handle.table.snapshots,
+            handle.delta_log.snapshots,
             table=handle.label,
             snapshot=snapshot,
             options=options,

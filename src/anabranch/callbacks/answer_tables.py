@@ -154,14 +154,14 @@ class Tables:
     def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None where there is no table."""
         handle, travel, partitions = table_in_folder(self._driver.session(session), path, {}, _travel(version, micros))
-        if handle.table.snapshots.latest_or_none() is None:
+        if handle.delta_log.snapshots.latest_or_none() is None:
             return None
         return self.described(handle, travel, options=_shown(partitions))
 
     def check_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` where there is no table in the folder."""
         handle, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
-        if handle.table.snapshots.latest_or_none() is None:
+        if handle.delta_log.snapshots.latest_or_none() is None:
             raise _no_table(handle)
 
     def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
@@ -194,7 +194,7 @@ class Tables:
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
         travel = time_travel_of(given)
         handle, travel, partitions = table_in_folder(own, lower["path"], given, travel)
-        if handle.table.snapshots.latest_or_none() is None:
+        if handle.delta_log.snapshots.latest_or_none() is None:
             if schema is not None:
                 return None
             raise _no_table(handle)
@@ -328,7 +328,7 @@ def _shown(partitions: Mapping[str, str | None]) -> dict[str, str]:
 
 def _no_table(handle: TableRef) -> NotADeltaTableError:
     """The error for a path without a table: where nothing at all is below it, it has Spark's condition for that."""
-    if next(iter(handle.table.store.list_tree()), None) is None:
+    if next(iter(handle.delta_log.store.list_tree()), None) is None:
         return PathNotFoundError(table=handle.label, found="nothing is there")
     return no_table(handle)
 

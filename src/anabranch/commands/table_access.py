@@ -23,8 +23,8 @@ from anabranch.spark.session.table_identifiers import (
     is_absolute_path,
     parse_identifier,
 )
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
@@ -37,7 +37,7 @@ class TableRef:
     """One table, seen through one Spark session. The table may still have to be created."""
 
     session: DeltaSession
-    table: Table
+    delta_log: DeltaLog
     path: str
     """Qualified by the session's file system."""
     storage: tuple[tuple[str, str], ...] = ()
@@ -52,7 +52,7 @@ class TableRef:
 
     def latest(self) -> Snapshot:
         """The newest version. Raises `NotADeltaTableError` where there is no table."""
-        snapshot = self.table.snapshots.latest_or_none()
+        snapshot = self.delta_log.snapshots.latest_or_none()
         if snapshot is None:
             raise no_table(self)
         return snapshot
@@ -70,7 +70,7 @@ class TableRef:
         if note is None:
             note = self.session.setting(USER_METADATA_SETTING)
         told = dataclasses.replace(operation, user_metadata=note, user=self.session.user)
-        return self.table.begin_at(told, snapshot=snapshot)
+        return self.delta_log.begin_at(told, snapshot=snapshot)
 
 
 def no_table(handle: TableRef) -> NotADeltaTableError:
@@ -106,7 +106,7 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
 def holds_parquet(handle: TableRef) -> bool:
     """Whether there are Parquet files in the folder, as far as its first files tell."""
     # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
-    files = islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)
+    files = islice(handle.delta_log.store.list_tree(), FILES_LOOKED_AT_MAX)
     return any(file.path.endswith(".parquet") for file in files)
 
 
@@ -146,7 +146,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
     return TableRef(
         session=session,
-        table=session.table(path, storage),
+        delta_log=session.table(path, storage),
         path=session.qualified_path(path),
         storage=tuple(sorted(storage.items())),
     )
@@ -155,7 +155,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
 def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table, existing or not, that a write to `path` means. Raises as `check_new_folder`."""
     table = table_at(session, path, options)
-    if table.table.snapshots.latest_or_none() is None:
+    if table.delta_log.snapshots.latest_or_none() is None:
         check_new_folder(table)
     return table
 
@@ -180,7 +180,7 @@ def check_new_folder(new: TableRef) -> None:
 
 
 def _is_table(new: TableRef, path: str) -> bool:
-    return table_at(new.session, path, dict(new.storage)).table.snapshots.latest_or_none() is not None
+    return table_at(new.session, path, dict(new.storage)).delta_log.snapshots.latest_or_none() is not None
 
 
 def table_named(session: DeltaSession, text: str) -> TableRef:
@@ -255,5 +255,8 @@ def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
     """The table that an entry of the catalog, which has a location, stands for."""
     assert entry.location is not None
     return TableRef(
-        session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry
+        session=session,
+        delta_log=session.table(entry.location),
+        path=session.qualified_path(entry.location),
+        entry=entry,
     )

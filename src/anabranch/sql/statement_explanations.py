@@ -74,7 +74,7 @@ def _about(context: StatementContext, opening: StatementHeader, chooses: Choice 
     handle = (
         table_at(context.session, identifier.path) if isinstance(identifier, PathIdentifier) else context.table(table)
     )
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = handle.delta_log.snapshots.latest_or_none()
     if snapshot is None:
         yield f"{opening.family.name} {handle.label}: there is no such table yet"
         return

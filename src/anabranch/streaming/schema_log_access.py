@@ -158,7 +158,7 @@ def merge_changes_of_log(handle: TableRef, snapshot: Snapshot, log: SchemaLog) -
     if log.current is None or not handle.session.flag(_MERGES, default=True):
         return
     commits = commits_from(
-        handle.table.store, log.current.version, upto=snapshot.version, table=handle.label, fail_on_data_loss=False
+        handle.delta_log.store, log.current.version, upto=snapshot.version, table=handle.label, fail_on_data_loss=False
     )
     merge_changes(log, commits)
 

@@ -41,5 +41,5 @@ def _changes(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], o
     """What became of rows. Those that were there at the start are told as inserts of that version."""
     source: FeedSource = feed_source(handle, snapshot)
     partitioned = bool(snapshot.partition_columns)
-    commits = timed_commits(handle.table.store, parts, options)
+    commits = timed_commits(handle.delta_log.store, parts, options)
     return feed_rows(handle.session.engine, source, feed_files(commits, table=handle.label, partitioned=partitioned))

@@ -28,7 +28,7 @@ def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[Tab
     if path is None:
         raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
     handle = table_at(session, path, given)
-    if handle.table.snapshots.latest_or_none() is None:
+    if handle.delta_log.snapshots.latest_or_none() is None:
         plain, travel = split_time_travel(path)
         if not travel.is_newest:
             problem = f"a stream follows its table and has no version; use {plain} with startingVersion"

@@ -86,7 +86,7 @@ def delta_source(handle: TableRef, travel: TimeTravel) -> CloneSource:
         name=handle.label if handle.entry is None else ".".join(handle.entry.full_name.parts),
         version=snapshot.version,
         root=handle.path,
-        places=allowed_places(handle.table.store),
+        places=allowed_places(handle.delta_log.store),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,

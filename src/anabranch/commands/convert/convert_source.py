@@ -140,7 +140,7 @@ def is_delta_already(source: ConvertSource) -> bool:
     So it is where the conversion was interrupted before it could tell the catalog, and where the folder was converted
     by another name. Raises `ConvertPropertiesMismatchError`.
     """
-    snapshot = source.handle.table.snapshots.latest_or_none()
+    snapshot = source.handle.delta_log.snapshots.latest_or_none()
     if snapshot is not None and source.catalog_name is not None:
         _take_over_properties(source, snapshot)
     return snapshot is not None
@@ -180,7 +180,7 @@ def files_of(source: ConvertSource) -> list[ListedFile]:
     """
     handle = source.handle
     _check_no_linked_folder(source)
-    stored = [file for file in handle.table.store.list_tree() if not is_hidden(file.path)]
+    stored = [file for file in handle.delta_log.store.list_tree() if not is_hidden(file.path)]
     stored = sorted(_committed_by_a_stream(source, stored), key=lambda file: file.path)
     if source.catalog_partitions:
         return _in_known_partitions(source, stored)
@@ -252,7 +252,7 @@ def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> l
     handle = source.handle
     if not handle.session.flag(f"{_CONVERT}useMetadataLog", default=True):
         return stored
-    if next(iter(handle.table.store.list_from(_SINK_LOG)), None) is None:
+    if next(iter(handle.delta_log.store.list_from(_SINK_LOG)), None) is None:
         return stored
     frame = handle.session.spark.read.schema("any INT").parquet(spark_path(handle.path))
     root = handle.path.rstrip("/") + "/"

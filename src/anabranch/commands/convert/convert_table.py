@@ -68,7 +68,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
     with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
     listed = files_of(source)
     footers = FooterFiles(
-        handle.table.store,
+        handle.delta_log.store,
         table=source.label,
         ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )

@@ -78,7 +78,7 @@ def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMo
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return handle
         raise TableAlreadyExistsError(table=handle.label)
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = handle.delta_log.snapshots.latest_or_none()
     if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
         raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
     if snapshot is not None and handle.entry is not None and handle.entry.is_managed and not known:
@@ -148,7 +148,7 @@ def created_meanwhile(handle: TableRef) -> ProtocolChangedException | None:
 
     The same as if it had found it at its commit.
     """
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = handle.delta_log.snapshots.latest_or_none()
     if snapshot is None:
         return None
     return ProtocolChangedException(
@@ -216,7 +216,7 @@ def check_location_free(handle: TableRef, mode: CreationMode, *, began_ms: int |
     if handle.entry is None and mode.replaces:
         warn_of_parquet(handle)
         return
-    for file in handle.table.store.list_tree():
+    for file in handle.delta_log.store.list_tree():
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         since = began_ms is not None and file.modified_ms >= began_ms
         if not hidden and not since:

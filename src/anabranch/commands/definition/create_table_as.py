@@ -59,7 +59,7 @@ def create_table_as(
     `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
     a write.
     """
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = handle.delta_log.snapshots.latest_or_none()
     known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
     if not mode.replaces and (known or snapshot is not None):
         check_named(handle)
@@ -114,7 +114,7 @@ def _write(
         check_writable(snapshot.protocol, table=handle.label)
         # The rows may come from this very table, of an older version; what landed since must count as a winner.
         oldest = min(versions_read(frame, handle.path), default=snapshot.version)
-        snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
+        snapshot = snapshot if oldest >= snapshot.version else handle.delta_log.snapshots.at_version(oldest)
     defined = _defined(handle, complete, snapshot)
     check_defined_rules(handle, defined)
     operation = creation(handle, complete, f"{mode.operation} AS SELECT")

@@ -53,7 +53,7 @@ def delete_folder(handle: TableRef) -> None:
 
     Raises `DropIncompleteError`, which names a file that could not be deleted.
     """
-    store, clock = handle.table.store, handle.session.clock
+    store, clock = handle.delta_log.store, handle.session.clock
     found = pa.concat_tables(store.walk(lambda _: True), promote_options="none")
     files = found.filter(pc.invert(found["is_directory"]))
     in_log = pc.starts_with(files["path"], f"{LOG_DIRECTORY}/")

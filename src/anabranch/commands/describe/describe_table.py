@@ -100,7 +100,7 @@ def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFr
     row: dict[str, Any] = dict.fromkeys(DETAIL_SCHEMA.fieldNames())
     if isinstance(identifier, PathIdentifier):
         handle = table_at(session, identifier.path)
-        if next(iter(handle.table.store.list_tree()), None) is None:
+        if next(iter(handle.delta_log.store.list_tree()), None) is None:
             return None
         row |= {"location": _uri(handle.path), "properties": {}}
     else:
@@ -131,7 +131,7 @@ def _qualified(entry: CatalogEntry | None) -> str | None:
 def describe_history(handle: TableRef, limit: int | None) -> DataFrame:
     """One row a commit, newest first. Raises `NotADeltaTableError`."""
     snapshot = handle.latest()
-    entries = read_history(handle.table.store, upto=snapshot.version, properties=snapshot.properties, limit=limit)
+    entries = read_history(handle.delta_log.store, upto=snapshot.version, properties=snapshot.properties, limit=limit)
     rows = [_history_row(entry) for entry in entries]
     return handle.session.spark.createDataFrame(rows, HISTORY_SCHEMA)
 

@@ -44,7 +44,7 @@ def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames,
     if asked is not None and asked.has_subquery:
         older = older_version_read(target, satisfying(target.read(asking.candidates), asked))
         if older is not None:
-            return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
+            return _prepared(handle, condition, alias, handle.delta_log.snapshots.at_version(older))
     with watch.measured("scanTimeMs"):
         rows = rows_asked_for(target, asking)
     record(transaction, target, asking, rows)

@@ -197,7 +197,7 @@ def with_counted_rows(file: AddFile, handle: TableRef) -> AddFile:
     """The file, with statistics that say how many rows it has: where they did not, it is opened."""
     if row_count(file.stats) is not None:
         return file
-    store = handle.table.store
+    store = handle.delta_log.store
     path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows

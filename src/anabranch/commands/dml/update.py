@@ -85,7 +85,7 @@ def _prepared(
     if has_subquery(changed):
         older = older_version_read(target, changed)
         if older is not None:
-            return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
+            return _prepared(handle, given, condition, alias, handle.delta_log.snapshots.at_version(older))
         if _values_may_read(target, setting):
             transaction.record_whole_table()
     if not asking.candidates.any():

@@ -179,14 +179,14 @@ def _checked_name(handle: TableRef, feature: str, *, truncates_history: bool) ->
 def _without_history(handle: TableRef, name: str, removal: FeatureRemoval) -> Snapshot:
     """The newest version, once no older one uses the feature. Raises `FeatureInHistoryError` until it may be so."""
     snapshot = handle.latest()
-    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
+    listing = list_log(handle.delta_log.store, first=0, upto=snapshot.version)
     last = _last_use(handle, snapshot, listing, name, removal)
     if last is None:
         return snapshot
     if not has_checkpoint_after(listing, max(last, snapshot.properties.checkpoint_protection_version - 1)):
         snapshot = checkpoint_of_its_own(handle)
     truncate_history(handle, snapshot)
-    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
+    listing = list_log(handle.delta_log.store, first=0, upto=snapshot.version)
     last = _last_use(handle, snapshot, listing, name, removal)
     if last is None:
         return snapshot

@@ -44,8 +44,8 @@ def checkpoint_of_its_own(handle: TableRef) -> Snapshot:
     committed = handle.begin_at(Operation(name="Empty Commit"), snapshot=handle.latest()).commit([])
     snapshot = committed.snapshot
     checkpoint(handle, snapshot)
-    for found in list_log(handle.table.store, first=snapshot.version, upto=snapshot.version).checkpoints:
-        read_checkpoint(handle.table.store, found)
+    for found in list_log(handle.delta_log.store, first=snapshot.version, upto=snapshot.version).checkpoints:
+        read_checkpoint(handle.delta_log.store, found)
     return snapshot
 
 
@@ -53,7 +53,7 @@ def checkpoint(handle: TableRef, snapshot: Snapshot) -> None:
     """Write the checkpoint of a version."""
     session = handle.session
     new_uuid = functools.partial(random_uuid, session.random)
-    write_checkpoint(handle.table.store, snapshot, clock=session.clock, new_uuid=new_uuid)
+    write_checkpoint(handle.delta_log.store, snapshot, clock=session.clock, new_uuid=new_uuid)
 
 
 def checkpoint_if_possible(handle: TableRef, snapshot: Snapshot) -> None:
@@ -69,7 +69,7 @@ def truncate_history(handle: TableRef, snapshot: Snapshot) -> None:
 
     Raises `CorruptCheckpointError`, before anything is removed, where the checkpoint that would stay cannot be read.
     """
-    store = handle.table.store
+    store = handle.delta_log.store
     plan = plan_cleanup(
         store,
         upto=snapshot.version,
@@ -98,11 +98,11 @@ def last_version_with(
     Tombstones of that oldest version are passed over: nobody reads what they name.
     """
     newest = None
-    for commit, actions in read_actions(handle.table.store, listing.commits):
+    for commit, actions in read_actions(handle.delta_log.store, listing.commits):
         if any(in_action(action) is not None for action in actions):
             newest = commit.version
     earliest = listing.earliest_recreatable_version()
-    if newest is None and earliest > 0 and in_version(handle.table.snapshots.at_version(earliest)) is not None:
+    if newest is None and earliest > 0 and in_version(handle.delta_log.snapshots.at_version(earliest)) is not None:
         newest = earliest
     return newest
 

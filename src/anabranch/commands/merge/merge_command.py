@@ -73,7 +73,7 @@ def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
     read = versions_read(statement.source, handle.path)
     if read and min(read) < snapshot.version:
         # The statement depends on what the source saw; commits since then must count as winners.
-        snapshot = handle.table.snapshots.at_version(min(read))
+        snapshot = handle.delta_log.snapshots.at_version(min(read))
     try:
         return _Execution(handle, snapshot, statement, read).prepared()
     except AnalysisException as error:
@@ -117,7 +117,7 @@ class _Execution:
         plan = plan_merge(self.handle, self.snapshot, self.statement, source)
         versions = plan.versions_read(self.handle)
         if min(versions, default=self.snapshot.version) < self.snapshot.version:
-            self.snapshot = self.handle.table.snapshots.at_version(min(versions))
+            self.snapshot = self.handle.delta_log.snapshots.at_version(min(versions))
             return self._prepared(source)
         operation = Operation(name="MERGE", parameters=plan.parameters())
         transaction = self.handle.begin_at(operation, snapshot=self.snapshot)

@@ -94,11 +94,11 @@ def _compact(handle: TableRef, committed: CommittedVersion) -> None:
     if not choose(committed.snapshot).considered.any():
         return
     # Whoever compacts the table in this process already takes the files of others along, or leaves them to the next.
-    if handle.table.compacting.acquire(blocking=False):
+    if handle.delta_log.compacting.acquire(blocking=False):
         try:
             run_rewrite_job(handle, optimize_work(handle, auto=True, settings=settings, choose=choose))
         finally:
-            handle.table.compacting.release()
+            handle.delta_log.compacting.release()
 
 
 def _files_to_compact(handle: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:

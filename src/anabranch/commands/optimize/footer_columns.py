@@ -39,7 +39,7 @@ _WIDE: dict[type[DataType], pa.DataType] = {
 
 def read_schemas(handle: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
     """The Parquet schema of each of these files, named as in the log. Raises `StorageError`."""
-    store = handle.table.store
+    store = handle.delta_log.store
     elsewhere = allowed_places(store)
 
     def read(path: str) -> pa.Schema:

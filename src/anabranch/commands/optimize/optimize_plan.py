@@ -280,5 +280,5 @@ def _listing(handle: TableRef, snapshot: Snapshot) -> FileListing:
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     names = [physical_name(field, snapshot.column_mapping_mode) for field in fields]
     files: pa.Table = snapshot.files.table
-    places = allowed_places(handle.table.store)
+    places = allowed_places(handle.delta_log.store)
     return listing_of(files, table_root=handle.path, physical_partition_columns=names, allowed_prefixes=places)

@@ -29,7 +29,7 @@ def generate(handle: TableRef, mode: str) -> None:
     check_mode(mode)
     snapshot = handle.latest()
     check_listable(snapshot, table=handle.label)
-    write_manifests(handle.table.store, snapshot)
+    write_manifests(handle.delta_log.store, snapshot)
 
 
 # Which tables may keep manifests up to date: those whose files show all that there is to know.

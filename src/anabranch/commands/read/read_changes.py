@@ -112,14 +112,14 @@ def read_changes(handle: TableRef, asked: ChangesAsked) -> DataFrame:
     versions = _versions(handle, latest, asked)
     if versions is None:
         return feed_rows(handle.session.engine, feed_source(handle, latest), FeedFiles())
-    store = handle.table.store
-    first = handle.table.snapshots.at_version(versions.start)
+    store = handle.delta_log.store
+    first = handle.delta_log.snapshots.at_version(versions.start)
     commits = read_commits(store, after=versions.start - 1, upto=versions.end)
     if [commit.version for commit in commits] != list(range(versions.start, versions.end + 1)):
-        earliest = handle.table.snapshots.earliest_version()
+        earliest = handle.delta_log.snapshots.earliest_version()
         raise VersionNotFoundError(table=handle.label, version=versions.start, earliest=earliest, latest=latest.version)
     _check_recorded(handle, versions, first, commits)
-    last = latest if versions.end == latest.version else handle.table.snapshots.at_version(versions.end)
+    last = latest if versions.end == latest.version else handle.delta_log.snapshots.at_version(versions.end)
     # Under column mapping a later schema may call columns otherwise: then the end of the range says what they are.
     mapped = any(snapshot.column_mapping_mode.maps for snapshot in (first, last, latest))
     read = last if mapped else latest
@@ -131,7 +131,7 @@ def read_changes(handle: TableRef, asked: ChangesAsked) -> DataFrame:
 
 def _versions(handle: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
     search = TimestampSearch.of(
-        handle.table.store,
+        handle.delta_log.store,
         latest_version=latest.version,
         latest_timestamp_ms=latest.timestamp_ms,
         properties=latest.properties,
@@ -152,7 +152,7 @@ def _resolved(handle: TableRef, bound: ChangesBound, option: str) -> FeedBound:
 
 def feed_source(handle: TableRef, snapshot: Snapshot) -> FeedSource:
     """Where the rows of changes are read, under the columns of `snapshot`."""
-    store = handle.table.store
+    store = handle.delta_log.store
     return FeedSource(
         snapshot=snapshot,
         table_root=handle.path,
@@ -184,7 +184,7 @@ def _check_readable(
         if difference is not None:
             raise _schema_error(ChangesSchemaError, handle, versions, read, version=version, difference=difference)
     if versions.start and redescribes_and_removes(commits[0]):
-        before = handle.table.snapshots.at_version(versions.start - 1).metadata
+        before = handle.delta_log.snapshots.at_version(versions.start - 1).metadata
         difference = unreadable_removed(TableColumns.of(before, table=handle.label), wanted)
         if difference is not None:
             error = ChangesDataSchemaError
@@ -216,7 +216,7 @@ def _metadata(commit: Commit) -> list[Metadata]:
 
 def _with_times(handle: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Commit, int]]:
     """The commits with their times, as the history tells them."""
-    listing = list_log(handle.table.store, first=0, upto=commits[-1].version)
+    listing = list_log(handle.delta_log.store, first=0, upto=commits[-1].version)
     times = {time.version: time.timestamp_ms for time in monotonic_times(listing.commits)}
     for commit in commits:
         own = None if commit.info is None else commit.info.in_commit_timestamp

@@ -39,7 +39,7 @@ def table_in_folder(
     `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
     """
     table = table_at(session, path, options)
-    if table.table.snapshots.latest_or_none() is not None:
+    if table.delta_log.snapshots.latest_or_none() is not None:
         return table, travel, {}
     plain, suffix = split_time_travel(path)
     if not suffix.is_newest and not travel.is_newest:
@@ -49,7 +49,7 @@ def table_in_folder(
     if suffix.is_newest and not partitions:
         return table, travel, {}
     table, travel = table_at(session, root, options), suffix if travel.is_newest else travel
-    if table.table.snapshots.latest_or_none() is None:
+    if table.delta_log.snapshots.latest_or_none() is None:
         return table, travel, {}
     for column, value in partitions.items():
         partition_column(table, column, value)
@@ -68,10 +68,10 @@ def snapshot_of(handle: TableRef, travel: TimeTravel) -> Snapshot:
     """The version meant. Raises `NotADeltaTableError`, and typed errors for versions there are not."""
     newest = handle.latest()
     if travel.version is not None:
-        return handle.table.snapshots.at_version(travel.version)
+        return handle.delta_log.snapshots.at_version(travel.version)
     if travel.timestamp is not None:
         timestamp_ms = to_milliseconds(handle.session, travel.timestamp)
-        return handle.table.snapshots.at_version(handle.table.snapshots.version_at_timestamp(timestamp_ms))
+        return handle.delta_log.snapshots.at_version(handle.delta_log.snapshots.version_at_timestamp(timestamp_ms))
     return newest
 
 
@@ -85,7 +85,7 @@ def scan_request(
     if not snapshot.schema.fields:
         raise ReadWithoutColumnsError(table=handle.label)
     check_own_names(snapshot.schema, table=handle.label)
-    store = handle.table.store
+    store = handle.delta_log.store
 
     def load(descriptor: DeletionVectorDescriptor) -> Any:
         return load_vector(store, descriptor)

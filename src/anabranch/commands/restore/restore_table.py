@@ -219,7 +219,7 @@ def prepare_restore(handle: TableRef, travel: TimeTravel) -> PreparedRestore | N
         version, timestamp = _version(handle, travel)
         if version == now.version:
             return None
-        then = handle.table.snapshots.at_version(version)
+        then = handle.delta_log.snapshots.at_version(version)
     check_writable(now.protocol, table=handle.label)
     _check_retention(handle, now, then)
     difference = file_difference(now.files, then.files)
@@ -293,7 +293,7 @@ def _version(handle: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
     local = handle.session.time_zone.local_of(timestamp_ms * 1000)
     at = value_text.micros_to_datetime(local, utc=False)
     fraction = f"{timestamp_ms % 1000:03}".rstrip("0") or "0"
-    return handle.table.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
+    return handle.delta_log.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def _check_retention(handle: TableRef, now: Snapshot, then: Snapshot) -> None:
@@ -308,7 +308,7 @@ def _check_retention(handle: TableRef, now: Snapshot, then: Snapshot) -> None:
 
 
 def _check_files(handle: TableRef, coming: pa.Table, version: int) -> None:
-    missing = missing_files(handle.table.store, coming)
+    missing = missing_files(handle.delta_log.store, coming)
     if missing:
         raise RestoreFilesMissingError(
             table=handle.label, version=version, num_missing=len(missing), examples=tuple(missing[:EXAMPLES_MAX])

@@ -169,7 +169,7 @@ def write_frame(handle: TableRef, frame: Rows, options: WriteOptions, api: Write
     A first append that loses the race to create the table becomes an append to the winner's table.
     """
     for _ in range(CREATION_RACES_MAX):
-        snapshot = handle.table.snapshots.latest_or_none()
+        snapshot = handle.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
             exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
             raise exists(table=handle.label)
@@ -234,7 +234,7 @@ def _write_once(
         oldest = min(reads_itself, default=NEWEST_VERSION)
         if oldest not in {NEWEST_VERSION, snapshot.version}:
             # The rows depend on what the frame saw; commits since then must count as winners, and no others.
-            snapshot = handle.table.snapshots.at_version(oldest)
+            snapshot = handle.delta_log.snapshots.at_version(oldest)
         check_resolved(options.target_alias, snapshot)
     transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:

@@ -27,7 +27,7 @@ from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, 
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.store_opening import open_store
-from anabranch.transaction.table import Table
+from anabranch.transaction.delta_log import DeltaLog
 
 logger = logging.getLogger("anabranch.spark")
 
@@ -48,7 +48,7 @@ _recent: OrderedDict[str, DeltaSession] = OrderedDict()
 _lock = threading.Lock()
 
 
-def open_table_with(path: str) -> tuple[str, Table] | None:
+def open_table_with(path: str) -> tuple[str, DeltaLog] | None:
     """The innermost of the tables opened by any session whose folder a file lies in, with its root."""
     with _lock:
         sessions = list(_sessions.values())
@@ -79,7 +79,7 @@ class DeltaSession:
         self.engine = NativeEngine(spark)
         # The function does not hold this object: it goes with the last who uses it.
         self.catalog = CatalogsOfSession(spark, ClassicCatalog(spark), functools.partial(_open_root, spark))
-        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], DeltaLog] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
         """Where clones made by this session have files of their sources, by root."""
@@ -115,7 +115,7 @@ class DeltaSession:
             before = time.monotonic() - seconds
             return {key for key, kept in _recent.items() if kept._used < before}
 
-    def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
+    def table(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
         """The table at `path`, with whatever of it is cached; there need not be a table yet.
 
         `options` are `fs.*` settings for this table alone; they go before the session's.
@@ -137,7 +137,7 @@ class DeltaSession:
         if is_answering():
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
-    def opened(self) -> list[tuple[str, Table]]:
+    def opened(self) -> list[tuple[str, DeltaLog]]:
         """The tables that are open, with their roots."""
         with self._guard:
             return [(root, table) for (root, _), table in self._tables.items()]
@@ -218,14 +218,14 @@ class DeltaSession:
         """Every setting of the session."""
         return dict(self.spark.conf.getAll)
 
-    def _open(self, root: str, options: dict[str, str]) -> Table:
+    def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
             places=lambda: self.places_of(root),
             open_place=lambda place: self._store(place, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
-        return Table(
+        return DeltaLog(
             store,
             clock=self.clock,
             random=self.random,
