@@ -29,7 +29,7 @@ def delete(delta: SparkSession, path: str, *gone: int) -> None:
     DeltaTable.forPath(delta, path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def handle(delta: SparkSession, path: str) -> TableRef:
+def table(delta: SparkSession, path: str) -> TableRef:
     return table_ref(delta, path)
 
 

@@ -73,19 +73,19 @@ class TableRef:
         return self.delta_log.begin_at(told, snapshot=snapshot)
 
 
-def no_table(handle: TableRef) -> NotADeltaTableError:
+def no_table(table: TableRef) -> NotADeltaTableError:
     """The error for a path or name without a table, with what is there instead, and how it becomes one."""
     with contextlib.suppress(DeltaError):
-        root, partitions = split_partitions(handle.path)
-        if partitions and _is_table(handle, root):
-            return NotADeltaTableError(table=handle.label, found=f"it is a partition of the table in {root}")
-        if holds_parquet(handle):
-            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
-            return NotADeltaTableError(table=handle.label, found=convert)
-    return NotADeltaTableError(table=handle.label)
+        root, partitions = split_partitions(table.path)
+        if partitions and _is_table(table, root):
+            return NotADeltaTableError(table=table.label, found=f"it is a partition of the table in {root}")
+        if holds_parquet(table):
+            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{table.path}` makes a table of them"
+            return NotADeltaTableError(table=table.label, found=convert)
+    return NotADeltaTableError(table=table.label)
 
 
-def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
+def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
     """For a statement of several commits: the table it goes on with is the one that it began with.
 
     Raises `MetadataChangedException`.
@@ -93,7 +93,7 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
     if snapshot.metadata.id == table_id:
         return
     raise MetadataChangedException(
-        table=handle.label,
+        table=table.label,
         version=None,
         operation="another program",
         read_version=snapshot.version,
@@ -103,35 +103,35 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
     )
 
 
-def holds_parquet(handle: TableRef) -> bool:
+def holds_parquet(table: TableRef) -> bool:
     """Whether there are Parquet files in the folder, as far as its first files tell."""
     # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
-    files = islice(handle.delta_log.store.list_tree(), FILES_LOOKED_AT_MAX)
+    files = islice(table.delta_log.store.list_tree(), FILES_LOOKED_AT_MAX)
     return any(file.path.endswith(".parquet") for file in files)
 
 
-def warn_of_parquet(handle: TableRef) -> None:
+def warn_of_parquet(table: TableRef) -> None:
     """Log a warning where a new table's folder holds Parquet files, which are no part of the table."""
-    if holds_parquet(handle):
+    if holds_parquet(table):
         LOGGER.warning(
             "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
             "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
-            handle.label,
-            handle.path,
+            table.label,
+            table.path,
         )
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table in a folder. Raises `NotADeltaTableError`, which says so where the path is the name of a table."""
-    handle = table_at(session, path, options)
+    table = table_at(session, path, options)
     try:
-        handle.latest()
+        table.latest()
     except NotADeltaTableError as error:
         if error.found or not _names_delta(session, path):
             raise
         named = f"{path} is the name of one: use DeltaTable.forName"
-        raise NotADeltaTableError(table=handle.label, found=named) from None
-    return handle
+        raise NotADeltaTableError(table=table.label, found=named) from None
+    return table
 
 
 def _names_delta(session: DeltaSession, text: str) -> bool:
@@ -199,9 +199,9 @@ def table_identified(
 ) -> TableRef:
     """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead, or `of_view`."""
     if isinstance(identifier, PathIdentifier):
-        handle = table_at(session, identifier.path)
-        handle.latest()
-        return handle
+        table = table_at(session, identifier.path)
+        table.latest()
+        return table
     if session.catalog.is_temporary_view(identifier):
         raise of_view(table=str(identifier), found="it is a temporary view")
     entry = session.catalog.find(identifier)
@@ -229,10 +229,10 @@ def table_to_create(
         if not entry.is_delta:
             found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
             raise NotADeltaTableError(table=str(entry.name), found=found)
-        handle = table_of_entry(session, entry)
-        if replaces and location is not None and session.qualified_path(location) != handle.path:
-            raise TableLocationMismatchError(table=handle.label, location=location, existing=handle.path)
-        return handle
+        table = table_of_entry(session, entry)
+        if replaces and location is not None and session.qualified_path(location) != table.path:
+            raise TableLocationMismatchError(table=table.label, location=location, existing=table.path)
+        return table
     new = session.catalog.new_entry(name, location)
     assert new.location is not None
     return table_of_entry(session, dataclasses.replace(new, location=session.qualified_path(new.location)))

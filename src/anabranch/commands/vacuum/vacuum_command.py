@@ -293,30 +293,30 @@ class VacuumRequest:
     dry_run: bool = False
 
 
-def vacuum(handle: TableRef, request: VacuumRequest) -> Vacuumed:
+def vacuum(table: TableRef, request: VacuumRequest) -> Vacuumed:
     """Delete what nobody needs. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
     inventory = request.inventory
     return run_vacuum(
         VacuumJob(
-            target=handle,
-            settings=VacuumSettings.of(handle.session),
-            clock=handle.session.clock,
-            random=handle.session.random,
+            target=table,
+            settings=VacuumSettings.of(table.session),
+            clock=table.session.clock,
+            random=table.session.random,
             lite=request.lite,
             retention_hours=request.retention_hours,
-            inventory=None if inventory is None else lambda: inventory_of(handle, inventory),
+            inventory=None if inventory is None else lambda: inventory_of(table, inventory),
             dry_run=request.dry_run,
         )
     )
 
 
-def vacuum_frame(handle: TableRef, request: VacuumRequest) -> DataFrame:
+def vacuum_frame(table: TableRef, request: VacuumRequest) -> DataFrame:
     """As `vacuum`. The result is Delta's: a dry run has a row `path` for each file, else there is one of the table."""
-    done, root = vacuum(handle, request), file_root(handle.path)
+    done, root = vacuum(table, request), file_root(table.path)
     paths = [f"{root.rstrip('/')}/{path}" for path in done.plan.paths] if request.dry_run else [root]
-    return handle.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
+    return table.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
 
 
-def nothing(handle: TableRef) -> DataFrame:
+def nothing(table: TableRef) -> DataFrame:
     """No rows and no columns, as `DeltaTable.vacuum` gives back."""
-    return handle.session.spark.createDataFrame([], StructType([]))
+    return table.session.spark.createDataFrame([], StructType([]))
