@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from log_linter import lint, parsed
-
 from anabranch.errors.commits import ConcurrentDeleteDeleteException, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
@@ -23,6 +21,7 @@ from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
 from concurrency.row_ids import ids_stay
 from concurrency.statements import Backfill, Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
+from transaction.log_linter import lint, parsed
 
 PERMUTED_MAX = 7
 MARK = "delta.identity.highWaterMark"

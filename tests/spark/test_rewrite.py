@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import EngineTable, mapped, struct
 from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
 
 from anabranch.deletion_vectors.vector_reading import load_vector
@@ -22,6 +21,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest
 from anabranch.storage.local.local_store import LocalStore
+from spark.engines import EngineTable, mapped, struct
 
 pytestmark = [pytest.mark.spark]
 
