@@ -49,6 +49,7 @@ lint: $(VENV)/.ready
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 docs: $(VENV)/.ready java ## Run the examples of README and docs
 	$(BIN)/python -m pytest -q tests/docs

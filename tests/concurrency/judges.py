@@ -86,7 +86,7 @@ def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> l
     for commit in outcome.commits:
         before, after, statement = known[commit.version - 1], known[commit.version], commit.statement
         describes = isinstance(statement, Alter | Replace)
-        expected = statement.change(before) if describes else before  # type: ignore[union-attr]
+        expected = statement.change(before) if isinstance(statement, Alter | Replace) else before
         agrees = describes and before == after and is_as_asked(before, statement, read=known[commit.read_version])
         if isinstance(statement, Restore):
             then = known[0 if statement.back is None else max(0, commit.read_version - statement.back)]

@@ -160,7 +160,7 @@ def test_files_older_than_columns_and_types(table_of: MakeTable) -> None:
     rows = stored(table, result)
     assert rows.schema.names == ["id", "later"]
     assert rows.schema.field("id").type == pa.int64()
-    due = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
+    due: dict[int, list[Any]] = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
     found = list(zip(rows["id"].to_pylist(), rows["later"].to_pylist(), strict=True))
     assert found == [row for file in result.order for row in due[file]]
 
