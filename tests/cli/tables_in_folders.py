@@ -22,10 +22,10 @@ from anabranch.protocol.actions import PARQUET, Action, AddFile, Metadata, Proto
 from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
-from anabranch.transaction.table import Table
 from deletion_vectors.vector_files import encode_file
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
@@ -39,13 +39,13 @@ class TableInFolder:
 
     path: Path
     store: LocalStore
-    table: Table
+    table: DeltaLog
 
     @classmethod
     def empty(cls, path: Path) -> TableInFolder:
         path.mkdir(parents=True)
         store = LocalStore(str(path))
-        made = cls(path=path, store=store, table=Table(store, SystemClock(), random.Random(1)))
+        made = cls(path=path, store=store, table=DeltaLog(store, SystemClock(), random.Random(1)))
         protocol = Protocol(
             min_reader_version=3, min_writer_version=7, reader_features=FEATURES[:1], writer_features=FEATURES
         )

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
 from anabranch.commands.vacuum.vacuum_listing import Hiding, Inventory
 from anabranch.commands.vacuum.vacuum_lite import HINT_PATH, read_hint
@@ -35,10 +34,11 @@ from anabranch.storage.file_tree import TREE_SCHEMA, Deletion
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
 from storage.faults import FaultyStore, WriterDied
+from transaction.table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
 
 @pytest.fixture
@@ -388,7 +388,7 @@ def test_a_full_disk_is_emptied(table: Target) -> None:
             raise StorageError(root=self.root, path=path, doing="write", cause="no space left on device")
 
     table.commit(add("young"))
-    full = dataclasses.replace(table, table=Table(FullStore(table.store), table.clock, random.Random(5)))
+    full = dataclasses.replace(table, delta_log=DeltaLog(FullStore(table.store), table.clock, random.Random(5)))
     assert full.vacuum().cleared is not None
     assert table.files() == {"removed", "live", "young"}
     assert table.notes() == []
@@ -417,7 +417,7 @@ def test_what_comes_back_while_vacuum_looks_is_spared(besides: tuple[Action, ...
             writer(inner, clock=clock, seed=9).commit([add("back"), *besides], name="RESTORE")
 
     beside = FaultyStore(inner, before_put=restore_first)
-    dataclasses.replace(table, table=Table(beside, clock, random.Random(4)), store=beside).vacuum()
+    dataclasses.replace(table, delta_log=DeltaLog(beside, clock, random.Random(4)), store=beside).vacuum()
     assert landed
     assert table.files() == {"back"}
     assert [file.path for file in table.latest().files.to_actions()] == ["back"]
@@ -450,7 +450,7 @@ def test_writers_whose_files_a_vacuum_takes_are_refused(path: str) -> None:
         ours.commit(actions[path])
 
     def start(**parameters: int) -> None:
-        table.table.begin(Operation(name="VACUUM START", parameters=parameters)).commit([])
+        table.delta_log.begin(Operation(name="VACUUM START", parameters=parameters)).commit([])
 
     cases: list[tuple[str, Callable[[], object]]] = [
         ("VACUUM START", start),
@@ -519,7 +519,9 @@ def test_lite_is_refused_where_the_log_does_not_tell_any_more(table: Target) -> 
     table.commit(add("more"))
     for version in range(2):
         table.store.delete(commit_path(version))
-    fresh = Target(table=rival_of(writer(table.store, clock=table.clock)).table, store=table.store, clock=table.clock)
+    fresh = Target(
+        delta_log=rival_of(writer(table.store, clock=table.clock)).table, store=table.store, clock=table.clock
+    )
     with pytest.raises(VacuumLiteError, match=r"begins with version 2.*none is on record.*FULL"):
         fresh.vacuum(lite=True)
     assert fresh.files() >= {"old", "removed"}
@@ -534,7 +536,9 @@ def test_a_longer_retention_counts_though_checkpoints_have_forgotten(table: Targ
     table.wait(WEEK_HOURS + 1)
     table.commit(add("more"))
     write_checkpoint(table.store, table.latest(), clock=table.clock, new_uuid=lambda: str(uuid.uuid4()))
-    fresh = Target(table=rival_of(writer(table.store, clock=table.clock)).table, store=table.store, clock=table.clock)
+    fresh = Target(
+        delta_log=rival_of(writer(table.store, clock=table.clock)).table, store=table.store, clock=table.clock
+    )
     assert len(fresh.latest().tombstones()) == 0
     assert fresh.vacuum(hours=WEEK_HOURS + 12, dry_run=True).plan.paths == ["old", "orphan"]
     assert fresh.vacuum(hours=WEEK_HOURS, dry_run=True).plan.paths == ["old", "orphan", "removed", "young"]

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 
 import msgspec
-from table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
 from anabranch.commands.vacuum.vacuum_command import Vacuumed, VacuumJob, run_vacuum
 from anabranch.commands.vacuum.vacuum_listing import Inventory
@@ -15,9 +14,10 @@ from anabranch.commands.vacuum.vacuum_settings import VacuumSettings
 from anabranch.protocol.actions import Action, CommitInfo, Protocol, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
+from transaction.table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
 HOUR_MS = 3_600_000
 WEEK_HOURS = 168
@@ -29,7 +29,7 @@ VECTORS = features("appendOnly", "deletionVectors", "invariants", "v2Checkpoint"
 class Target:
     """A table and its files; what is written is as old as the clock says."""
 
-    table: Table
+    delta_log: DeltaLog
     store: LogStore
     clock: TestClock
     settings: VacuumSettings = SETTINGS
@@ -47,18 +47,18 @@ class Target:
     ) -> Target:
         described = with_properties(metadata(partition_by=by), **properties)
         writer = rival_of(created(protocol=protocol, described=described, store=store))
-        table = Table(store, clock, random.Random(3))
+        table = DeltaLog(store, clock, random.Random(3))
         assert writer.store is store
-        return cls(table=table, store=store, clock=clock)
+        return cls(delta_log=table, store=store, clock=clock)
 
     def latest(self) -> Snapshot:
-        return self.table.snapshots.latest()
+        return self.delta_log.snapshots.latest()
 
     def begin_at(self, operation: Operation, *, snapshot: Snapshot | None) -> Transaction:
-        return self.table.begin_at(operation, snapshot=snapshot)
+        return self.delta_log.begin_at(operation, snapshot=snapshot)
 
     def commit(self, *actions: Action, name: str = "WRITE") -> None:
-        self.table.begin(Operation(name=name)).commit(actions)
+        self.delta_log.begin(Operation(name=name)).commit(actions)
 
     def removed(self, path: str) -> RemoveFile:
         """The tombstone of a live file, of now."""

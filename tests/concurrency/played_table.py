@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StructField, StructType
-from table_on_memory import TestClock, features, metadata, with_properties
 
 from anabranch.protocol.actions import Action, AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
@@ -19,13 +18,14 @@ from anabranch.protocol.log_paths import commit_path
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.after_commit import AfterCommit
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.read_set import EvaluateRows, RowsOfFile
 from anabranch.transaction.rows.row_access import StoredVectors
 from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
-from anabranch.transaction.table import Table
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
 from concurrency.played_ids import KeptId
+from transaction.table_on_memory import TestClock, features, metadata, with_properties
 
 SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
 NAMED_SCHEMA = StructType(
@@ -84,7 +84,7 @@ class PlayedTable:
 
     store: MemoryStore
     clock: TestClock
-    table: Table
+    table: DeltaLog
     manner: Manner
     data: dict[str, tuple[Row, ...]]
     """Physical rows by path."""
@@ -100,7 +100,7 @@ class PlayedTable:
         data: dict[str, tuple[Row, ...]] = {}
         kept: dict[str, tuple[KeptId | None, ...]] = {}
         find_rows = finding(store, data, kept) if manner.finds_rows else None
-        table = Table(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
+        table = DeltaLog(store, clock, random.Random(0), after_commit=AfterCommit(), find_rows=find_rows)
         played = cls(store=store, clock=clock, table=table, manner=manner, data=data, kept=kept)
         adds: tuple[Action, ...] = tuple(played.write(rows) for rows in files if rows)
         if manner.tracks_rows:

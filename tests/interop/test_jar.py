@@ -138,9 +138,9 @@ def test_both_change_rows_in_turn(jar: Jar, native: SparkSession, tmp_path: Path
         f"CREATE TABLE delta.`{root}` USING delta {by}TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS "
         "SELECT /*+ COALESCE(1) */ id, id * 2 AS n, id % 2 AS part FROM range(100)"
     )
-    handle = table_at(DeltaSession.of(native), root)
-    delete(handle, "id IN (1, 2)")
-    ours = [prepare_update(handle, {"n": "-1"}, "id IN (5, 6)"), prepare_delete(handle, "n = 40")]
+    table = table_at(DeltaSession.of(native), root)
+    delete(table, "id IN (1, 2)")
+    ours = [prepare_update(table, {"n": "-1"}, "id IN (5, 6)"), prepare_delete(table, "n = 40")]
     jar.run(
         f"DELETE FROM delta.`{root}` WHERE id = 3",
         f"UPDATE delta.`{root}` SET n = -2 WHERE id = 7",
@@ -151,7 +151,7 @@ def test_both_change_rows_in_turn(jar: Jar, native: SparkSession, tmp_path: Path
     for statement in ours:
         with statement:
             statement.commit()
-    optimize(handle)
+    optimize(table)
     jar.run(f"UPDATE delta.`{root}` SET n = -4 WHERE id = 9")
     changed = {5: -1, 6: -1, 7: -2, 8: -3, 9: -4, 200: 0}
     expected = {id_: id_ * 2 for id_ in range(100) if id_ not in (1, 2, 3, 20)} | changed

@@ -150,15 +150,15 @@ def _raced(writer: Writer, *partition_by: str) -> DataFrame:
     spark = writer.spark
     frame = spark.range(0, 3000, 1, 2).selectExpr("id", "id * 2 AS n", "CAST(id % 2 AS STRING) AS part")
     writer.append(frame, *partition_by)
-    handle = table_at(DeltaSession.of(spark), writer.root)
+    table = table_at(DeltaSession.of(spark), writer.root)
     ours = [
-        prepare_delete(handle, "id % 3 = 0 AND id > 50"),
-        prepare_update(handle, {"n": "-id"}, "id IN (5, 2000, 2999)"),
-        prepare_delete(handle, "id = 7"),
+        prepare_delete(table, "id % 3 = 0 AND id > 50"),
+        prepare_update(table, {"n": "-id"}, "id IN (5, 2000, 2999)"),
+        prepare_delete(table, "id = 7"),
     ]
-    update(handle, {"n": "0"}, "id IN (1, 4, 1000)")
-    optimize(handle)
-    delete(handle, "id = 8")
+    update(table, {"n": "0"}, "id IN (1, 4, 1000)")
+    optimize(table)
+    delete(table, "id = 8")
     for statement in ours:
         with statement:
             statement.commit()

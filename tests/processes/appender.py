@@ -26,8 +26,8 @@ from anabranch.clock import SystemClock
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.store_opening import open_store
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 
 ROWS = 3
 COLUMNS = ("writer", "number", "row")
@@ -35,15 +35,15 @@ STORAGE = "ANABRANCH_TEST_STORAGE"
 """Settings of the storage, as JSON; in the environment of a process."""
 
 
-def table_in(store: LogStore) -> Table:
-    return Table(store, SystemClock(), random.SystemRandom())
+def table_in(store: LogStore) -> DeltaLog:
+    return DeltaLog(store, SystemClock(), random.SystemRandom())
 
 
-def opened(url: str) -> Table:
+def opened(url: str) -> DeltaLog:
     return table_in(open_store(url, json.loads(os.environ.get(STORAGE, "{}"))))
 
 
-def create(table: Table, properties: Mapping[str, str] | None = None) -> None:
+def create(table: DeltaLog, properties: Mapping[str, str] | None = None) -> None:
     schema = StructType([StructField(name, LongType()) for name in COLUMNS])
     metadata = Metadata(
         id=str(uuid.uuid4()),
@@ -57,7 +57,7 @@ def create(table: Table, properties: Mapping[str, str] | None = None) -> None:
     table.begin(Operation(name="CREATE TABLE")).commit([protocol, metadata])
 
 
-def append(table: Table, *, writer: int, number: int) -> int:
+def append(table: DeltaLog, *, writer: int, number: int) -> int:
     """The version that holds the rows; the file is durable before the commit."""
     rows = {"writer": [writer] * ROWS, "number": [number] * ROWS, "row": list(range(ROWS))}
     written = io.BytesIO()
@@ -168,19 +168,19 @@ def _run(work: Callable[..., None], url: str, *given: int) -> None:
     os._exit(0)
 
 
-def _append_many(table: Table, writer: int, commits: int) -> None:
+def _append_many(table: DeltaLog, writer: int, commits: int) -> None:
     for number in range(commits):
         _acknowledge(writer, number, append(table, writer=writer, number=number))
 
 
-def _append_until_killed(table: Table, writer: int, told: int, landed_before: int) -> None:
+def _append_until_killed(table: DeltaLog, writer: int, told: int, landed_before: int) -> None:
     for number in range(1_000_000):
         if number == landed_before:
             os.write(told, b"!")
         _acknowledge(writer, number, append(table, writer=writer, number=number))
 
 
-def _append_with_little_memory(table: Table, writer: int, left_bytes: int) -> None:
+def _append_with_little_memory(table: DeltaLog, writer: int, left_bytes: int) -> None:
     """The first append finds all it needs; what is imported by then stays."""
     _acknowledge(writer, 0, append(table, writer=writer, number=0))
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])

@@ -22,8 +22,8 @@ from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.commit_context import RetryLimits
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from storage.faults import FaultyStore
 from transaction.table_on_memory import PLAIN, TestClock, add, metadata, with_properties
 
@@ -89,11 +89,11 @@ class FaultBehindPut(FaultyStore):
         return outcome
 
 
-def table_on(store: LogStore, clock: Any, *, seed: int) -> Table:
-    return Table(store, clock, random.Random(seed), bounds=PATIENCE)
+def table_on(store: LogStore, clock: Any, *, seed: int) -> DeltaLog:
+    return DeltaLog(store, clock, random.Random(seed), bounds=PATIENCE)
 
 
-def commit(table: Table, *actions: Action) -> int:
+def commit(table: DeltaLog, *actions: Action) -> int:
     return table.begin(Operation(name="WRITE")).commit(actions).version
 
 

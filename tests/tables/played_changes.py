@@ -17,10 +17,10 @@ from anabranch.tables import DeltaTable
 from tables.races import commit_with_retries
 
 
-def merge(delta: SparkSession, handle: TableRef, ids: list[int]) -> None:
+def merge(delta: SparkSession, table: TableRef, ids: list[int]) -> None:
     """Rows of these ids get `n = -1`; those that are not there join, and 3 goes."""
     source = delta.createDataFrame([(each,) for each in ids], "id long").alias("s")
-    into = DeltaTable.forPath(delta, handle.path).alias("t").merge(source, "t.id = s.id")
+    into = DeltaTable.forPath(delta, table.path).alias("t").merge(source, "t.id = s.id")
     into.whenMatchedDelete("s.id = 3").whenMatchedUpdate(set={"n": "-1"}).whenNotMatchedInsert(
         values={"id": "s.id", "n": "0", "part": "s.id % 2"}
     ).execute()
@@ -31,17 +31,17 @@ def append(delta: SparkSession, path: str, ids: list[int]) -> None:
     frame.write.format("delta").mode("append").save(path)
 
 
-def change_files(handle: TableRef) -> list[AddCDCFile]:
+def change_files(table: TableRef) -> list[AddCDCFile]:
     """Those of the newest commit."""
-    commit = read_commit(handle.table.store, handle.latest().version)
+    commit = read_commit(table.delta_log.store, table.latest().version)
     return [action for action in commit.actions if isinstance(action, AddCDCFile)]
 
 
 class Played:
     """A table to which things happen, and what should be in it after each."""
 
-    def __init__(self, delta: SparkSession, handle: TableRef, chance: random.Random) -> None:
-        self.delta, self.handle, self.chance = delta, handle, chance
+    def __init__(self, delta: SparkSession, table: TableRef, chance: random.Random) -> None:
+        self.delta, self.table, self.chance = delta, table, chance
         self.rows = {id_: (id_, id_ % 2) for id_ in range(20)}
         self.versions = [Counter((id_, *rest) for id_, rest in self.rows.items())]
         self.taken: set[int] = set()
@@ -67,12 +67,12 @@ class Played:
 
     def append(self) -> None:
         self.next_id += 2
-        append(self.delta, self.handle.path, [self.next_id, self.next_id + 1])
+        append(self.delta, self.table.path, [self.next_id, self.next_id + 1])
         self.landed({id_: (0, id_ % 2) for id_ in (self.next_id, self.next_id + 1)})
 
     def update(self, part: int, behind: Callable[[], None] | None = None) -> None:
         ids = self.ids(part)
-        prepared = prepare_update(self.handle, {"n": "n + 1000"}, self.condition(part, ids))
+        prepared = prepare_update(self.table, {"n": "n + 1000"}, self.condition(part, ids))
         if behind is not None:
             behind()
         commit_with_retries(prepared)
@@ -80,7 +80,7 @@ class Played:
 
     def delete(self, part: int, behind: Callable[[], None] | None = None) -> None:
         ids = self.ids(part)
-        prepared = prepare_delete(self.handle, self.condition(part, ids))
+        prepared = prepare_delete(self.table, self.condition(part, ids))
         if behind is not None:
             behind()
         commit_with_retries(prepared)
@@ -88,7 +88,7 @@ class Played:
 
     def merge(self) -> None:
         ids = [*self.ids(0, 2), *self.ids(1, 2), self.next_id + 50]
-        merge(self.delta, self.handle, ids)
+        merge(self.delta, self.table, ids)
         kept = {id_: (-1 if id_ in self.rows else 0, id_ % 2) for id_ in ids if id_ != 3}
         self.landed(kept | (dict.fromkeys([3]) if 3 in ids else {}))
 
@@ -96,11 +96,11 @@ class Played:
         """By `replaceWhere`."""
         gone = [id_ for id_ in self.rows if id_ >= 16]
         frame = self.delta.createDataFrame([(16, 7, 0)], "id long, n long, part long")
-        frame.write.format("delta").mode("overwrite").option("replaceWhere", "id >= 16").save(self.handle.path)
+        frame.write.format("delta").mode("overwrite").option("replaceWhere", "id >= 16").save(self.table.path)
         self.landed(dict.fromkeys(gone) | {16: (7, 0)})
-        metrics = DeltaTable.forPath(self.delta, self.handle.path).history(1).collect()[0].operationMetrics
-        assert metrics["numAddedChangeFiles"] == str(len(change_files(self.handle)))
+        metrics = DeltaTable.forPath(self.delta, self.table.path).history(1).collect()[0].operationMetrics
+        assert metrics["numAddedChangeFiles"] == str(len(change_files(self.table)))
 
     def optimize(self) -> None:
-        DeltaTable.forPath(self.delta, self.handle.path).optimize().executeCompaction()
+        DeltaTable.forPath(self.delta, self.table.path).optimize().executeCompaction()
         self.landed({})

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import in_this_process, table_ref
 
 pytestmark = pytest.mark.spark
@@ -238,7 +238,7 @@ def test_a_compaction_that_fails_fails_no_statement(
 def test_while_one_thread_compacts_the_others_do_not(delta: SparkSession, path: str) -> None:
     create(delta, path)
 
-    table = table_ref(delta, path).table
+    table = table_ref(delta, path).delta_log
     with settings(delta, min_num_files="2"):
         append(delta, path, 0)
         with table.compacting:

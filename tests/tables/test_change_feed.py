@@ -42,10 +42,10 @@ OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enable
 def changed(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A partitioned table with vectors, four versions old."""
     path = str(tmp_path_factory.mktemp("changed") / "a table")
-    handle = numbered_table(delta, path, rows=4, by=("part",), enableChangeDataFeed="true")
-    update(handle, {"n": "-n", "part": "0"}, "id = 1")
-    delete(handle, "id = 2")
-    merge(delta, handle, [0, 3, 7])
+    table = numbered_table(delta, path, rows=4, by=("part",), enableChangeDataFeed="true")
+    update(table, {"n": "-n", "part": "0"}, "id = 1")
+    delete(table, "id = 2")
+    merge(delta, table, [0, 3, 7])
     return path
 
 
@@ -123,13 +123,13 @@ def test_versions_without_a_feed(delta: SparkSession, path: str) -> None:
 
 def test_columns_that_changed(delta: SparkSession, path: str) -> None:
     """Under column mapping the end of the range names the columns, and no range goes over a rename."""
-    handle = numbered_table(
+    table_ref = numbered_table(
         delta, path, rows=2, enableChangeDataFeed="true", enableTypeWidening="true", **{"columnMapping.mode": "id"}
     )
     table = f"delta.`{path}`"
     delta.sql(f"ALTER TABLE {table} ADD COLUMN small SMALLINT")
     delta.sql(f"INSERT INTO {table} VALUES (2, 2, 0, 7)")
-    update(handle, {"small": "8"}, "id = 2")
+    update(table_ref, {"small": "8"}, "id = 2")
     delta.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE INT")
     delta.sql(f"ALTER TABLE {table} RENAME COLUMN n TO m")
     widened = feed(delta, path, startingVersion=0, endingVersion=4)
@@ -187,11 +187,11 @@ def test_rows_removed_by_what_undoes_a_change_of_columns(delta: SparkSession, pa
 
 def test_merge_without_updates(delta: SparkSession, path: str) -> None:
     """Rows that many rows of the source match are deleted once, and told once."""
-    handle = numbered_table(delta, path, rows=4, enableChangeDataFeed="true", enableDeletionVectors="false")
+    table = numbered_table(delta, path, rows=4, enableChangeDataFeed="true", enableDeletionVectors="false")
     source = delta.createDataFrame([(1,), (1,), (2,)], "id long").alias("s")
     DeltaTable.forPath(delta, path).alias("t").merge(source, "t.id = s.id").whenMatchedDelete().execute()
     assert told(feed(delta, path, startingVersion=1)) == [(1, 1, 1, "delete", 1), (2, 2, 0, "delete", 1)]
-    written = change_files(handle)
+    written = change_files(table)
     assert all(each.path.startswith("_change_data/") and not each.data_change for each in written)
     (metrics,) = [row.operationMetrics for row in DeltaTable.forPath(delta, path).history(1).collect()]
     assert metrics["numTargetChangeFilesAdded"] == str(len(written)) != "0"
@@ -199,8 +199,8 @@ def test_merge_without_updates(delta: SparkSession, path: str) -> None:
 
 def test_a_statement_that_ends_between_its_change_files_and_its_commit(delta: SparkSession, path: str) -> None:
     """Covers fault F12: the files are in no version's feed, VACUUM removes them, and the next statement writes its own."""
-    handle = numbered_table(delta, path, rows=4, enableChangeDataFeed="true")
-    with prepare_update(handle, {"n": "-n"}, "id > 1"):
+    table = numbered_table(delta, path, rows=4, enableChangeDataFeed="true")
+    with prepare_update(table, {"n": "-n"}, "id > 1"):
         left = list(Path(path, "_change_data").rglob("*.parquet"))
     assert left
     before = told(feed(delta, path))
@@ -211,7 +211,7 @@ def test_a_statement_that_ends_between_its_change_files_and_its_commit(delta: Sp
     finally:
         delta.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
     assert not any(each.exists() for each in left)
-    version = update(handle, {"n": "-n"}, "id = 1").committed
+    version = update(table, {"n": "-n"}, "id = 1").committed
     assert version is not None
     assert told(feed(delta, path, startingVersion=version.version)) == [
         (1, -1, 1, "update_postimage", version.version),
@@ -240,8 +240,8 @@ def test_replaying_the_feed_of_files_written_anew(native: SparkSession, path: st
 def replay(delta: SparkSession, path: str, *, vectors: bool, seed: int = 1) -> str:
     """Play with a table, and compare its feed at every version with what should be there."""
     enabled = {"enableChangeDataFeed": "true", "enableDeletionVectors": str(vectors).lower()}
-    handle = numbered_table(delta, path, by=("part",), checkpointInterval="3", **enabled)
-    played = Played(delta, handle, random.Random(f"{seed} {vectors}"))
+    table = numbered_table(delta, path, by=("part",), checkpointInterval="3", **enabled)
+    played = Played(delta, table, random.Random(f"{seed} {vectors}"))
     # Without vectors two changes of one file are in each other's way, and OPTIMIZE in everybody's.
     steps: list[Callable[[], None]] = [
         lambda: played.update(0, behind=lambda: played.delete(0 if vectors else 1)),
@@ -284,14 +284,14 @@ def test_a_feed_that_delta_rs_wrote(delta: SparkSession, path: str) -> None:
 
 def test_old_files_and_new_ones(delta: SparkSession, path: str) -> None:
     """Copy on write: the rows that stayed are not told, whole files that went are; partitions lie apart."""
-    handle = numbered_table(
+    table = numbered_table(
         delta, path, rows=6, by=("part",), enableChangeDataFeed="true", enableDeletionVectors="false"
     )
-    delete(handle, "id = 1 OR part = 0")
+    delete(table, "id = 1 OR part = 0")
     assert [row[0] for row in told(feed(delta, path, startingVersion=1))] == [0, 1, 2, 4]
     assert sorted(each.name for each in Path(path, "_change_data").iterdir() if each.is_dir()) == ["part=0", "part=1"]
-    delete(handle, "part = 1")
-    assert change_files(handle) == []
+    delete(table, "part = 1")
+    assert change_files(table) == []
     assert [row[:1] + row[-2:] for row in told(feed(delta, path, startingVersion=2))] == [
         (3, "delete", 2),
         (5, "delete", 2),

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
@@ -26,6 +25,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 
 pytestmark = [pytest.mark.spark]
@@ -59,12 +59,8 @@ def setting(delta: SparkSession, **values: object) -> Iterator[None]:
             delta.conf.unset(known[name])
 
 
-def handle(delta: SparkSession, path: str) -> TableRef:
-    return table_ref(delta, path)
-
-
 def live(delta: SparkSession, path: str) -> list[AddFile]:
-    return handle(delta, path).latest().files.to_actions()
+    return table_ref(delta, path).latest().files.to_actions()
 
 
 def metrics(result: DataFrame) -> Any:
@@ -74,7 +70,7 @@ def metrics(result: DataFrame) -> Any:
 
 
 def run(delta: SparkSession, path: str, *, full: bool = False) -> Any:
-    return metrics(optimize_frame(handle(delta, path), full=full))
+    return metrics(optimize_frame(table_ref(delta, path), full=full))
 
 
 def ids(delta: SparkSession, path: str) -> list[int]:
@@ -147,7 +143,7 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
 
     clustered = {(file.tags or {})["ZCUBE_ID"] for file in live(delta, path)}
     DeltaTable.forPath(delta, path).delete("id = 3")
-    assert purge(handle(delta, path)).num_bins == 1
+    assert purge(table_ref(delta, path)).num_bins == 1
     assert {(file.tags or {})["ZCUBE_ID"] for file in live(delta, path)} == clustered
     assert ids(delta, path) == [n for n in range(POINTS + 10) if n != 3]
 
@@ -156,7 +152,7 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     append(grid(delta, 0, 20), path, "x")
     table = DeltaTable.forPath(delta, path)
     assert metrics(table.optimize().executeCompaction())["numFilesAdded"] == 1
-    alter_cluster_by(handle(delta, path), [("y",), ("name",)])
+    alter_cluster_by(table_ref(delta, path), [("y",), ("name",)])
     append(grid(delta, 20, 30), path)
 
     assert run(delta, path)["numFilesRemoved"] == 1, "what is ordered by x stays"
@@ -175,7 +171,7 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
         table.optimize().where("id = 1").executeCompaction()
     assert refused_condition.value.condition == "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
 
-    alter_cluster_by(handle(delta, path), [])
+    alter_cluster_by(table_ref(delta, path), [])
     with pytest.raises(FullNeedsClusteringError, match="FULL"):
         run(delta, path, full=True)
     append(grid(delta, 30, 40), path)
@@ -242,7 +238,7 @@ def table(delta: SparkSession, path: str) -> TableRef:
     """Ids 0 to 59 in two files, clustered by `x` and `y`, not optimized yet."""
     append(grid(delta, 0, 30), path, "x", "y", **{"delta.enableDeletionVectors": "true"})
     append(grid(delta, 30, 60), path)
-    return handle(delta, path)
+    return table_ref(delta, path)
 
 
 def all_but(*gone: int, upto: int = 60) -> list[int]:

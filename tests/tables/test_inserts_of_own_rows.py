@@ -273,8 +273,8 @@ def test_the_judge_finds_joins_with_what_changes_too(native: SparkSession, told:
 
 def test_an_insert_of_own_rows_loses_without_vectors(native: SparkSession, path: str) -> None:
     """Bug B14: where a table has no vectors, files decide for every statement."""
-    handle: TableRef = numbered_table(native, path, enableDeletionVectors="false")
-    name = f"delta.`{handle.path}`"
+    table: TableRef = numbered_table(native, path, enableDeletionVectors="false")
+    name = f"delta.`{table.path}`"
     with pytest.raises(DeltaConcurrentModificationException):
         beaten(
             native,

@@ -293,11 +293,11 @@ def test_bad_arguments(letters: DeltaTable, source: DataFrame) -> None:
 def test_only_files_that_can_match_are_read(delta: SparkSession, path: str) -> None:
     """The source's values tell them, not literals alone; what is not read cannot be in conflict."""
     delta.range(0, 40, 1, 4).selectExpr("id", "id % 2 AS p").write.format("delta").save(path)
-    handle = table_ref(delta, path)
+    table = table_ref(delta, path)
     for keys, number in (([12], 1), ([3, 38], 2), ([15, 25], 2), ([None], 0), ([90], 0)):
         source = delta.createDataFrame([(key,) for key in keys], "k long")
         statement = MergeStatement(source=source, condition="k = id", matched=[DeleteClause()])
-        with prepare_merge(handle, statement) as prepared:
+        with prepare_merge(table, statement) as prepared:
             (scan,) = prepared.transaction.reads().scans
             assert isinstance(scan.files, np.ndarray)
             assert (scan.files.sum(), prepared.num_affected_rows) == (number, number), keys
@@ -306,7 +306,7 @@ def test_only_files_that_can_match_are_read(delta: SparkSession, path: str) -> N
         statement = MergeStatement(
             source=source, condition=condition, matched=[DeleteClause(condition="id <> 3 AND k <> 39")]
         )
-        with prepare_merge(handle, statement) as prepared:
+        with prepare_merge(table, statement) as prepared:
             (scan,) = prepared.transaction.reads().scans
             assert isinstance(scan.files, np.ndarray)
             assert scan.files.sum() >= number

@@ -76,9 +76,9 @@ def expected(changed: dict[int, int | None]) -> list[Row]:
 @BOTH_LEVELS
 def test_two_upserts_of_one_new_key(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 36 on Spark: the key is there once."""
-    handle = table_of(delta, path, level=level)
-    ours = prepare_merge(handle, upsert(delta, (90, 1), (3, 30)))
-    merge(handle, upsert(delta, (90, 2)))
+    table = table_of(delta, path, level=level)
+    ours = prepare_merge(table, upsert(delta, (90, 1), (3, 30)))
+    merge(table, upsert(delta, (90, 2)))
     lost = lose(ours, ConcurrentAppendException)
     assert lost.reason is ConflictReason.ROW_LEVEL_CHANGES
     assert any("id = 90" in key for key in lost.example_keys), lost.example_keys
@@ -88,8 +88,8 @@ def test_two_upserts_of_one_new_key(delta: SparkSession, path: str, level: str) 
 @BOTH_LEVELS
 def test_a_blind_insert_of_the_key(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 37 on Spark: under WriteSerializable MERGE stands before the INSERT."""
-    handle = table_of(delta, path, level=level)
-    ours = prepare_merge(handle, upsert(delta, (5, 50), (90, 1)))
+    table = table_of(delta, path, level=level)
+    ours = prepare_merge(table, upsert(delta, (5, 50), (90, 1)))
     append(delta, path, (90, 2))
     if level == "Serializable":
         lose(ours, ConcurrentAppendException)
@@ -103,24 +103,24 @@ def test_a_blind_insert_of_the_key(delta: SparkSession, path: str, level: str) -
 @pytest.mark.parametrize("by", [(), ("part",)], ids=["one file", "partitioned"])
 def test_disjoint_keys_in_the_same_files(delta: SparkSession, path: str, level: str, by: tuple[str, ...]) -> None:
     """Covers race 38 on Spark, also with DELETE and UPDATE as winners."""
-    handle = table_of(delta, path, level=level, by=by)
-    ours = prepare_merge(handle, upsert(delta, (1, 10), (80, 80)))
-    merge(handle, upsert(delta, (3, 30), (90, 90)))
-    delete(handle, "id = 5")
-    update(handle, {"n": "70"}, "id = 7")
+    table = table_of(delta, path, level=level, by=by)
+    ours = prepare_merge(table, upsert(delta, (1, 10), (80, 80)))
+    merge(table, upsert(delta, (3, 30), (90, 90)))
+    delete(table, "id = 5")
+    update(table, {"n": "70"}, "id = 7")
     commit_with_retries(ours)
     assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 5: None, 7: 70})
 
 
 def test_disjoint_keys_under_column_mapping(delta: SparkSession, path: str) -> None:
-    handle = table_of(delta, path, **{"columnMapping.mode": "name"})
-    ours = prepare_merge(handle, upsert(delta, (1, 10), (80, 80)))
-    merge(handle, upsert(delta, (3, 30), (90, 90)))
-    update(handle, {"n": "70"}, "id = 7")
+    table = table_of(delta, path, **{"columnMapping.mode": "name"})
+    ours = prepare_merge(table, upsert(delta, (1, 10), (80, 80)))
+    merge(table, upsert(delta, (3, 30), (90, 90)))
+    update(table, {"n": "70"}, "id = 7")
     commit_with_retries(ours)
     assert found(delta, path) == expected({1: 10, 80: 80, 3: 30, 90: 90, 7: 70})
-    lost = prepare_merge(handle, upsert(delta, (7, 1), (95, 1)))
-    merge(handle, upsert(delta, (95, 2)))
+    lost = prepare_merge(table, upsert(delta, (7, 1), (95, 1)))
+    merge(table, upsert(delta, (95, 2)))
     lose(lost, ConcurrentAppendException)
 
 
@@ -128,14 +128,14 @@ def test_disjoint_keys_under_column_mapping(delta: SparkSession, path: str) -> N
 @pytest.mark.parametrize("winner", ["delete", "update", "merge"])
 def test_a_matched_row_is_changed(delta: SparkSession, path: str, level: str, winner: str) -> None:
     """Covers race 39 on Spark."""
-    handle = table_of(delta, path, level=level)
-    ours = prepare_merge(handle, upsert(delta, (3, 30), (4, 40)))
+    table = table_of(delta, path, level=level)
+    ours = prepare_merge(table, upsert(delta, (3, 30), (4, 40)))
     if winner == "delete":
-        delete(handle, "id = 3")
+        delete(table, "id = 3")
     elif winner == "update":
-        update(handle, {"n": "n"}, "id = 3")
+        update(table, {"n": "n"}, "id = 3")
     else:
-        merge(handle, statement(delta, [(3, 0)], DeleteClause()))
+        merge(table, statement(delta, [(3, 0)], DeleteClause()))
     lost = lose(ours, ConcurrentAppendException if winner == "update" else ConcurrentDeleteDeleteException)
     assert any("id = 3" in key for key in lost.example_keys), lost.example_keys
     assert (4, 4) in found(delta, path)
@@ -144,18 +144,18 @@ def test_a_matched_row_is_changed(delta: SparkSession, path: str, level: str, wi
 @BOTH_LEVELS
 def test_a_matched_row_that_was_left_alone(delta: SparkSession, path: str, level: str) -> None:
     """With inserts it was read: it kept a new row away. Without them, only what it becomes counts."""
-    handle = table_of(delta, path, level=level)
+    table = table_of(delta, path, level=level)
     below = UpdateClause(condition="t.n < s.n", values=None)
-    ours = prepare_merge(handle, statement(delta, [(3, 1), (4, 40)], below, INSERT_ALL))
-    only_matched = prepare_merge(handle, statement(delta, [(3, 1), (4, 40)], below))
-    moved = prepare_merge(handle, statement(delta, [(3, 1), (4, 40)], below))
-    update(handle, {"n": "2"}, "id = 3")
+    ours = prepare_merge(table, statement(delta, [(3, 1), (4, 40)], below, INSERT_ALL))
+    only_matched = prepare_merge(table, statement(delta, [(3, 1), (4, 40)], below))
+    moved = prepare_merge(table, statement(delta, [(3, 1), (4, 40)], below))
+    update(table, {"n": "2"}, "id = 3")
     lose(ours, ConcurrentAppendException)
     commit_with_retries(only_matched)
     assert found(delta, path) == expected({3: 2, 4: 40})
     lose(moved, ConcurrentDeleteDeleteException)
-    third = prepare_merge(handle, statement(delta, [(3, 1), (5, 50)], below))
-    update(handle, {"n": "0"}, "id = 3")
+    third = prepare_merge(table, statement(delta, [(3, 1), (5, 50)], below))
+    update(table, {"n": "0"}, "id = 3")
     lost = lose(third, ConcurrentAppendException)
     assert any("id = 3" in key for key in lost.example_keys), lost.example_keys
 
@@ -163,8 +163,8 @@ def test_a_matched_row_that_was_left_alone(delta: SparkSession, path: str, level
 @BOTH_LEVELS
 def test_a_row_for_when_matched_only(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 40 on Spark."""
-    handle = table_of(delta, path, level=level)
-    ours = prepare_merge(handle, statement(delta, [(90, 2), (0, 5)], UPDATE_ALL))
+    table = table_of(delta, path, level=level)
+    ours = prepare_merge(table, statement(delta, [(90, 2), (0, 5)], UPDATE_ALL))
     append(delta, path, (90, 1), (91, 1))
     if level == "Serializable":
         lose(ours, ConcurrentAppendException)
@@ -175,15 +175,15 @@ def test_a_row_for_when_matched_only(delta: SparkSession, path: str, level: str)
 
 def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) -> None:
     """Covers race 41 on Spark: the winner's row counts if the clause applies to it and no source row matches it."""
-    handle = table_of(delta, path, level="Serializable")
+    table = table_of(delta, path, level="Serializable")
     by_source = [DeleteClause(condition="n >= 10 AND part = 1")]
     given = [(id_, id_) for id_ in range(20) if id_ != 11] + [(90, 90)]
-    ours = prepare_merge(handle, statement(delta, given, by_source=by_source))
+    ours = prepare_merge(table, statement(delta, given, by_source=by_source))
     append(delta, path, (33, 0), (34, 50), (91, 3))
     append(delta, path, (90, 90))
     commit_with_retries(ours)
     assert found(delta, path) == expected({11: None, 33: 0, 34: 50, 91: 3, 90: 90})
-    second = prepare_merge(handle, statement(delta, given[:-2], by_source=by_source))
+    second = prepare_merge(table, statement(delta, given[:-2], by_source=by_source))
     append(delta, path, (35, 50))
     lost = lose(second, ConcurrentAppendException)
     assert any("id = 35" in key for key in lost.example_keys), lost.example_keys
@@ -191,13 +191,13 @@ def test_a_row_for_when_not_matched_by_source(delta: SparkSession, path: str) ->
 
 def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path: str) -> None:
     """Covers race 42 on Spark: its rows stay what they were, for the join, for what is written, and in the race."""
-    handle = table_of(delta, path)
+    table = table_of(delta, path)
     source = delta.range(0, 40, 1, 2).select("id", F.expr("uuid()").alias("u")).where("u < '8'")
     given = source.select("id", F.crc32("u").alias("n"), (F.col("id") % 2).alias("part")).alias("s")
     merging = MergeStatement(
         source=given, condition="t.id = s.id", matched=[UPDATE_ALL], not_matched=[INSERT_ALL], alias="t"
     )
-    ours = prepare_merge(handle, merging)
+    ours = prepare_merge(table, merging)
     append(delta, path, (70, 70))
     commit_with_retries(ours)
     rows = dict(found(delta, path))
@@ -213,73 +213,73 @@ def test_a_source_that_changes_when_it_is_asked_again(delta: SparkSession, path:
 @BOTH_LEVELS
 def test_the_source_reads_the_table(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 43 on Spark: whatever lands may have changed what the source saw."""
-    handle = table_of(delta, path, level=level)
+    table = table_of(delta, path, level=level)
     source = delta.read.format("delta").load(path).where("n = 5").selectExpr("id + 1 AS id", "n * 10 AS n", "part")
     merging = MergeStatement(
         source=source.alias("s"), condition="t.id = s.id", matched=[UPDATE_ALL], not_matched=[INSERT_ALL], alias="t"
     )
-    ours = prepare_merge(handle, merging)
-    update(handle, {"n": "5"}, "id = 19")
+    ours = prepare_merge(table, merging)
+    update(table, {"n": "5"}, "id = 19")
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
-    commit_with_retries(prepare_merge(handle, merging))
+    commit_with_retries(prepare_merge(table, merging))
 
 
 def test_a_value_that_reads_the_table(delta: SparkSession, path: str) -> None:
     """A subquery in a value is as good as a source that reads the table."""
-    handle = table_of(delta, path)
+    table = table_of(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("seen_by_merge")
     total = UpdateClause(values={"n": "(SELECT sum(n) FROM seen_by_merge)"})
-    ours = prepare_merge(handle, statement(delta, [(3, 0)], total))
-    update(handle, {"n": "5"}, "id = 19")
+    ours = prepare_merge(table, statement(delta, [(3, 0)], total))
+    update(table, {"n": "5"}, "id = 19")
     lost = lose(ours, ConcurrentAppendException)
     assert lost.version == 1
-    merge(handle, statement(delta, [(4, 0)], UPDATE_ALL))
+    merge(table, statement(delta, [(4, 0)], UPDATE_ALL))
     assert found(delta, path) == expected({19: 5, 4: 0})
 
 
 @BOTH_LEVELS
 def test_an_insert_only_merge_is_not_blind(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 44 on Spark."""
-    handle = table_of(delta, path, level=level)
+    table = table_of(delta, path, level=level)
     only_insert = statement(delta, [(3, 0), (90, 1)], INSERT_ALL)
-    ours = prepare_merge(handle, only_insert)
-    unmatched = prepare_merge(handle, only_insert)
-    far_away = prepare_merge(handle, only_insert)
-    delete(handle, "id = 4")
+    ours = prepare_merge(table, only_insert)
+    unmatched = prepare_merge(table, only_insert)
+    far_away = prepare_merge(table, only_insert)
+    delete(table, "id = 4")
     commit_with_retries(far_away)
     lose(ours, ConcurrentAppendException)
-    delete(handle, "id = 3")
+    delete(table, "id = 3")
     # Rows that came are told before rows that went.
     lose(unmatched, ConcurrentAppendException)
     entry = delta.read.format("delta").load(path)
     assert sorted(row.id for row in entry.collect()) == [*(set(range(20)) - {3, 4}), 90]
-    assert handle.table.snapshots.latest_or_none() is not None
+    assert table.delta_log.snapshots.latest_or_none() is not None
 
 
 def test_duplicate_rows_in_the_table(delta: SparkSession, path: str) -> None:
     """Covers race 45 on Spark: each is a row of its own."""
-    handle = table_of(delta, path)
+    table = table_of(delta, path)
     append(delta, path, (3, 100), (3, 101))
-    ours = prepare_merge(handle, statement(delta, [(3, 7)], UPDATE_ALL))
-    delete(handle, "id = 4")
+    ours = prepare_merge(table, statement(delta, [(3, 7)], UPDATE_ALL))
+    delete(table, "id = 4")
     commit_with_retries(ours)
     assert [row for row in found(delta, path) if row[0] == 3] == [(3, 7)] * 3
-    second = prepare_merge(handle, statement(delta, [(3, 8)], UPDATE_ALL))
+    second = prepare_merge(table, statement(delta, [(3, 8)], UPDATE_ALL))
     append(delta, path, (4, 4))
-    update(handle, {"n": "9"}, "id = 3 AND n = 7")
+    update(table, {"n": "9"}, "id = 3 AND n = 7")
     lose(second, ConcurrentAppendException)
 
 
 def test_a_merge_that_changes_the_schema(delta: SparkSession, path: str) -> None:
     """Covers race 46 on Spark, on both sides."""
-    handle = table_of(delta, path)
+    table = table_of(delta, path)
     source = rows_of(delta, [(90, 90)]).withColumn("extra", F.lit("x")).alias("s")
     growing = MergeStatement(source=source, condition="t.id = s.id", not_matched=[INSERT_ALL], alias="t", evolves=True)
-    ours = prepare_merge(handle, upsert(delta, (3, 30)))
+    ours = prepare_merge(table, upsert(delta, (3, 30)))
     other = dataclasses.replace(growing, source=source.withColumnRenamed("extra", "more").alias("s"))
-    late = prepare_merge(handle, other)
-    merge(handle, growing)
+    late = prepare_merge(table, other)
+    merge(table, growing)
     lose(ours, MetadataChangedException)
     lose(late, MetadataChangedException)
     assert [row.extra for row in delta.read.format("delta").load(path).where("id >= 19").orderBy("id").collect()] == [
@@ -291,7 +291,7 @@ def test_a_merge_that_changes_the_schema(delta: SparkSession, path: str) -> None
 @pytest.mark.parametrize("by", [(), ("part",)], ids=["one file", "partitioned"])
 def test_without_vectors_files_decide(delta: SparkSession, path: str, by: tuple[str, ...]) -> None:
     """Other rows of a file are enough for a conflict; other partitions are not."""
-    handle = table_of(delta, path, by=by, enableDeletionVectors="false")
+    table = table_of(delta, path, by=by, enableDeletionVectors="false")
     odd = MergeStatement(
         source=rows_of(delta, [(1, 10), (81, 81)]).alias("s"),
         condition="t.id = s.id AND t.part = 1",
@@ -299,8 +299,8 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str, by: tuple[
         not_matched=[INSERT_ALL],
         alias="t",
     )
-    ours = prepare_merge(handle, odd)
-    update(handle, {"n": "-1"}, "part = 0 AND id = 4")
+    ours = prepare_merge(table, odd)
+    update(table, {"n": "-1"}, "part = 0 AND id = 4")
     if by:
         commit_with_retries(ours)
         assert found(delta, path) == expected({1: 10, 81: 81, 4: -1})
@@ -311,12 +311,12 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str, by: tuple[
 
 def test_done_again(delta: SparkSession, path: str) -> None:
     """A conflict is mended by executing the statement again: each of two counters counts."""
-    handle = table_of(delta, path)
+    table = table_of(delta, path)
     add_one = statement(delta, [(3, 1)], UpdateClause(values={"n": "t.n + s.n"}), INSERT_ALL)
-    for prepared in [prepare_merge(handle, add_one) for _ in range(2)]:
+    for prepared in [prepare_merge(table, add_one) for _ in range(2)]:
         with prepared:
             try:
                 prepared.commit()
             except ConcurrentAppendException:
-                merge(handle, add_one, conflict_retries=1)
+                merge(table, add_one, conflict_retries=1)
     assert dict(found(delta, path))[3] == 5

@@ -10,7 +10,6 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.optimize.purge import purge, purge_frame
 from anabranch.commands.table_access import TableRef
@@ -24,6 +23,7 @@ from anabranch.errors.maintenance import (
 )
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark
@@ -261,8 +261,8 @@ def test_zorder_by_columns_that_make_no_sense(delta: SparkSession, path: str) ->
 def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10), range(10, 20), range(20, 30), options=VECTORS)
     DeltaTable.forPath(delta, path).delete("id IN (3, 25)")
-    handle = table_ref(delta, path)
-    found = metrics(purge_frame(handle))
+    table = table_ref(delta, path)
+    found = metrics(purge_frame(table))
     assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
     assert found["deletionVectorStats"]["numDeletionVectorRowsRemoved"] == 2
     (info,) = entry(path, 4)["commitInfo"]
@@ -270,26 +270,26 @@ def test_purge_rewrites_only_files_that_hide_rows(delta: SparkSession, path: str
     assert info["operationParameters"] == {"predicate": "[]", "applyPurge": "true"}
     left = [n for n in range(30) if n not in (3, 25)]
     assert ids(delta, path) == left
-    assert metrics(purge_frame(handle))["numBins"] == 0
+    assert metrics(purge_frame(table))["numBins"] == 0
     assert ids_read_by_others(path) == [left, left]
 
 
 def test_purge_of_dropped_columns(delta: SparkSession, path: str) -> None:
     appended(delta, path, range(10), options={"delta.columnMapping.mode": "name"})
-    handle = table_ref(delta, path)
-    assert purge(handle).num_bins == 0
-    drop_column(handle, "name")
+    table = table_ref(delta, path)
+    assert purge(table).num_bins == 0
+    drop_column(table, "name")
     assert delta.read.format("delta").load(path).columns == ["id", "k"]
-    assert purge(handle).num_bins == 1
+    assert purge(table).num_bins == 1
     (add,) = entry(path, 2)["add"]
     assert len(pq.read_schema(f"{path}/{add['path']}").names) == 2
-    assert purge(handle).num_bins == 0
+    assert purge(table).num_bins == 0
     assert ids(delta, path) == list(range(10))
 
 
-def drop_column(handle: TableRef, name: str) -> None:
+def drop_column(table: TableRef, name: str) -> None:
     """As ALTER TABLE … DROP COLUMN does it: the schema changes, and no file."""
-    transaction = handle.table.begin(Operation(name="DROP COLUMNS"))
+    transaction = table.delta_log.begin(Operation(name="DROP COLUMNS"))
     assert transaction.metadata is not None
     schema = json.loads(transaction.metadata.schema_string)
     schema["fields"] = [field for field in schema["fields"] if field["name"] != name]

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.spark
 
 def table(native: SparkSession, path: str, vectors: str) -> TableRef:
     """Twenty rows in two partitions, each of two files."""
-    handle = numbered_table(native, path, by=("part",), enableDeletionVectors=vectors)
+    table = numbered_table(native, path, by=("part",), enableDeletionVectors=vectors)
     native.sql(f"INSERT INTO delta.`{path}` VALUES (20, 20, 0), (21, 21, 1)")
-    return handle
+    return table
 
 
 def ids(native: SparkSession, path: str) -> list[int]:
@@ -54,8 +54,8 @@ def test_a_dynamic_overwrite_stands_behind_an_optimize(native: SparkSession, pat
 
 def test_a_restore_stands_behind_an_optimize(native: SparkSession, path: str) -> None:
     """Bug B16."""
-    handle = table(native, path, "true")
-    prepared = prepare_restore(handle, TimeTravel(version=0))
+    table_ref = table(native, path, "true")
+    prepared = prepare_restore(table_ref, TimeTravel(version=0))
     assert prepared is not None
     native.sql(f"OPTIMIZE delta.`{path}` WHERE part = 0")
     prepared.commit()

@@ -32,12 +32,12 @@ def write(
     frame.coalesce(1).write.format("delta").mode(mode).option("replaceWhere", condition).save(path)
 
 
-def prepared(handle: TableRef, condition: str) -> Prepared:
+def prepared(table: TableRef, condition: str) -> Prepared:
     """All of a replacement but its new rows and its commit."""
-    snapshot = handle.latest()
-    transaction = handle.begin_at(Operation(name="WRITE", parameters={"mode": "Overwrite"}), snapshot=snapshot)
+    snapshot = table.latest()
+    transaction = table.begin_at(Operation(name="WRITE", parameters={"mode": "Overwrite"}), snapshot=snapshot)
     options = WriteOptions(mode=SaveMode.OVERWRITE, replace_where=condition)
-    replaced = replaced_rows(handle, snapshot, transaction, options, ())
+    replaced = replaced_rows(table, snapshot, transaction, options, ())
     return Prepared(transaction, replaced.actions(), num_affected_rows=0, deleted_rows=replaced.deleted_rows)
 
 
@@ -62,10 +62,10 @@ def test_rows_are_hidden_and_no_file_is_copied(delta: SparkSession, path: str, v
 
 def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) -> None:
     """Covers races 1 and 3 for replaceWhere."""
-    handle = numbered_table(delta, path)
-    ours = prepared(handle, "id IN (3, 5)")
-    delete(handle, "id = 1")
-    update(handle, {"n": "n + 100"}, "id = 9")
+    table = numbered_table(delta, path)
+    ours = prepared(table, "id IN (3, 5)")
+    delete(table, "id = 1")
+    update(table, {"n": "n + 100"}, "id = 9")
     write(delta, path, "id = 7", (7, -7, 1))
     commit_with_retries(ours)
     expected = {id_: id_ for id_ in range(20) if id_ not in (1, 3, 5)} | {9: 109, 7: -7}
@@ -74,25 +74,25 @@ def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) 
 
 def test_the_same_row_conflicts(delta: SparkSession, path: str) -> None:
     """Covers race 2 for replaceWhere."""
-    handle = numbered_table(delta, path)
-    ours = prepared(handle, "id IN (3, 5)")
-    update(handle, {"n": "n + 100"}, "id = 5")
+    table = numbered_table(delta, path)
+    ours = prepared(table, "id IN (3, 5)")
+    update(table, {"n": "n + 100"}, "id = 5")
     lost = lose(ours, ConcurrentAppendException)
     assert any("id = 5" in key for key in lost.example_keys), lost.example_keys
 
 
 def test_a_row_that_comes_under_the_condition_conflicts(delta: SparkSession, path: str) -> None:
     """Covers race 15 for replaceWhere."""
-    handle = numbered_table(delta, path)
-    ours = prepared(handle, "n >= 15")
-    update(handle, {"n": "50"}, "id = 1")
+    table = numbered_table(delta, path)
+    ours = prepared(table, "n >= 15")
+    update(table, {"n": "50"}, "id = 1")
     lose(ours, ConcurrentAppendException)
 
 
 def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
-    handle = numbered_table(delta, path, enableDeletionVectors="false")
-    ours = prepared(handle, "id = 3")
-    delete(handle, "id = 1")
+    table = numbered_table(delta, path, enableDeletionVectors="false")
+    ours = prepared(table, "id = 3")
+    delete(table, "id = 1")
     lose(ours, ConcurrentAppendException)
 
 
@@ -105,8 +105,8 @@ def test_a_subquery_is_refused(delta: SparkSession, path: str) -> None:
 
 def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSession, path: str) -> None:
     """REPLACE ON and USING freeze the rows that they write; what those read is remembered."""
-    handle = numbered_table(delta, path)
-    update(handle, {"n": "n + 100"}, "id = 3")
+    table = numbered_table(delta, path)
+    update(table, {"n": "n + 100"}, "id = 3")
     replaced = ReplacedRows(
         condition="id = 4",
         alias=None,
@@ -116,5 +116,5 @@ def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSes
     options = WriteOptions(mode=SaveMode.OVERWRITE, replaced=replaced)
     frame = delta.createDataFrame([(4, 3, 0)], "id long, n long, part long")
     with pytest.raises(DeltaConcurrentModificationException):
-        write_frame(handle, frame, options, WriteApi.SQL_BY_NAME)
+        write_frame(table, frame, options, WriteApi.SQL_BY_NAME)
     assert values(delta, path)[4] == 4

@@ -153,10 +153,10 @@ def test_versions_so_old_that_vacuum_may_be_at_their_files_are_left_alone(delta:
 
 def test_rows_that_come_back_while_a_delete_is_prepared(delta: SparkSession, path: str) -> None:
     """Row 5 is there again, and the condition is true for it: a DELETE that has not seen it must not stand behind."""
-    handle = numbered_table(delta, path)
-    delete(handle, "id IN (4, 5)")
-    ours, harmless = prepare_delete(handle, "n BETWEEN 5 AND 6"), prepare_delete(handle, "n = 9")
-    assert restore(handle, TimeTravel(version=0)) is not None
+    table = numbered_table(delta, path)
+    delete(table, "id IN (4, 5)")
+    ours, harmless = prepare_delete(table, "n BETWEEN 5 AND 6"), prepare_delete(table, "n = 9")
+    assert restore(table, TimeTravel(version=0)) is not None
     lost = lose(ours, ConcurrentAppendException)
     assert lost.operation == "RESTORE"
     with harmless:
@@ -165,13 +165,13 @@ def test_rows_that_come_back_while_a_delete_is_prepared(delta: SparkSession, pat
 
 
 def test_a_delete_while_a_restore_is_prepared(delta: SparkSession, path: str) -> None:
-    handle = numbered_table(delta, path)
-    delete(handle, "id = 1")
-    ours = prepare_restore(handle, TimeTravel(version=0))
+    table = numbered_table(delta, path)
+    delete(table, "id = 1")
+    ours = prepare_restore(table, TimeTravel(version=0))
     assert ours is not None
-    delete(handle, "id = 2")
+    delete(table, "id = 2")
     with pytest.raises(ConcurrentDeleteReadException):
         ours.commit()
     with setting(delta, "spark.anabranch.conflictRetries", "1"):
-        restore(handle, TimeTravel(version=0))
+        restore(table, TimeTravel(version=0))
     assert ids(delta, path) == list(range(20))

@@ -24,7 +24,7 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 from session_kinds import in_this_process
-from tables.tracked_rows import append, handle, last_commit, tracked
+from tables.tracked_rows import append, last_commit, table_ref, tracked
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def made(delta: SparkSession, path: str, **properties: str) -> TableRef:
     """Rows 0 to 19 in four files, none of them with an id."""
     for start in range(0, 20, 5):
         append(delta, path, start, start + 5, **properties)
-    return handle(delta, path)
+    return table_ref(delta, path)
 
 
 def operations(table: TableRef) -> list[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable, IdentityGenerator
-from tables.tracked_rows import Ids, append, handle, last_commit, tracked
+from interop.readers import read_by_delta_rs, read_by_duckdb
+from tables.tracked_rows import Ids, append, last_commit, table_ref, tracked
 
 pytestmark = [
     pytest.mark.spark,
@@ -27,7 +27,7 @@ def made(delta: SparkSession, path: str, vectors: str, *, mapping: str = "none")
     told = {f"delta.{name}": value for name, value in properties.items()}
     append(delta, path, 0, 10, **told, **{"delta.columnMapping.mode": mapping})
     append(delta, path, 10, 20)
-    return handle(delta, path)
+    return table_ref(delta, path)
 
 
 def check(table: TableRef, before: Ids, *, changed: Collection[int] = (), gone: Collection[int] = ()) -> Ids:
@@ -125,7 +125,7 @@ def test_rows_of_a_clone_have_ids_of_its_own(delta: SparkSession, path: str, vec
     rows = DeltaTable.forPath(delta, path)
     rows.update("id IN (3, 12)", {"name": "'changed'"})
     rows.clone(f"{path} 2", True)
-    clone = handle(delta, f"{path} 2")
+    clone = table_ref(delta, f"{path} 2")
     ids = delta.read.format("delta").load(clone.path).selectExpr("id", "_metadata.row_id AS row_id").collect()
     assert len({row["row_id"] for row in ids}) == 20
     DeltaTable.forPath(delta, clone.path).update("id IN (3, 13)", {"name": "'again'"})
@@ -155,7 +155,7 @@ def test_overwrites_and_streams_bring_new_rows(delta: SparkSession, path: str, v
     stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(
         target
     ).awaitTermination()
-    assert {row_id for row_id, _ in tracked(handle(delta, target)).values()} == set(range(6))
+    assert {row_id for row_id, _ in tracked(table_ref(delta, target)).values()} == set(range(6))
 
 
 def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vectors: str) -> None:
@@ -173,7 +173,7 @@ def test_beside_columns_that_the_table_makes(delta: SparkSession, path: str, vec
         .property("delta.enableChangeDataFeed", "true")
         .execute()
     )
-    table, rows = handle(delta, path), DeltaTable.forPath(delta, path)
+    table, rows = table_ref(delta, path), DeltaTable.forPath(delta, path)
     delta.range(0, 12, 1, 1).selectExpr("id", "'a' AS word").write.format("delta").mode("append").save(path)
     ids = tracked(table)
     rows.update("id IN (1, 2)", {"word": "'b'"})
@@ -205,7 +205,7 @@ def test_statements_that_read_no_file(delta: SparkSession, path: str, vectors: s
     assert delta.sql(f"SELECT id, _metadata.row_id FROM delta.`{path}`").collect() == []
     merge = f"MERGE INTO delta.`{path}` t USING (SELECT id FROM range(3)) s ON t.id = s.id AND t.k > 100 WHEN MATCHED THEN DELETE"
     delta.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id, k) VALUES (s.id, 0)")
-    ids = tracked(handle(delta, path))
+    ids = tracked(table_ref(delta, path))
     assert sorted(row_id for row_id, _ in ids.values()) == [0, 1, 2]
     delta.sql(f"UPDATE delta.`{path}` SET name = 'x' WHERE id > 100")
-    assert tracked(handle(delta, path)) == ids
+    assert tracked(table_ref(delta, path)) == ids

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import prepare_delete
@@ -42,11 +42,11 @@ def append(delta: SparkSession, path: str, *given: tuple[int, int]) -> None:
 @pytest.mark.parametrize("by", [(), ("part",)], ids=["one file", "partitioned"])
 def test_different_rows_of_one_file(delta: SparkSession, path: str, by: tuple[str, ...]) -> None:
     """Covers races 1, 3 and 61 on Spark."""
-    handle = numbered_table(delta, path, by=by)
-    ours = prepare_delete(handle, "id = 3")
-    other = prepare_update(handle, {"n": "n + 100"}, "id IN (5, 7)")
-    delete(handle, "id = 1")
-    update(handle, {"n": "n + 100"}, "id = 9")
+    table = numbered_table(delta, path, by=by)
+    ours = prepare_delete(table, "id = 3")
+    other = prepare_update(table, {"n": "n + 100"}, "id IN (5, 7)")
+    delete(table, "id = 1")
+    update(table, {"n": "n + 100"}, "id = 9")
     commit_with_retries(ours)
     commit_with_retries(other)
     expected = {id_: id_ + (100 if id_ in (5, 7, 9) else 0) for id_ in range(20) if id_ not in (1, 3)}
@@ -57,20 +57,20 @@ def test_a_subquery_over_another_table_keeps_the_condition_beside_it(
     delta: SparkSession, path: str, tmp_path: Path
 ) -> None:
     """Covers bug B71: in the condition of an UPDATE, or in its values; over the table itself any row may matter."""
-    handle = numbered_table(delta, path, by=("part",))
+    table = numbered_table(delta, path, by=("part",))
     other = str(tmp_path / "other")
     delta.sql("SELECT 3L AS k, 7L AS w").write.format("delta").save(other)
     beside = f"part = 1 AND id IN (SELECT k FROM delta.`{other}`)"
-    ours = prepare_update(handle, {"n": "70"}, beside)
+    ours = prepare_update(table, {"n": "70"}, beside)
     append(delta, path, (100, 100))
     commit_with_retries(ours)
-    ours = prepare_update(handle, {"n": f"(SELECT max(w) FROM delta.`{other}`)"}, "part = 1 AND id = 5")
+    ours = prepare_update(table, {"n": f"(SELECT max(w) FROM delta.`{other}`)"}, "part = 1 AND id = 5")
     append(delta, path, (102, 102))
     commit_with_retries(ours)
     found = values(delta, path)
     assert (found[3], found[5], found[100], found[102]) == (70, 7, 100, 102)
-    ours = prepare_update(handle, {"n": f"(SELECT max(n) FROM delta.`{path}`)"}, "part = 1 AND id = 7")
-    update(handle, {"n": "n + 1"}, "id = 2")
+    ours = prepare_update(table, {"n": f"(SELECT max(n) FROM delta.`{path}`)"}, "part = 1 AND id = 7")
+    update(table, {"n": "n + 1"}, "id = 2")
     lose(ours, DeltaConcurrentModificationException)
 
 
@@ -78,7 +78,7 @@ def test_rows_that_a_subquery_over_another_table_found_are_known(
     delta: SparkSession, path: str, tmp_path: Path
 ) -> None:
     """Covers bug B72: what others do to other rows of the same file is no conflict, though new rows cannot be asked."""
-    handle, other = numbered_table(delta, path), str(tmp_path / "other")
+    table, other = numbered_table(delta, path), str(tmp_path / "other")
     batches = delta.createDataFrame([(1, 3), (1, 4), (2, 5), (2, 6)], "batch INT, k LONG")
     batches.write.format("delta").save(other)
 
@@ -88,24 +88,24 @@ def test_rows_that_a_subquery_over_another_table_found_are_known(
         return f"id IN (SELECT k FROM delta.`{other}` WHERE batch = {batch})"
 
     for correlated in (False, True):
-        ours = prepare_delete(handle, of_batch(1, correlated))
-        delete(handle, of_batch(2, correlated))
+        ours = prepare_delete(table, of_batch(1, correlated))
+        delete(table, of_batch(2, correlated))
         commit_with_retries(ours)
         assert values(delta, path).keys() == set(range(20)) - {3, 4, 5, 6}
         delta.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 0")
-    ours = prepare_delete(handle, of_batch(1, correlated=False))
-    delete(handle, "id = 3")
+    ours = prepare_delete(table, of_batch(1, correlated=False))
+    delete(table, "id = 3")
     lose(ours, ConcurrentDeleteDeleteException)
-    ours = prepare_update(handle, {"n": "n + 1"}, of_batch(1, correlated=False))
-    update(handle, {"n": "n + 1"}, "id = 9")
+    ours = prepare_update(table, {"n": "n + 1"}, of_batch(1, correlated=False))
+    update(table, {"n": "n + 1"}, "id = 9")
     lose(ours, ConcurrentAppendException)
 
 
 def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
     """Covers race 2 on Spark."""
-    handle = numbered_table(delta, path)
-    ours = prepare_delete(handle, "id IN (2, 3)")
-    delete(handle, "id = 3")
+    table = numbered_table(delta, path)
+    ours = prepare_delete(table, "id IN (2, 3)")
+    delete(table, "id = 3")
     lost = lose(ours, ConcurrentDeleteDeleteException)
     assert lost.reason is ConflictReason.ROW_LEVEL_CHANGES
     assert lost.version == 1
@@ -117,34 +117,34 @@ def test_the_same_row_deleted_twice(delta: SparkSession, path: str) -> None:
 @pytest.mark.parametrize("first", ["update", "delete"])
 def test_an_update_and_a_delete_of_one_row(delta: SparkSession, path: str, first: str) -> None:
     """Covers races 4 and 5 on Spark."""
-    handle = numbered_table(delta, path)
+    table = numbered_table(delta, path)
     if first == "update":
-        ours = prepare_delete(handle, "id = 4")
-        update(handle, {"part": "9"}, "id = 4")
+        ours = prepare_delete(table, "id = 4")
+        update(table, {"part": "9"}, "id = 4")
     else:
-        ours = prepare_update(handle, {"n": "0"}, "id = 4")
-        delete(handle, "id = 4")
+        ours = prepare_update(table, {"n": "0"}, "id = 4")
+        delete(table, "id = 4")
     # What an UPDATE wrote is told before what it took.
     lose(ours, ConcurrentAppendException if first == "update" else ConcurrentDeleteDeleteException)
 
 
 def test_a_row_moves_into_our_condition(delta: SparkSession, path: str) -> None:
     """Covers race 15 on Spark: merging disjoint vectors would not be enough."""
-    handle = numbered_table(delta, path)
-    ours = prepare_delete(handle, "n >= 100")
-    update(handle, {"n": "n + 100"}, "id = 4")
+    table = numbered_table(delta, path)
+    ours = prepare_delete(table, "n >= 100")
+    update(table, {"n": "n + 100"}, "id = 4")
     assert ours.actions == ()
-    second = prepare_update(handle, {"part": "9"}, "n = 5 OR n = 200")
-    update(handle, {"n": "200"}, "id = 6")
+    second = prepare_update(table, {"part": "9"}, "n = 5 OR n = 200")
+    update(table, {"n": "200"}, "id = 6")
     lost = lose(second, ConcurrentAppendException)
     assert any("n = 200" in key for key in lost.example_keys), lost.example_keys
 
 
 def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) -> None:
     """Covers races 17 and 19 on Spark: the condition is asked of the winner's rows, by Spark, as it was written."""
-    handle = numbered_table(delta, path)
-    ours = prepare_update(handle, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
-    update(handle, {"n": "n + 1"}, "id = 6")
+    table = numbered_table(delta, path)
+    ours = prepare_update(table, {"n": "-1"}, "n % 7 = 5 AND concat('x', id) LIKE 'x_'")
+    update(table, {"n": "n + 1"}, "id = 6")
     append(delta, path, (40, 8))
     commit_with_retries(ours)
     assert values(delta, path) == {id_: id_ for id_ in range(20)} | {5: -1, 6: 7, 40: 8}
@@ -153,8 +153,8 @@ def test_rows_that_stay_outside_do_not_matter(delta: SparkSession, path: str) ->
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_a_blind_append_of_rows_that_match(delta: SparkSession, path: str, level: str) -> None:
     """Covers race 18 on Spark."""
-    handle = numbered_table(delta, path, isolationLevel=level)
-    ours = prepare_delete(handle, "n < 2")
+    table = numbered_table(delta, path, isolationLevel=level)
+    ours = prepare_delete(table, "n < 2")
     append(delta, path, (50, 1))
     if level == "Serializable":
         lost = lose(ours, ConcurrentAppendException)
@@ -174,20 +174,20 @@ def test_nested_conditions_are_judged_by_rows(delta: SparkSession, path: str) ->
         F.create_map(F.lit("k"), F.col("id")).alias("m"),
     )
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
-    handle = table_ref(delta, path)
+    table = table_ref(delta, path)
     for condition, row in (("s.id = 1", 1), ("array_contains(a, 2)", 2), ("m['k'] = 3", 3)):
-        ours = prepare_delete(handle, condition)
-        delete(handle, f"id = {row + 3}")
+        ours = prepare_delete(table, condition)
+        delete(table, f"id = {row + 3}")
         frame.where("id = 0").withColumn("id", F.col("id") + 100 + row).write.format("delta").mode("append").save(path)
         commit_with_retries(ours)
-        hit = prepare_delete(handle, condition.replace(str(row), "7"))
+        hit = prepare_delete(table, condition.replace(str(row), "7"))
         frame.where("id = 7").withColumn("id", F.col("id") + 100).write.format("delta").mode("append").save(path)
         lose(hit, ConcurrentAppendException)
-        delete(handle, "id = 107")
-    assert {row.id for row in handle_rows(delta, path)} == {0, 7, 101, 102, 103}
+        delete(table, "id = 107")
+    assert {row.id for row in rows_of(delta, path)} == {0, 7, 101, 102, 103}
 
 
-def handle_rows(delta: SparkSession, path: str) -> list[object]:
+def rows_of(delta: SparkSession, path: str) -> list[Row]:
     return list(delta.read.format("delta").load(path).collect())
 
 
@@ -202,7 +202,7 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
         rows.coalesce(1).write.format("delta").mode("append").save(path)
 
     insert(1, "1.5", "b")
-    handle = table_ref(delta, path)
+    table = table_ref(delta, path)
     for number, (condition, hit, miss) in enumerate(
         [
             ("x = 0.0 OR id = 1", ("-0.0", "q"), ("2.0", "q")),
@@ -210,10 +210,10 @@ def test_values_that_compare_in_odd_ways(delta: SparkSession, path: str) -> None
             ("c = 'a' OR id = 1", ("9.0", "a"), ("9.0", "aa")),
         ]
     ):
-        ours = prepare_update(handle, {"x": "x"}, condition)
+        ours = prepare_update(table, {"x": "x"}, condition)
         insert(10 + number, *miss)
         commit_with_retries(ours)
-        ours = prepare_update(handle, {"x": "x"}, condition)
+        ours = prepare_update(table, {"x": "x"}, condition)
         insert(20 + number, *hit)
         lose(ours, ConcurrentAppendException)
 
@@ -222,21 +222,21 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     """Covers race 30: what `current_date()` meant when the table was read, it means for the winner's rows too."""
     frame = delta.sql("SELECT 1L AS id, DATE'2000-01-01' AS day")
     frame.write.format("delta").option("delta.isolationLevel", "Serializable").save(path)
-    handle = table_ref(delta, path)
-    ours = prepare_delete(handle, "day < current_date()")
+    table = table_ref(delta, path)
+    ours = prepare_delete(table, "day < current_date()")
     (scan,) = ours.transaction.reads().scans
     assert scan.again is not None
     delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
     commit_with_retries(ours)
-    assert [row.id for row in handle_rows(delta, path)] == [2]
+    assert [row.id for row in rows_of(delta, path)] == [2]
 
 
 @pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])
 def test_conditions_that_cannot_be_asked_again(delta: SparkSession, path: str, condition: str) -> None:
     """Covers races 24 and 29 on Spark: whatever changes may matter to them."""
-    handle = numbered_table(delta, path)
-    ours = prepare_delete(handle, condition)
-    update(handle, {"n": "0"}, "id = 19")
+    table = numbered_table(delta, path)
+    ours = prepare_delete(table, condition)
+    update(table, {"n": "0"}, "id = 19")
     lose(ours, DeltaConcurrentModificationException)
     assert len(values(delta, path)) == 20
 
@@ -245,14 +245,14 @@ def test_write_skew(delta: SparkSession, path: str) -> None:
     """Covers race 25 on Spark: each of two doctors may leave while the other stays."""
     frame = delta.createDataFrame([(1, True), (2, True)], "id long, duty boolean")
     frame.coalesce(1).write.format("delta").save(path)
-    handle = table_ref(delta, path)
+    table = table_ref(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("on_call")
 
     def leave(doctor: int) -> Mapping[str, str]:
         return {"duty": f"(SELECT count(*) FROM on_call WHERE duty AND id <> {doctor}) = 0"}
 
-    ours = prepare_update(handle, leave(1), "id = 1")
-    update(handle, leave(2), "id = 2")
+    ours = prepare_update(table, leave(1), "id = 1")
+    update(table, leave(2), "id = 2")
     lose(ours, DeltaConcurrentModificationException)
 
 
@@ -271,13 +271,13 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
     delta: SparkSession, path: str, condition: str
 ) -> None:
     """A subquery over another table is no look at the rest of this one."""
-    handle = numbered_table(delta, path, by=("part",))
+    table = numbered_table(delta, path, by=("part",))
     delta.range(3, 6).toDF("k").createOrReplaceTempView("other_rows")
-    read = handle.latest().files.to_actions()
-    ours = prepare_delete(handle, condition)
+    read = table.latest().files.to_actions()
+    ours = prepare_delete(table, condition)
     (scan,) = ours.transaction.reads().scans
     assert scan.files == {file.key for file in read if file.partition_values["part"] == "1"}
-    update(handle, {"n": "n + 100"}, "part = 0")
+    update(table, {"n": "n + 100"}, "part = 0")
     append(delta, path, (40, 4))
     commit_with_retries(ours)
     assert set(values(delta, path)) == {*range(20), 40} - {3, 5}
@@ -285,44 +285,44 @@ def test_conditions_beside_a_subquery_narrow_files_and_conflicts(
 
 @pytest.mark.parametrize("change", ["append", "update"])
 def test_a_subquery_asks_all_rows_of_its_partition(delta: SparkSession, path: str, change: str) -> None:
-    handle = numbered_table(delta, path, by=("part",), isolationLevel="Serializable")
+    table = numbered_table(delta, path, by=("part",), isolationLevel="Serializable")
     delta.range(3, 6).toDF("k").createOrReplaceTempView("other_rows")
-    ours = prepare_update(handle, {"n": "0"}, IN_OTHER_TABLE)
+    ours = prepare_update(table, {"n": "0"}, IN_OTHER_TABLE)
     if change == "append":
         append(delta, path, (41, 3))
         lose(ours, ConcurrentAppendException)
     else:
-        update(handle, {"n": "3"}, "part = 1 AND id = 9")
+        update(table, {"n": "3"}, "part = 1 AND id = 9")
         lost = lose(ours, DeltaConcurrentModificationException)
         assert "subquery" in str(lost)
         assert "a condition on a partition column" not in str(lost), "there is one"
 
 
 def test_a_subquery_over_the_table_itself_reads_all_of_it(delta: SparkSession, path: str) -> None:
-    handle = numbered_table(delta, path, by=("part",))
+    table = numbered_table(delta, path, by=("part",))
     delta.read.format("delta").load(path).createOrReplaceTempView("itself")
-    ours = prepare_delete(handle, "part = 1 AND n = 1 + (SELECT max(n) FROM itself WHERE part = 0)")
-    update(handle, {"n": "-1"}, "id = 18")
+    ours = prepare_delete(table, "part = 1 AND n = 1 + (SELECT max(n) FROM itself WHERE part = 0)")
+    update(table, {"n": "-1"}, "id = 18")
     lose(ours, DeltaConcurrentModificationException)
 
 
 def test_an_old_frame_in_a_subquery_is_a_read(delta: SparkSession, path: str) -> None:
     """What landed between the frame and the statement counts as a winner."""
-    handle = numbered_table(delta, path)
+    table = numbered_table(delta, path)
     delta.read.format("delta").load(path).createOrReplaceTempView("before")
-    ours = prepare_delete(handle, "id = (SELECT max(n) FROM before)")
+    ours = prepare_delete(table, "id = (SELECT max(n) FROM before)")
     # The view showed the newest version when it was read; what lands after that is a winner.
-    update(handle, {"n": "50"}, "id = 1")
+    update(table, {"n": "50"}, "id = 1")
     lose(ours, DeltaConcurrentModificationException)
 
 
 def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
-    handle = numbered_table(delta, path, by=("part",), enableDeletionVectors="false")
-    ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
-    update(handle, {"n": "0"}, "part = 1 AND id = 3")
+    table = numbered_table(delta, path, by=("part",), enableDeletionVectors="false")
+    ours = prepare_update(table, {"n": "0"}, "part = 0 AND id = 2")
+    update(table, {"n": "0"}, "part = 1 AND id = 3")
     commit_with_retries(ours)
-    ours = prepare_update(handle, {"n": "0"}, "part = 0 AND id = 2")
-    update(handle, {"n": "0"}, "part = 0 AND id = 4")
+    ours = prepare_update(table, {"n": "0"}, "part = 0 AND id = 2")
+    update(table, {"n": "0"}, "part = 0 AND id = 4")
     lost = lose(ours, DeltaConcurrentModificationException)
     assert isinstance(lost, ConcurrentDeleteReadException | ConcurrentDeleteDeleteException | ConcurrentAppendException)
     assert "part=0" in str(lost.where)
@@ -330,18 +330,18 @@ def test_without_vectors_files_decide(delta: SparkSession, path: str) -> None:
 
 def test_execution_again(delta: SparkSession, path: str) -> None:
     """A statement that may be executed again is, on the version that it lost to."""
-    handle = numbered_table(delta, path)
+    table = numbered_table(delta, path)
     prepared = 0
 
     def prepare_and_lose() -> Prepared:
         nonlocal prepared
-        ours = prepare_update(handle, {"n": "n + 1"}, "id = 3")
+        ours = prepare_update(table, {"n": "n + 1"}, "id = 3")
         prepared += 1
         if prepared <= 2:
-            update(handle, {"n": "n + 100"}, "id = 3")
+            update(table, {"n": "n + 100"}, "id = 3")
         return ours
 
-    outcome = execute(handle, prepare_and_lose, conflict_retries=2)
+    outcome = execute(table, prepare_and_lose, conflict_retries=2)
     assert outcome.committed is not None
     assert values(delta, path)[3] == 204
     assert DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics["numReExecutions"] == "2"
@@ -349,18 +349,18 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
     delta.conf.set("spark.anabranch.conflictRetries", "1")
     try:
         with pytest.raises(ConcurrentAppendException):
-            execute(handle, prepare_and_lose)
+            execute(table, prepare_and_lose)
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
 
 
 def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> None:
     """Covers race 20 on Spark: it is no blind append, and what it read may not change."""
-    handle = numbered_table(delta, path, by=("part",))
-    update(handle, {"n": "0"}, "id = 2")
+    table = numbered_table(delta, path, by=("part",))
+    update(table, {"n": "0"}, "id = 2")
     again = delta.read.format("delta").load(path).where("part = 0 AND id < 4").withColumn("id", F.col("id") + 100)
     # The plan tells that rows of another partition do not matter.
-    update(handle, {"n": "0"}, "id = 3")
+    update(table, {"n": "0"}, "id = 3")
     again.write.format("delta").mode("append").save(path)
     assert values(delta, path)[102] == 0
     info = DeltaTable.forPath(delta, path).history(1).collect()[0]
@@ -369,15 +369,15 @@ def test_an_insert_that_reads_its_own_table(delta: SparkSession, path: str) -> N
 
 def test_numbered_statements_are_done_once(delta: SparkSession, path: str) -> None:
     """Covers race 73's everyday side: an application that repeats a numbered statement changes nothing."""
-    handle = numbered_table(delta, path)
+    table = numbered_table(delta, path)
     settings = {"txnAppId": "loader", "txnVersion": "3", "txnVersion.autoReset.enabled": "true"}
     for name, value in settings.items():
         delta.conf.set(f"spark.databricks.delta.write.{name}", value)
     try:
-        assert update(handle, {"n": "n + 1"}, "id = 1").committed is not None
+        assert update(table, {"n": "n + 1"}, "id = 1").committed is not None
         assert delta.conf.get("spark.databricks.delta.write.txnVersion", None) is None
         delta.conf.set("spark.databricks.delta.write.txnVersion", "3")
-        assert update(handle, {"n": "n + 1"}, "id = 1").committed is None
+        assert update(table, {"n": "n + 1"}, "id = 1").committed is None
     finally:
         for name in settings:
             delta.conf.unset(f"spark.databricks.delta.write.{name}")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
@@ -25,7 +24,8 @@ from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
-from tables.tracked_rows import TRACKED, append, delete, handle, last_commit, stored, tracked
+from interop.readers import read_by_delta_rs, read_by_duckdb
+from tables.tracked_rows import TRACKED, append, delete, last_commit, stored, table_ref, tracked
 
 pytestmark = [pytest.mark.spark]
 
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.spark]
 def test_rows_keep_their_ids_wherever_they_go(delta: SparkSession, path: str, mode: str) -> None:
     append(delta, path, 0, 10, **TRACKED, **{"delta.columnMapping.mode": mode})
     append(delta, path, 10, 30)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     delete(delta, path, 0, 7, 12)
     due = tracked(table)
     assert due[9] == (9, 0)
@@ -78,7 +78,7 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
         delta.range(0, 6, 1, 1).selectExpr("id % 2 AS id", "'v' AS name").write.format("delta").mode("append").options(
             **TRACKED
         ).save(path)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     with prepare_delete(table, "id = 1") as ours:
         optimize(table, zorder_by=["id", "name"])
         append_one = delta.range(1, 2, 1, 1).selectExpr("id", "'v' AS name")
@@ -92,7 +92,7 @@ def test_equal_rows_are_told_apart_by_their_ids(delta: SparkSession, path: str) 
 def test_rows_that_changed_are_not_the_rows_that_were_read(delta: SparkSession, path: str) -> None:
     """Race 83: they stand elsewhere by the same ids; those that were only moved are found by theirs."""
     append(delta, path, 0, 6, **TRACKED)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     with prepare_update(table, {"k": "7L"}, "id = 1") as changes, prepare_delete(table, "id = 2") as deletes:
         append(delta, path, 6, 12)
         optimize(table, zorder_by=["name", "id"])
@@ -128,7 +128,7 @@ def test_equal_rows_after_a_compaction_that_keeps_too_little(delta: SparkSession
     """Where a row might be taken for an equal one, the other's id would be there twice: then it is a conflict."""
     append(delta, path, 0, 3, **TRACKED)
     append(delta, path, 0, 3)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     with prepare_update(table, {"k": "7L"}, "id = 1") as ours:
         append(delta, path, 0, 3)
         rows = delta.read.format("delta").load(path).coalesce(1)
@@ -147,7 +147,7 @@ def test_equal_rows_after_a_compaction_that_keeps_too_little(delta: SparkSession
 def test_dropping_a_feature_moves_rows_that_keep_their_ids(delta: SparkSession, path: str) -> None:
     append(delta, path, 0, 10, **TRACKED, **{"delta.columnMapping.mode": "name"})
     append(delta, path, 10, 15)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     delete(delta, path, 2, 12)
     due = tracked(table)
     alter_drop_feature(table, "deletionVectors")
@@ -167,7 +167,7 @@ def test_dropping_a_feature_moves_rows_that_keep_their_ids(delta: SparkSession, 
 def test_a_table_that_does_not_say_where_ids_are_kept(delta: SparkSession, path: str) -> None:
     append(delta, path, 0, 5, **TRACKED)
     append(delta, path, 5, 9)
-    table = handle(delta, path)
+    table = table_ref(delta, path)
     transaction = table.begin_at(Operation(name="SET TBLPROPERTIES"), snapshot=table.latest())
     assert transaction.metadata is not None
     left = {name: value for name, value in transaction.metadata.configuration.items() if "materialized" not in name}

@@ -63,8 +63,8 @@ def append(frame: DataFrame, path: str, **options: Any) -> None:
 def create(delta: SparkSession, path: str, ddl: str, **definition: Any) -> TableRef:
     """A table of these columns, which may not be made through the public builder."""
     schema = delta.createDataFrame([], ddl).schema
-    handle = table_ref(delta, path)
-    return create_table(handle, TableDefinition(schema=schema, **definition), CreationMode.CREATE)
+    table = table_ref(delta, path)
+    return create_table(table, TableDefinition(schema=schema, **definition), CreationMode.CREATE)
 
 
 def hostile(path: str, **properties: str) -> None:
@@ -211,10 +211,10 @@ def test_default_columns(delta: SparkSession, path: str) -> None:
     fields[2] = default_column(fields[2], "current_timestamp()")
     fields[3] = default_column(fields[3], "upper('x')")
     definition = TableDefinition(schema=StructType(fields))
-    handle = table_ref(delta, path)
+    table = table_ref(delta, path)
     with pytest.raises(DefaultsNotEnabledError, match="allowColumnDefaults"):
-        create_table(handle, definition, CreationMode.CREATE)
-    create_table(handle, dataclasses.replace(definition, properties=DEFAULTS), CreationMode.CREATE)
+        create_table(table, definition, CreationMode.CREATE)
+    create_table(table, dataclasses.replace(definition, properties=DEFAULTS), CreationMode.CREATE)
     append(delta.range(1), path)
     append(delta.sql("SELECT 1L AS id, CAST(NULL AS STRING) AS v"), path)
     found = load(delta, path).orderBy("id").collect()
@@ -309,12 +309,12 @@ def test_identity_columns_end_at_the_largest_number(delta: SparkSession, path: s
 def test_writers_of_an_identity_column_take_turns(delta: SparkSession, path: str) -> None:
     """Covers race 79."""
     identity_table(delta, path, generatedAlwaysAs=IdentityGenerator())
-    handle = table_ref(delta, path)
-    old = handle.latest()
+    table = table_ref(delta, path)
+    old = table.latest()
     append(delta.range(1).withColumnRenamed("id", "v"), path)
-    late = handle.table.begin_at(Operation(name="WRITE"), snapshot=old)
+    late = table.delta_log.begin_at(Operation(name="WRITE"), snapshot=old)
     with pytest.raises(MetadataChangedException):
-        late.commit([old.metadata, *handle.latest().files.to_actions(np.array([True]))])
+        late.commit([old.metadata, *table.latest().files.to_actions(np.array([True]))])
 
 
 def test_what_an_identity_column_cannot_be(delta: SparkSession, path: str) -> None:

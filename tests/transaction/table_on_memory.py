@@ -25,8 +25,8 @@ from anabranch.protocol.actions import (
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
 SCHEMA = StructType(
@@ -164,7 +164,7 @@ class Writer:
 
     store: LogStore
     clock: TestClock
-    table: Table
+    table: DeltaLog
 
     def begin(self, name: str = "WRITE") -> Transaction:
         return self.table.begin(Operation(name=name))
@@ -204,7 +204,7 @@ def writer(
     """A writer on `store`; several on one store are rivals."""
     clock = clock or TestClock()
     store = store if store is not None else MemoryStore(clock=clock)
-    table = Table(store, clock, random.Random(seed), bounds=bounds or RetryLimits())
+    table = DeltaLog(store, clock, random.Random(seed), bounds=bounds or RetryLimits())
     return Writer(store=store, clock=clock, table=table)
 
 

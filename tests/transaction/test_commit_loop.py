@@ -6,20 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from log_linter import lint
-from table_on_memory import (
-    PLAIN,
-    TestClock,
-    Writer,
-    add,
-    created,
-    id_is,
-    metadata,
-    remove,
-    rival_of,
-    with_properties,
-    writer,
-)
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import (
@@ -38,10 +24,24 @@ from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.after_commit import AfterCommit
 from anabranch.transaction.commit.commit_context import CommittedVersion, RetryLimits
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
+    PLAIN,
+    TestClock,
+    Writer,
+    add,
+    created,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+    writer,
+)
 
 
 def info(store: LogStore, version: int) -> dict[str, Any]:
@@ -596,7 +596,9 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
             seen.append(landed.snapshot.version)
 
     store = MemoryStore()
-    table = Table(store, TestClock(), random.Random(0), after_commit=AfterCommit(steps=[FailingStep(), NotingStep()]))
+    table = DeltaLog(
+        store, TestClock(), random.Random(0), after_commit=AfterCommit(steps=[FailingStep(), NotingStep()])
+    )
     assert table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()]).version == 0
     assert seen == [0]
     assert "version 0 landed, but its checkpoint failed" in caplog.text

@@ -8,27 +8,27 @@ import threading
 from pathlib import Path
 
 import pytest
-from log_linter import lint
-from table_on_memory import PLAIN, add, id_is, metadata, remove
 
 from anabranch.clock import SystemClock
 from anabranch.errors.commits import DeltaConcurrentModificationException
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
+from transaction.log_linter import lint
+from transaction.table_on_memory import PLAIN, add, id_is, metadata, remove
 
 WRITERS, COMMITS = 16, 50
 
 
-def create(store: LogStore) -> Table:
-    table = Table(store, SystemClock(), random.SystemRandom())
+def create(store: LogStore) -> DeltaLog:
+    table = DeltaLog(store, SystemClock(), random.SystemRandom())
     table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()])
     return table
 
 
-def append_many(table: Table, name: str, commits: int) -> list[int]:
+def append_many(table: DeltaLog, name: str, commits: int) -> list[int]:
     landed = []
     for number in range(commits):
         file = add(f"{name}-{number}", ids=(number, number), rows=1)
@@ -47,7 +47,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
     landed: list[int] = []
 
     def work(name: str) -> None:
-        mine = table if shared else Table(store, SystemClock(), random.SystemRandom())
+        mine = table if shared else DeltaLog(store, SystemClock(), random.SystemRandom())
         landed.extend(append_many(mine, name, commits))
 
     threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(WRITERS)]
@@ -97,7 +97,7 @@ def test_threads_move_one_counter() -> None:
 
 
 def _append_in_process(root: str, name: str, commits: int) -> None:
-    append_many(Table(LocalStore(root), SystemClock(), random.SystemRandom()), name, commits)
+    append_many(DeltaLog(LocalStore(root), SystemClock(), random.SystemRandom()), name, commits)
 
 
 @pytest.mark.long

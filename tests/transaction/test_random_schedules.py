@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_linter import lint
-from table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
 from anabranch.errors.commits import (
     CommitFateUnknownError,
@@ -35,10 +33,12 @@ from anabranch.transaction.commit import commit_loop
 from anabranch.transaction.commit.commit_context import RetryLimits
 from anabranch.transaction.commit.commit_draft import CommitDraft
 from anabranch.transaction.commit.log_continuity import Stopwatch, check_landed
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
+from transaction.log_linter import lint
+from transaction.table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
 FAULTS = st.lists(st.sampled_from([PutFault.NONE, PutFault.NONE, *PutFault]), max_size=8)
 ACTS = st.sampled_from(["append", "delete", "rewrite", "insert_select", "optimize"])
@@ -150,7 +150,7 @@ def test_every_schedule_keeps_the_log_sound(
     chooser = random.Random(seed)
     protocol = features("appendOnly", "invariants", "rowTracking", "domainMetadata", "inCommitTimestamp")
     described = with_properties(metadata(), isolationLevel=level, enableInCommitTimestamps="true")
-    Table(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
+    DeltaLog(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
         [protocol, described] if tracked else [PLAIN, with_properties(metadata(), isolationLevel=level)]
     )
     outcomes: list[Outcome] = []
@@ -161,7 +161,7 @@ def test_every_schedule_keeps_the_log_sound(
             faulty = FaultyStore(store, faults, before_put=lambda path: hand_over(), only=_is_commit)
             storages.append(faulty)
             source = random.Random(f"{seed}/{number}")
-            table = Table(faulty, clock, source, bounds=RetryLimits(attempts_max=20, doubts_max=3))
+            table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, doubts_max=3))
             for step, kind in enumerate(kinds):
                 transaction = table.begin(Operation(name=kind.upper()))
                 actions = act(transaction, kind, f"w{number}-{step}", source)
@@ -247,7 +247,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     clock = TestClock()
     store = MemoryStore(clock=clock)
     described = with_properties(metadata(), checkpointInterval=str(chooser.choice([1, 2, 3])))
-    Table(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
+    DeltaLog(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
         [PLAIN, described]
     )
     told: dict[str, str] = {}
@@ -256,7 +256,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
         def work(hand_over: Callable[[], None]) -> None:
             held = StoreWhoseCallsFail(store, random.Random(f"{seed}/calls/{number}"), hand_over)
             limits = RetryLimits(attempts_max=20, doubts_max=2, doubt_wait_ms_max=0)
-            table = Table(held, clock, random.Random(f"{seed}/{number}"), bounds=limits)
+            table = DeltaLog(held, clock, random.Random(f"{seed}/{number}"), bounds=limits)
             for step in range(3):
                 name = f"w{number}-{step}"
                 told[name] = "nothing"
@@ -273,7 +273,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
         return work
 
     def keeper(hand_over: Callable[[], None]) -> None:
-        table = Table(store, clock, random.Random(f"{seed}/keeper"))
+        table = DeltaLog(store, clock, random.Random(f"{seed}/keeper"))
         for step in range(6):
             clock.time_ms += 20 * DAY_MS
             told[f"k{step}"] = "landed"
@@ -281,7 +281,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
             hand_over()
 
     Turns(chooser).run({"keeper": keeper, "w1": writer(1), "w2": writer(2)})
-    files = Table(store, clock, random.Random(0)).snapshots.latest().files
+    files = DeltaLog(store, clock, random.Random(0)).snapshots.latest().files
     live = set(files.columns("path")["path"].to_pylist())
     wrong = [
         f"{name}: {outcome}"

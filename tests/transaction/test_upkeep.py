@@ -8,8 +8,20 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from log_linter import lint
-from table_on_memory import (
+
+from anabranch.errors.environment import StorageError
+from anabranch.log.cleanup import DAY_MS
+from anabranch.protocol.actions import SetTransaction
+from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path, commit_path
+from anabranch.snapshot.checkpointing import verify_checksum
+from anabranch.snapshot.snapshot_cache import SnapshotCache
+from anabranch.storage.file_tree import Deletion
+from anabranch.storage.local.local_store import LocalStore
+from anabranch.storage.memory_store import MemoryStore
+from anabranch.transaction.delta_log import DeltaLog
+from anabranch.transaction.proposed_commit import Operation
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
     PLAIN,
     TestClock,
     add,
@@ -21,18 +33,6 @@ from table_on_memory import (
     with_properties,
     writer,
 )
-
-from anabranch.errors.environment import StorageError
-from anabranch.log.cleanup import DAY_MS
-from anabranch.protocol.actions import SetTransaction
-from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, checkpoint_path, checksum_path, commit_path
-from anabranch.snapshot.checkpointing import verify_checksum
-from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.storage.file_tree import Deletion
-from anabranch.storage.local.local_store import LocalStore
-from anabranch.storage.memory_store import MemoryStore
-from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 
 
 def test_checksum_follows_every_commit() -> None:
@@ -111,7 +111,7 @@ def test_a_clock_that_is_ahead_leaves_the_history(tmp_path: Path) -> None:
     """Covers fault F28: storage says when our commit landed."""
     root = str(tmp_path / "t")
     ahead = TestClock(4_000_000_000_000)
-    table = Table(LocalStore(root), ahead, random.Random(1))
+    table = DeltaLog(LocalStore(root), ahead, random.Random(1))
     described = with_properties(metadata(), checkpointInterval="2")
     table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, described])
     for number in range(4):
@@ -138,7 +138,7 @@ class Undeletable(MemoryStore):
 def test_delta_rs_reads_our_log(tmp_path: Path) -> None:
     """Covers race 90, as far as logs go."""
     root = str(tmp_path / "t")
-    table = Table(LocalStore(root), TestClock(), random.Random(1))
+    table = DeltaLog(LocalStore(root), TestClock(), random.Random(1))
     table.begin(Operation(name="CREATE TABLE", parameters={"partitionBy": []})).commit([PLAIN, metadata()])
     late = table.begin(Operation(name="WRITE", parameters={"mode": "Append"}, user_metadata="mine"))
     for number in range(12):

@@ -26,9 +26,9 @@ from anabranch.spark.engine import WriteRequest
 from anabranch.spark.write.file_schema import stored_fields
 from anabranch.spark.write.written_files import ManifestEntry, completed
 from anabranch.storage.local.local_store import LocalStore
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
-from anabranch.transaction.table import Table
 
 UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
 
@@ -40,7 +40,7 @@ class UniformTable:
         self.root = root
         self.store = LocalStore(str(root))
         self.random = random.Random(7)
-        self.table = Table(self.store, clock=SystemClock(), random=self.random)
+        self.table = DeltaLog(self.store, clock=SystemClock(), random=self.random)
 
     def create(
         self, schema: StructType, *, partitioned_by: Sequence[str] = (), properties: Mapping[str, str] = UNIFORM
@@ -76,7 +76,7 @@ class UniformTable:
         snapshot = self.snapshot
         request: Any = WriteRequest(
             table_root=str(self.root),
-            frame=None,  # type: ignore[arg-type] - the files are written here
+            frame=None,  # the files are written here
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,

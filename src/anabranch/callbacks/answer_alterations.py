@@ -44,22 +44,22 @@ _OF_STATEMENTS = {"location": _LOCATION, "comment": _COMMENT, "collation": "DEFA
 """Properties that only statements of their own set; Spark keeps users from it."""
 
 
-def apply_changes(handle: TableRef, text: str) -> None:
+def apply_changes(table: TableRef, text: str) -> None:
     """Make the changes of `delta.TableChanges.json`: those of one kind are one commit, whatever their number.
 
     Raises what our ALTER commands raise.
     """
-    changes: Sequence[Change] = with_sql_to_keep(handle.session, json.loads(text))
-    if _replaces_columns(handle, changes):
+    changes: Sequence[Change] = with_sql_to_keep(table.session, json.loads(text))
+    if _replaces_columns(table, changes):
         added = [change for change in changes if change["kind"] == "AddColumn"]
-        alter_replace_columns(handle, StructType([_field(change) for change in added]))
+        alter_replace_columns(table, StructType([_field(change) for change in added]))
         return
     # Properties come first: what the other changes need of the protocol may be among them.
     for kind, group in groupby(sorted(changes, key=lambda change: change["kind"] != "SetProperty"), key=_kind):
         run = _RUNS.get(kind)
         if run is None:
-            raise UnsupportedOperationError(operation=f"ALTER TABLE … {kind} on the Delta table {handle.label}")
-        run(handle, list(group))
+            raise UnsupportedOperationError(operation=f"ALTER TABLE … {kind} on the Delta table {table.label}")
+        run(table, list(group))
 
 
 def _kind(change: Change) -> str:
@@ -68,35 +68,35 @@ def _kind(change: Change) -> str:
     return _COLUMN if change["kind"] in _COLUMN_KINDS else str(change["kind"])
 
 
-def _replaces_columns(handle: TableRef, changes: Sequence[Change]) -> bool:
+def _replaces_columns(table: TableRef, changes: Sequence[Change]) -> bool:
     """Whether this is REPLACE COLUMNS, which Spark tells of as of dropping all columns and adding others."""
     if {change["kind"] for change in changes} != {"DeleteColumn", "AddColumn"}:
         return False
     dropped = {fold(change["path"][0]) for change in changes if change["kind"] == "DeleteColumn"}
-    return all(fold(name) in dropped for name in handle.latest().schema.fieldNames())
+    return all(fold(name) in dropped for name in table.latest().schema.fieldNames())
 
 
-def _set_properties(handle: TableRef, changes: Sequence[Change]) -> None:
-    alter_set_properties(handle, {change["name"]: change["value"] for change in changes})
+def _set_properties(table: TableRef, changes: Sequence[Change]) -> None:
+    alter_set_properties(table, {change["name"]: change["value"] for change in changes})
 
 
-def _remove_properties(handle: TableRef, changes: Sequence[Change]) -> None:
+def _remove_properties(table: TableRef, changes: Sequence[Change]) -> None:
     # Spark does not tell whether IF EXISTS was said.
-    alter_unset_properties(handle, [change["name"] for change in changes], if_exists=True)
+    alter_unset_properties(table, [change["name"] for change in changes], if_exists=True)
 
 
-def _set_location(handle: TableRef, changes: Sequence[Change]) -> None:
-    set_location(handle, changes[-1]["value"])
+def _set_location(table: TableRef, changes: Sequence[Change]) -> None:
+    set_location(table, changes[-1]["value"])
 
 
-def _set_comment(handle: TableRef, changes: Sequence[Change]) -> None:
+def _set_comment(table: TableRef, changes: Sequence[Change]) -> None:
     # Spark says an empty text for IS NULL.
-    alter_table_comment(handle, changes[-1]["value"] or None)
+    alter_table_comment(table, changes[-1]["value"] or None)
 
 
-def _add_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+def _add_columns(table: TableRef, changes: Sequence[Change]) -> None:
     alter_add_columns(
-        handle,
+        table,
         [
             NewColumn(
                 path=tuple(change["path"]),
@@ -111,17 +111,17 @@ def _add_columns(handle: TableRef, changes: Sequence[Change]) -> None:
     )
 
 
-def _drop_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+def _drop_columns(table: TableRef, changes: Sequence[Change]) -> None:
     if_exists = all(change["ifExists"] for change in changes)
-    alter_drop_columns(handle, [tuple(change["path"]) for change in changes], if_exists=if_exists)
+    alter_drop_columns(table, [tuple(change["path"]) for change in changes], if_exists=if_exists)
 
 
-def _change_columns(handle: TableRef, changes: Sequence[Change]) -> None:
+def _change_columns(table: TableRef, changes: Sequence[Change]) -> None:
     """What is said of one column, in several changes of Spark's, is one change of ours."""
     by_path: dict[tuple[str, ...], list[Change]] = {}
     for change in changes:
         by_path.setdefault(tuple(change["path"]), []).append(change)
-    alter_change_columns(handle, [_column_change(path, found) for path, found in by_path.items()])
+    alter_change_columns(table, [_column_change(path, found) for path, found in by_path.items()])
 
 
 def _column_change(path: tuple[str, ...], changes: Sequence[Change]) -> ColumnChange:
@@ -150,21 +150,21 @@ def _said(change: Change) -> Iterator[tuple[str, Any]]:
         yield "drop_default", True
 
 
-def _cluster_by(handle: TableRef, changes: Sequence[Change]) -> None:
-    alter_cluster_by(handle, [tuple(path) for path in changes[-1]["columns"]])
+def _cluster_by(table: TableRef, changes: Sequence[Change]) -> None:
+    alter_cluster_by(table, [tuple(path) for path in changes[-1]["columns"]])
 
 
-def _add_constraints(handle: TableRef, changes: Sequence[Change]) -> None:
+def _add_constraints(table: TableRef, changes: Sequence[Change]) -> None:
     for change in changes:
         if change["check"] is None:
-            operation = f"The constraint {change['ddl']} of the Delta table {handle.label}"
+            operation = f"The constraint {change['ddl']} of the Delta table {table.label}"
             raise UnsupportedOperationError(operation=operation, instead="Delta tables have CHECK constraints.")
-        alter_add_constraint(handle, change["name"], change["check"])
+        alter_add_constraint(table, change["name"], change["check"])
 
 
-def _drop_constraints(handle: TableRef, changes: Sequence[Change]) -> None:
+def _drop_constraints(table: TableRef, changes: Sequence[Change]) -> None:
     for change in changes:
-        alter_drop_constraint(handle, change["name"], if_exists=change["ifExists"])
+        alter_drop_constraint(table, change["name"], if_exists=change["ifExists"])
 
 
 def _field(change: Change) -> StructField:

@@ -97,7 +97,7 @@ class Definitions:
             options={},
         )
         mode = CreationMode.CREATE_IF_NOT_EXISTS if plan.ifNotExists() else CreationMode.CREATE
-        create_table(defined.handle(own), defined.definition, mode)
+        create_table(defined.table(own), defined.definition, mode)
         return self._driver.seq([])
 
     def _like_of_delta(self, session: Any, plan: Any) -> Any:
@@ -108,12 +108,12 @@ class Definitions:
         return plan if is_delta_identifier(self._driver.session(session), _identifier(plan.sourceTable())) else None
 
     def _created(self, session: Any, defined: DefinedByStatement) -> Any:
-        handle = defined.handle(self._driver.session(session))
+        table = defined.table(self._driver.session(session))
         try:
-            create_table(handle, defined.definition, CreationMode.CREATE)
+            create_table(table, defined.definition, CreationMode.CREATE)
         except TableAlreadyExistsError:
             # Spark has looked before: it has come since.
-            lost = created_meanwhile(handle)
+            lost = created_meanwhile(table)
             if lost is None:
                 raise
         except ProtocolChangedException as error:
@@ -123,7 +123,7 @@ class Definitions:
         else:
             return None
         # Spark knows of IF NOT EXISTS, and lets this exception pass then.
-        return self._driver.delta.CreatedMeanwhile(handle.label, throwable(self._driver.delta, lost))
+        return self._driver.delta.CreatedMeanwhile(table.label, throwable(self._driver.delta, lost))
 
     def alter(self, session: Any, table: Any, changes: str) -> None:
         """ALTER TABLE and COMMENT ON."""
@@ -140,9 +140,9 @@ class Definitions:
         """An `AddCheckConstraint`."""
         leaf = self._driver.delta.Plans.target(plan)
         table, own = self._driver.delta.Leaves.tableOf(leaf), self._driver.session(session)
-        handle = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
+        table_ref = whole_table_of(self._driver, own, table, statement="ALTER TABLE")
         check = plan.checkConstraint()
-        alter_add_constraint(handle, str(check.name()), as_quoted_names(handle.session, str(check.condition())))
+        alter_add_constraint(table_ref, str(check.name()), as_quoted_names(table_ref.session, str(check.condition())))
         return self._driver.seq([])
 
     def _checks_table(self, session: Any, plan: Any) -> Any:
@@ -174,12 +174,12 @@ class Definitions:
             return
         if not entry.of_folders:
             objects.catalog.dropTable(objects.identifier(entry.name), True, purge)
-        handle = table_of_entry(own, entry)
+        table = table_of_entry(own, entry)
         if entry.leaves_folder:
-            delete_folder(handle)
+            delete_folder(table)
         if entry.of_folders:
             own.catalog.remove_folder(own.catalog.folder_name(entry.name.parts))
-        own.forget(handle.path)
+        own.forget(table.path)
 
     def truncate(self, session: Any, table: Any) -> None:
         """TRUNCATE TABLE."""
@@ -290,10 +290,10 @@ class Folders:
             return False
         for table in tables:
             name = dataclasses.replace(schema, folders=(*schema.folders, table))
-            handle = table_of_entry(own, entry_of_folder(name))
-            delete_folder(handle)
+            table_ref = table_of_entry(own, entry_of_folder(name))
+            delete_folder(table_ref)
             own.catalog.remove_folder(name)
-            own.forget(handle.path)
+            own.forget(table_ref.path)
         own.catalog.remove_schema(schema)
         return True
 

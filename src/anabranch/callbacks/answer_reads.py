@@ -34,7 +34,7 @@ from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_trackin
 from anabranch.spark.session.delta_session import open_table_of_file
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
-from anabranch.transaction.table import Table
+from anabranch.transaction.delta_log import DeltaLog
 
 EXECUTIONS_KEPT_MAX = 256
 
@@ -73,12 +73,12 @@ class Reads:
         """
         own = self._driver.session(session)
         facts = facts_of(self._driver, own, table)
-        handle = facts.handle
+        table_ref = facts.table
         snapshot = self._chosen(facts, number)
-        request = scan_request(handle, snapshot, time_travel=facts.version is not None)
-        frame = _scanned(own.engine, request, snapshot, handle) if with_metadata else own.engine.scan(request)
+        request = scan_request(table_ref, snapshot, time_travel=facts.version is not None)
+        frame = _scanned(own.engine, request, snapshot, table_ref) if with_metadata else own.engine.scan(request)
         for column, value in json.loads(facts.options.get(PARTITION_OPTION, "{}")).items():
-            frame = frame.where(equals_partition(frame, handle, column, value))
+            frame = frame.where(equals_partition(frame, table_ref, column, value))
         return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
 
     def whole_table(self, session: Any, table: Any, number: int, asked: str) -> str | None:
@@ -100,22 +100,22 @@ class Reads:
 
     def _chosen(self, facts: TableFacts, number: int) -> Snapshot:
         if facts.version is None:
-            return self._newest(facts.handle, number)
-        return facts.handle.table.snapshots.at_version(facts.version)
+            return self._newest(facts.table, number)
+        return facts.table.delta_log.snapshots.at_version(facts.version)
 
-    def _newest(self, handle: TableRef, number: int) -> Snapshot:
+    def _newest(self, table: TableRef, number: int) -> Snapshot:
         # Only the version is kept: snapshots of large tables weigh much, and the table keeps those that are used.
-        key = (number, handle.path)
+        key = (number, table.path)
         with self._lock:
             known = self._versions.get(key)
         if known is not None:
-            return handle.table.snapshots.at_version(known)
-        found = handle.latest()
+            return table.delta_log.snapshots.at_version(known)
+        found = table.latest()
         with self._lock:
             chosen = self._versions.setdefault(key, found.version)
             while len(self._versions) > EXECUTIONS_KEPT_MAX:
                 self._versions.popitem(last=False)
-        return found if chosen == found.version else handle.table.snapshots.at_version(chosen)
+        return found if chosen == found.version else table.delta_log.snapshots.at_version(chosen)
 
 
 def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | None:
@@ -127,11 +127,11 @@ def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | 
     return found.least if function == "min" else found.greatest
 
 
-def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, handle: TableRef) -> DataFrame:
+def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, table: TableRef) -> DataFrame:
     """The rows with `_metadata`, in which tables that track rows have their ids."""
     request = dataclasses.replace(request, with_metadata=True)
     properties = snapshot.properties
-    tracking = row_tracking_columns(snapshot.protocol, properties, snapshot.schema, table=handle.label)
+    tracking = row_tracking_columns(snapshot.protocol, properties, snapshot.schema, table=table.label)
     frame = engine.scan(with_tracking(request, tracking))
     return frame if tracking is None else with_ids_in_metadata(frame, request.files, tracking)
 
@@ -209,7 +209,7 @@ def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None
     return DataFileDamagedError(table=label, file=file, version=version, problem=reason)
 
 
-def _newest_with(table: Table, file: str) -> int | None:
+def _newest_with(table: DeltaLog, file: str) -> int | None:
     """The newest version, if it needs the file."""
     try:
         snapshot = table.snapshots.latest_or_none()

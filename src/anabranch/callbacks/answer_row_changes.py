@@ -77,7 +77,7 @@ class RowChanges:
 
         def prepare() -> Prepared:
             told = self._told(session, plan, target)
-            return prepare_delete(target.handle, told.only.condition, alias=target.names)
+            return prepare_delete(target.table, told.only.condition, alias=target.names)
 
         return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
@@ -89,7 +89,7 @@ class RowChanges:
             clause = self._told(session, plan, target).only
             assert isinstance(clause, UpdateClause)
             assert clause.values is not None
-            return prepare_update(target.handle, clause.values, clause.condition, alias=target.names)
+            return prepare_update(target.table, clause.values, clause.condition, alias=target.names)
 
         return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
@@ -109,12 +109,12 @@ class RowChanges:
                 evolves=bool(told.statement.withSchemaEvolution()),
             )
 
-        outcome = merge(target.handle, tell, conflict_retries=target.conflict_retries)
+        outcome = merge(target.table, tell, conflict_retries=target.conflict_retries)
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
         return self._driver.numbers(outcome.num_affected_rows, *counts)
 
     def _executed(self, target: Target, prepare: Any) -> Outcome:
-        return execute(target.handle, prepare, conflict_retries=target.conflict_retries)
+        return execute(target.table, prepare, conflict_retries=target.conflict_retries)
 
     def _checked(self, session: Any, plan: Any) -> Any:
         """The statement, where its target is the newest version of a table."""
@@ -147,8 +147,8 @@ class Target:
     conflict_retries: str | None
 
     @property
-    def handle(self) -> TableRef:
-        return self.facts.handle
+    def table(self) -> TableRef:
+        return self.facts.table
 
 
 class Told:
@@ -160,7 +160,7 @@ class Told:
         columns = (None if each is None else column_of(each) for each in changes.columns(statement))
         self.on: Any = next(columns) if str(statement.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
-            (facts["match"], _clause(facts, columns, table=target.handle.label))
+            (facts["match"], _clause(facts, columns, table=target.table.label))
             for facts in json.loads(changes.facts(statement))
         ]
 

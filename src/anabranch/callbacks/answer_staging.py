@@ -57,7 +57,7 @@ class Staged:
     """A table to be."""
 
     defined: DefinedByStatement
-    handle: TableRef
+    table: TableRef
     mode: CreationMode
     overwrites: bool
     """It is `saveAsTable` in mode overwrite: a table that is there keeps its definition, but for what options say."""
@@ -95,21 +95,21 @@ class Staging:
         began_ms = own.clock.now_ms()
         checked = conditions(own, checks)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
-        handle = defined.handle(own)
+        table = defined.table(own)
         mode = _MODES[how]
-        if mode is CreationMode.REPLACE and not _is_there(own, handle):
-            raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
+        if mode is CreationMode.REPLACE and not _is_there(own, table):
+            raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
         overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
         with self._lock:
             self._staged[key] = Staged(
-                defined=defined, handle=handle, mode=mode, overwrites=overwrites, began_ms=began_ms
+                defined=defined, table=table, mode=mode, overwrites=overwrites, began_ms=began_ms
             )
             while len(self._staged) > STAGED_MAX:
                 self._staged.popitem(last=False)
         return self._driver.delta.DeltaTable(
-            handle.label,
-            handle.path,
+            table.label,
+            table.path,
             # The rows alone say what columns there will be.
             StructType([StructField(f.name, f.dataType) for f in defined.definition.schema.fields]).json(),
             joined(defined.definition.partition_columns),
@@ -145,21 +145,21 @@ class Staging:
         with self._lock:
             staged = self._staged.pop(key)
         if not staged.is_written:
-            create_table(staged.handle, staged.defined.definition, staged.mode)
+            create_table(staged.table, staged.defined.definition, staged.mode)
 
     def _write(self, staged: Staged, rows: Callable[[], DataFrame], options: WriteOptions) -> None:
-        if staged.overwrites and staged.handle.table.snapshots.latest_or_none() is not None:
-            write_named(staged.handle, rows, options)
+        if staged.overwrites and staged.table.delta_log.snapshots.latest_or_none() is not None:
+            write_named(staged.table, rows, options)
             return
         definition = staged.defined.definition
         properties = {**definition.properties, **options.table_properties}
         definition = dataclasses.replace(definition, properties=properties)
         mode = CreationMode.CREATE_IF_NOT_EXISTS if UNLESS_THERE_OPTION in staged.options else staged.mode
         try:
-            create_table_as(staged.handle, definition, rows, mode, options, began_ms=staged.began_ms)
+            create_table_as(staged.table, definition, rows, mode, options, began_ms=staged.began_ms)
         except TableAlreadyExistsError as exists:
             # Spark has looked before: it has come since.
-            lost = created_meanwhile(staged.handle)
+            lost = created_meanwhile(staged.table)
             if lost is None:
                 raise
             raise lost from exists
@@ -193,8 +193,8 @@ class Staging:
         if entry is not None and str(plan.mode()) == "Overwrite":
             objects = CatalogObjects(own.spark)
             objects.catalog.dropTable(objects.identifier(name), True, False)
-        handle = table_to_create(own, name, location=facts["location"])
-        create_table_as(handle, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
+        table = table_to_create(own, name, location=facts["location"])
+        create_table_as(table, definition, rows, CreationMode.CREATE_OR_REPLACE, options)
         return self._driver.seq([])
 
     def abort(self, key: str) -> None:
@@ -221,6 +221,6 @@ def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
     return dataclasses.replace(options, path=staged.defined.location)
 
 
-def _is_there(session: DeltaSession, handle: TableRef) -> bool:
-    known = handle.entry is None or session.catalog.find(handle.entry.full_name) is not None
-    return known and handle.table.snapshots.latest_or_none() is not None
+def _is_there(session: DeltaSession, table: TableRef) -> bool:
+    known = table.entry is None or session.catalog.find(table.entry.full_name) is not None
+    return known and table.delta_log.snapshots.latest_or_none() is not None

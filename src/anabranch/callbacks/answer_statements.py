@@ -126,37 +126,37 @@ class Descriptions:
 
     def show_partitions(self, session: Any, plan: Any) -> Any:
         """The rows of SHOW PARTITIONS."""
-        handle = self._handle(session, plan)
+        table = self._table(session, plan)
         wanted = self._driver.delta.Statements.partition(plan)
-        schema = handle.latest().schema
+        schema = table.latest().schema
         values = (
             {} if wanted is None else {name: _value(schema, name, text) for name, text in json.loads(wanted).items()}
         )
-        show = show_partitions_as_hive if _lists_as_hive(handle) else show_partitions
-        return self._driver.rows_of(show(handle, values))
+        show = show_partitions_as_hive if _lists_as_hive(table) else show_partitions
+        return self._driver.rows_of(show(table, values))
 
     def show_create_table(self, session: Any, plan: Any) -> Any:
         """The row of SHOW CREATE TABLE: a statement with all that makes such a table, constraints among it."""
-        return self._driver.rows_of(show_create_table(self._handle(session, plan)))
+        return self._driver.rows_of(show_create_table(self._table(session, plan)))
 
     def describe_as_json(self, session: Any, plan: Any) -> Any:
         """The row of DESCRIBE … AS JSON."""
-        return self._driver.rows_of(describe_as_json(self._handle(session, plan)))
+        return self._driver.rows_of(describe_as_json(self._table(session, plan)))
 
     def _partition_columns(self, session: Any, plan: Any) -> StructType:
-        handle = self._handle(session, plan)
-        if _lists_as_hive(handle):
+        table = self._table(session, plan)
+        if _lists_as_hive(table):
             return PARTITION_SCHEMA
-        snapshot = handle.latest()
+        snapshot = table.latest()
         return StructType([snapshot.schema[name] for name in snapshot.partition_columns])
 
-    def _handle(self, session: Any, plan: Any) -> TableRef:
+    def _table(self, session: Any, plan: Any) -> TableRef:
         own, table = self._driver.session(session), self._driver.delta.Statements.tableOf(plan)
         return whole_table_of(self._driver, own, table, statement=_STATEMENTS[str(plan.nodeName())])
 
 
-def _lists_as_hive(handle: TableRef) -> bool:
-    return parse_flag(_HIVE_LISTINGS, handle.session.spark.conf.get(_HIVE_LISTINGS, None) or "false")
+def _lists_as_hive(table: TableRef) -> bool:
+    return parse_flag(_HIVE_LISTINGS, table.session.spark.conf.get(_HIVE_LISTINGS, None) or "false")
 
 
 def _value(schema: StructType, name: str, text: str | None) -> Column:

@@ -64,26 +64,26 @@ class Streams:
 
         Raises `InvalidOptionError` for what a stream cannot be told, and `ClusteringMismatchError`.
         """
-        handle, told = self._told(self._driver.session(session), options, partitions, mode, entry)
-        if told.write.cluster_by and (snapshot := handle.table.snapshots.latest_or_none()) is not None:
+        table, told = self._told(self._driver.session(session), options, partitions, mode, entry)
+        if told.write.cluster_by and (snapshot := table.delta_log.snapshots.latest_or_none()) is not None:
             # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
-            check_clustering(told.write.cluster_by, snapshot, table=handle.label)
+            check_clustering(told.write.cluster_by, snapshot, table=table.label)
 
     def add(
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any
     ) -> None:
         """Writes a batch, once; `plan` is how the query makes its rows."""
         own = self._driver.session(session)
-        handle, told = self._told(own, options, partitions, mode, entry)
+        table, told = self._told(own, options, partitions, mode, entry)
         batch = DataFrame(rows, own.spark)
-        check_batch(batch.schema, table=handle.label)
-        write = dataclasses.replace(told.write, reads_target=reads_table(plan, handle.path))
-        write_batch(handle, batch, write, query_id=query_id_of_thread(own), number=number)
+        check_batch(batch.schema, table=table.label)
+        write = dataclasses.replace(told.write, reads_target=reads_table(plan, table.path))
+        write_batch(table, batch, write, query_id=query_id_of_thread(own), number=number)
 
     def entry_of_path(self, session: Any, table: Any) -> Any:
         """What Spark wants of a name, for a path, which has no entry in a catalog. Raises `InvalidOptionError`."""
         facts = facts_of(self._driver, self._driver.session(session), table)
-        path = facts.handle.path
+        path = facts.table.path
         if facts.version is not None:
             problem = f"a stream has no version; use {path}, to read it from a version on with startingVersion"
             raise InvalidOptionError(option="path", value=f"{path}@v{facts.version}", problem=problem)
@@ -136,7 +136,7 @@ FRAMES_KEPT_MAX = 256
 class _Open:
     """One source of one run of a query."""
 
-    handle: TableRef
+    table: TableRef
     source: StreamSource
 
 
@@ -172,13 +172,13 @@ class StreamSources:
         Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
         """
         own = self._driver.session(session)
-        handle, options = _told(own, told)
-        snapshot = handle.latest()
-        log = opened_log(handle, snapshot, options)
+        table, options = _told(own, told)
+        snapshot = table.latest()
+        log = opened_log(table, snapshot, options)
         if log is not None:
-            merge_changes_of_log(handle, snapshot, log)
+            merge_changes_of_log(table, snapshot, log)
         parsed = None if declared is None else StructType.fromJson(json.loads(declared))
-        found = columns_to_read(handle, read_snapshot(snapshot, log), options, declared=parsed)
+        found = columns_to_read(table, read_snapshot(snapshot, log), options, declared=parsed)
         with self._lock:
             self._seen[told] = found
             self._seen.move_to_end(told)
@@ -193,24 +193,24 @@ class StreamSources:
         `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.schema_tracking`.
         """
         own = self._driver.session(session)
-        handle, options = _told(own, told)
-        snapshot = handle.latest()
-        tracking = tracking_of(handle, snapshot, options, source_path=source_path)
+        table, options = _told(own, told)
+        snapshot = table.latest()
+        tracking = tracking_of(table, snapshot, options, source_path=source_path)
         source = StreamSource(
-            handle.table.snapshots,
-            table=handle.label,
+            table.delta_log.snapshots,
+            table=table.label,
             snapshot=snapshot,
             options=options,
             to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
             allows_out_of_range=own.flag(OUT_OF_RANGE_SETTING, default=False),
             tracking=tracking,
         )
-        schema = stream_schema(source.read_snapshot, options, table=handle.label)
-        self._check_seen(told, schema, handle)
+        schema = stream_schema(source.read_snapshot, options, table=table.label)
+        self._check_seen(told, schema, table)
         with self._lock:
             key = str(next(self._keys))
-            self._open[key] = _Open(handle=handle, source=source)
-        return joined((key, schema.json(), handle.path, str(source.tracks).lower()))
+            self._open[key] = _Open(table=table, source=source)
+        return joined((key, schema.json(), table.path, str(source.tracks).lower()))
 
     def commit(self, key: str, end: str) -> None:
         """A batch is done. Raises `StreamedMetadataEvolvedError`."""
@@ -224,7 +224,7 @@ class StreamSources:
         """The plan of the rows of a batch."""
         found = self._of(key)
         source = found.source
-        rows = batch_rows(found.handle, source.read_snapshot, source.batch(start, end), source.options)
+        rows = batch_rows(found.table, source.read_snapshot, source.batch(start, end), source.options)
         return rows._jdf.queryExecution().analyzed()
 
     def metrics(self, key: str) -> str | None:
@@ -241,12 +241,12 @@ class StreamSources:
         with self._lock:
             self._open.pop(key, None)
 
-    def _check_seen(self, told: str, now: StructType, handle: TableRef) -> None:
+    def _check_seen(self, told: str, now: StructType, table: TableRef) -> None:
         """Whether the query was made for the columns that the table has now; Spark itself compares their number."""
         with self._lock:
             seen = self._seen.get(told)
         if seen is not None:
-            check_as_made(seen, now, table=handle.label)
+            check_as_made(seen, now, table=table.label)
 
     def _of(self, key: str) -> _Open:
         with self._lock:

@@ -62,7 +62,7 @@ _STORAGE = ("fs.", "dfs.")
 class TableFacts:
     """What a `delta.DeltaTable` of the JVM says."""
 
-    handle: TableRef
+    table: TableRef
     name: str
     """As Spark shows it."""
     version: int | None
@@ -87,11 +87,11 @@ def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
     storage = {key: value for key, value in options.items() if key.startswith(_STORAGE)}
     if entry_name:
         entry = catalog_entry(catalog, database, entry_name, location=path, is_managed=kind == "MANAGED")
-        handle = table_of_entry(session, entry)
+        table_ref = table_of_entry(session, entry)
     else:
-        handle = table_at(session, path, storage)
+        table_ref = table_at(session, path, storage)
     return TableFacts(
-        handle=handle,
+        table=table_ref,
         name=name,
         version=int(version) if version else None,
         schema_json=schema_json,
@@ -103,12 +103,12 @@ def whole_table_of(driver: Driver, session: DeltaSession, table: Any, *, stateme
     """The table of a `delta.DeltaTable` that a statement is about. Raises as `check_whole_table`."""
     facts = facts_of(driver, session, table)
     check_whole_table(facts, statement=statement)
-    return facts.handle
+    return facts.table
 
 
 def check_whole_table(facts: TableFacts, *, statement: str) -> None:
     """Raises `HistoricalTargetError` for an old version, `PartialTargetError` for a partition and for changes."""
-    table = facts.handle.label
+    table = facts.table.label
     if facts.version is not None:
         raise HistoricalTargetError(statement=statement, problem=f"it shows version {facts.version} of {table}")
     if PARTITION_OPTION in facts.options:
@@ -153,22 +153,22 @@ class Tables:
 
     def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable`; None where there is no table."""
-        handle, travel, partitions = table_in_folder(self._driver.session(session), path, {}, _travel(version, micros))
-        if handle.table.snapshots.latest_or_none() is None:
+        table, travel, partitions = table_in_folder(self._driver.session(session), path, {}, _travel(version, micros))
+        if table.delta_log.snapshots.latest_or_none() is None:
             return None
-        return self.described(handle, travel, options=_shown(partitions))
+        return self.described(table, travel, options=_shown(partitions))
 
     def check_path(self, session: Any, path: str) -> None:
         """Raises `NotADeltaTableError` where there is no table in the folder."""
-        handle, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
-        if handle.table.snapshots.latest_or_none() is None:
-            raise _no_table(handle)
+        table, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
+        if table.delta_log.snapshots.latest_or_none() is None:
+            raise _no_table(table)
 
     def by_entry(self, session: Any, entry: Any, location: str, version: str | None, micros: int | None) -> Any:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
         own = self._driver.session(session)
-        handle = table_of_entry(own, entry_of(entry, location))
-        return self.described(handle, _travel(version, micros), entry=entry)
+        table = table_of_entry(own, entry_of(entry, location))
+        return self.described(table, _travel(version, micros), entry=entry)
 
     def with_suffix(self, session: Any, name: str) -> str | None:
         """Of a name such as `t@v3` the parts, `t` and `3` or a time in microseconds, parted by NUL; None without."""
@@ -193,11 +193,11 @@ class Tables:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
         travel = time_travel_of(given)
-        handle, travel, partitions = table_in_folder(own, lower["path"], given, travel)
-        if handle.table.snapshots.latest_or_none() is None:
+        table, travel, partitions = table_in_folder(own, lower["path"], given, travel)
+        if table.delta_log.snapshots.latest_or_none() is None:
             if schema is not None:
                 return None
-            raise _no_table(handle)
+            raise _no_table(table)
         found = {key: value for key, value in given.items() if key.startswith(_STORAGE)}
         found.update(_shown(partitions))
         if asks_for_changes(given):
@@ -207,32 +207,32 @@ class Tables:
             if schema is not None:
                 problem = "changes have columns of their own beside the table's; leave the schema out"
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
-            return self._feed_or_stream(handle, given)
-        return self.described(handle, travel, options=found)
+            return self._feed_or_stream(table, given)
+        return self.described(table, travel, options=found)
 
     def check_declared(self, session: Any, table: Any, declared: str) -> None:
         """Raises `InvalidOptionError` where a reader was given another schema than the table's."""
         facts = facts_of(self._driver, self._driver.session(session), table)
-        snapshot = snapshot_of(facts.handle, TimeTravel(version=facts.version))
-        check_declared(facts.handle, snapshot, StructType.fromJson(json.loads(declared)))
+        snapshot = snapshot_of(facts.table, TimeTravel(version=facts.version))
+        check_declared(facts.table, snapshot, StructType.fromJson(json.loads(declared)))
 
     def change_feed(self, session: Any, table: Any, options: Any) -> Any:
         """The table of changes that the options ask for, of a `delta.DeltaTable`; None where they ask for none."""
         own = self._driver.session(session)
         given = self._driver.java_map(options)
-        handle = whole_table_of(self._driver, own, table, statement="readChangeFeed")
-        asked = changes_asked(given, table=handle.label)
-        return None if asked is None else self._feed(handle, asked, entry=table.catalogTable())
+        table_ref = whole_table_of(self._driver, own, table, statement="readChangeFeed")
+        asked = changes_asked(given, table=table_ref.label)
+        return None if asked is None else self._feed(table_ref, asked, entry=table.catalogTable())
 
     def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
         """The table of changes that `CHANGES FROM` asks for, by Spark's `ChangelogContext`."""
-        handle = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
+        table_ref = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
         try:
-            frame = changes_from(handle, context)
+            frame = changes_from(table_ref, context)
         except DeltaError as refused:
             # Raised when the rows are asked for: what the catalog raises, Spark would take for a feature it lacks.
-            return self._refused_feed(handle, refused)
-        return self._table_of_feed(handle, frame, frame.schema, entry=table.catalogTable())
+            return self._refused_feed(table_ref, refused)
+        return self._table_of_feed(table_ref, frame, frame.schema, entry=table.catalogTable())
 
     def changes(self, session: Any, table: Any) -> Any:
         """The plan of the rows of a table of changes."""
@@ -245,56 +245,56 @@ class Tables:
 
     def described(
         self,
-        handle: TableRef,
+        table: TableRef,
         travel: TimeTravel = NEWEST,
         *,
         entry: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> Any:
         """The table at the version meant, as the analyzer sees it. Raises `NotADeltaTableError`."""
-        snapshot = snapshot_of(handle, travel)
+        snapshot = snapshot_of(table, travel)
         return self._table(
-            handle,
+            table,
             visible_json(snapshot),
             snapshot,
             version=None if travel.is_newest else snapshot.version,
-            options={**dict(handle.storage), **(options or {})},
+            options={**dict(table.storage), **(options or {})},
             entry=entry,
         )
 
-    def _feed_or_stream(self, handle: TableRef, given: Mapping[str, str]) -> Any:
+    def _feed_or_stream(self, table: TableRef, given: Mapping[str, str]) -> Any:
         """What is asked of the feed of a folder; streams are asked for alike, and need no word of where they start.
 
         So what a batch read cannot be told is raised when it asks for the rows, which a stream never does.
         """
         try:
-            asked = changes_asked(given, table=handle.label)
+            asked = changes_asked(given, table=table.label)
             assert asked is not None
-            return self._feed(handle, asked, entry=None)
+            return self._feed(table, asked, entry=None)
         except DeltaError as refused:
-            return self._refused_feed(handle, refused)
+            return self._refused_feed(table, refused)
 
-    def _refused_feed(self, handle: TableRef, refused: DeltaError) -> Any:
-        snapshot = handle.latest()
-        schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=handle.label)
-        return self._table_of_feed(handle, refused, visible_schema(schema), entry=None)
+    def _refused_feed(self, table: TableRef, refused: DeltaError) -> Any:
+        snapshot = table.latest()
+        schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=table.label)
+        return self._table_of_feed(table, refused, visible_schema(schema), entry=None)
 
-    def _feed(self, handle: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
-        frame = read_changes(handle, asked)
-        return self._table_of_feed(handle, frame, frame.schema, entry=entry)
+    def _feed(self, table: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
+        frame = read_changes(table, asked)
+        return self._table_of_feed(table, frame, frame.schema, entry=entry)
 
-    def _table_of_feed(self, handle: TableRef, rows: DataFrame | DeltaError, schema: StructType, *, entry: Any) -> Any:
+    def _table_of_feed(self, table: TableRef, rows: DataFrame | DeltaError, schema: StructType, *, entry: Any) -> Any:
         key = uuid.uuid4().hex
         with self._lock:
             self._feeds[key] = rows
             while len(self._feeds) > FEEDS_KEPT_MAX:
                 self._feeds.popitem(last=False)
         options = {FEED_OPTION: key}
-        return self._table(handle, schema.json(), handle.latest(), version=None, options=options, entry=entry)
+        return self._table(table, schema.json(), table.latest(), version=None, options=options, entry=entry)
 
     def _table(
         self,
-        handle: TableRef,
+        table: TableRef,
         schema_json: str,
         snapshot: Snapshot,
         *,
@@ -303,12 +303,12 @@ class Tables:
         entry: Any,
     ) -> Any:
         return self._driver.delta.DeltaTable(
-            str(handle.entry.full_name) if handle.entry else handle.label,
-            handle.path,
+            str(table.entry.full_name) if table.entry else table.label,
+            table.path,
             schema_json,
             joined(snapshot.partition_columns),
             joined(clustering_shown(snapshot)),
-            joined_map(_properties(snapshot, handle)),
+            joined_map(_properties(snapshot, table)),
             version,
             joined_map(options),
             entry,
@@ -326,11 +326,11 @@ def _shown(partitions: Mapping[str, str | None]) -> dict[str, str]:
     return {PARTITION_OPTION: json.dumps(partitions)} if partitions else {}
 
 
-def _no_table(handle: TableRef) -> NotADeltaTableError:
+def _no_table(table: TableRef) -> NotADeltaTableError:
     """The error for a path without a table: where nothing at all is below it, it has Spark's condition for that."""
-    if next(iter(handle.table.store.list_tree()), None) is None:
-        return PathNotFoundError(table=handle.label, found="nothing is there")
-    return no_table(handle)
+    if next(iter(table.delta_log.store.list_tree()), None) is None:
+        return PathNotFoundError(table=table.label, found="nothing is there")
+    return no_table(table)
 
 
 def _travel(version: str | None, micros: int | None) -> TimeTravel:
@@ -339,12 +339,12 @@ def _travel(version: str | None, micros: int | None) -> TimeTravel:
     return NEWEST if micros is None else TimeTravel(timestamp=time_of_micros(micros))
 
 
-def _properties(snapshot: Snapshot, handle: TableRef) -> dict[str, str]:
+def _properties(snapshot: Snapshot, table: TableRef) -> dict[str, str]:
     found = properties_of(snapshot)
     found["provider"] = "delta"
-    if handle.entry is None or not handle.entry.is_managed:
+    if table.entry is None or not table.entry.is_managed:
         found["external"] = "true"
-    found["location"] = handle.path
+    found["location"] = table.path
     if snapshot.metadata.description is not None:
         found["comment"] = snapshot.metadata.description
     return found
@@ -392,7 +392,7 @@ def _changed(
     facts: TableFacts, snapshot: Snapshot, column: str, *, before: StructField | None, now: StructField | None
 ) -> SchemaChangedSinceAnalysisError:
     return SchemaChangedSinceAnalysisError(
-        table=facts.handle.label,
+        table=facts.table.label,
         version=snapshot.version,
         column=column,
         before=None if before is None else before.dataType.simpleString(),

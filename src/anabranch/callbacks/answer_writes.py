@@ -57,14 +57,14 @@ class Writes:
             # The places of its columns are those that Spark has resolved.
             chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
         if self._driver.delta.Cached.readsTable(
-            self._driver.delta.Cached.used(session, plan.query()), facts.handle.path
+            self._driver.delta.Cached.used(session, plan.query()), facts.table.path
         ):
             chosen = dataclasses.replace(chosen, reads_target=True)
 
         def rows() -> DataFrame:
             return Versions(self._driver, session).frame(plan.query())
 
-        register_if_changed(facts.handle, write_frame(facts.handle, rows, chosen, _api(plan)))
+        register_if_changed(facts.table, write_frame(facts.table, rows, chosen, _api(plan)))
         return self._driver.seq([])
 
     def _chosen(self, session: Any, plan: Any, facts: TableFacts, given: Mapping[str, str]) -> WriteOptions:
@@ -109,8 +109,8 @@ class Writes:
         Raises `UnsupportedOperationError` for a column whose values the table makes, `UntrustedExpressionError`.
         """
         facts = facts_of(self._driver, self._driver.session(session), table)
-        value = given_default(facts.handle, (column,))
-        resolved: Any = facts.handle.session.spark.range(1).select(value.alias(column))
+        value = given_default(facts.table, (column,))
+        resolved: Any = facts.table.session.spark.range(1).select(value.alias(column))
         return resolved._jdf.queryExecution().analyzed().projectList().apply(0).child()
 
     def save(self, session: Any, mode: str, options: Any, rows: Any) -> None:

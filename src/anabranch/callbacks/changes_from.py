@@ -19,7 +19,7 @@ from anabranch.errors.arguments import InvalidOptionError
 _NET_CHANGES = "netChanges"
 
 
-def changes_from(handle: TableRef, context: Any) -> DataFrame:
+def changes_from(table: TableRef, context: Any) -> DataFrame:
     """The changes that Spark's `ChangelogContext` asks for.
 
     Raises `InvalidOptionError`, and what `read_changes` does.
@@ -27,11 +27,11 @@ def changes_from(handle: TableRef, context: Any) -> DataFrame:
     mode = str(context.deduplicationMode().value())
     if mode == _NET_CHANGES:
         problem = (
-            f"the change feed of {handle.label} has each change of a row, and does not sum them up. Leave the option "
+            f"the change feed of {table.label} has each change of a row, and does not sum them up. Leave the option "
             "out, and take the last change of each key by a window ordered by _commit_version"
         )
         raise InvalidOptionError(option="deduplicationMode", value=mode, problem=problem)
-    changes = read_changes(handle, _asked(context.range()))
+    changes = read_changes(table, _asked(context.range()))
     return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
 
 

@@ -55,7 +55,7 @@ class DefinedByStatement:
     options: Mapping[str, str]
     """Of OPTIONS, or of the writer; without `path`, and without those that became properties."""
 
-    def handle(self, session: DeltaSession) -> TableRef:
+    def table(self, session: DeltaSession) -> TableRef:
         """The table that the name stands for, or will stand for.
 
         Raises what `table_to_create` does of one that replaces.

@@ -41,8 +41,8 @@ def is_registered(table: TableRef) -> bool:
 
 def _left_to_register_ms(table: TableRef) -> int:
     """How long whoever made the table by a name may still take to tell the catalog; 0 where nobody is about to."""
-    first = list_log(table.table.store, first=0, upto=0).commits
-    info = read_commit_info(table.table.store, first[0]) if first else None
+    first = list_log(table.delta_log.store, first=0, upto=0).commits
+    info = read_commit_info(table.delta_log.store, first[0]) if first else None
     if info is None or info.timestamp is None:
         return 0
     managed = (info.operation_parameters or {}).get("isManaged")

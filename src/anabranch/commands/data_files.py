@@ -17,7 +17,7 @@ from anabranch.transaction.commit.commit_draft import ROWS_KEPT_TAG
 
 
 def write_data_files(
-    handle: TableRef,
+    table: TableRef,
     rows: DataFrame,
     *,
     schema: StructType,
@@ -36,28 +36,28 @@ def write_data_files(
     # Asked for again by the commit, when files would have been written in vain.
     properties.isolation_level  # noqa: B018 - raises
     together = optimized(
-        handle.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
+        table.session, rows, properties=properties, partition_columns=partition_columns, option=optimize
     )
     with typed_violations():
-        return handle.session.engine.write(
+        return table.session.engine.write(
             WriteRequest(
-                table_root=handle.path,
+                table_root=table.path,
                 frame=together,
                 schema=schema,
                 partition_columns=partition_columns,
                 column_mapping=ColumnMappingMode.parse(properties.column_mapping_mode),
                 properties=properties,
                 max_records_per_file=max_records_per_file,
-                options=(*handle.storage, *parquet),
+                options=(*table.storage, *parquet),
             )
         )
 
 
-def tracking_of(handle: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
+def tracking_of(table: TableRef, snapshot: Snapshot) -> RowTrackingColumns | None:
     """Where the rows of the table keep their ids; None where they have none. Raises `RowTrackingColumnsError`."""
-    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=handle.label)
+    return row_tracking_columns(snapshot.protocol, snapshot.properties, snapshot.schema, table=table.label)
 
 
-def rows_kept_tags(handle: TableRef, snapshot: Snapshot) -> dict[str, str]:
+def rows_kept_tags(table: TableRef, snapshot: Snapshot) -> dict[str, str]:
     """Whether the rows kept their ids, for the commit to say so. See "Writer Requirements for Row Tracking"."""
-    return {} if tracking_of(handle, snapshot) is None else {ROWS_KEPT_TAG: "true"}
+    return {} if tracking_of(table, snapshot) is None else {ROWS_KEPT_TAG: "true"}

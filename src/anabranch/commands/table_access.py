@@ -23,8 +23,8 @@ from anabranch.spark.session.table_identifiers import (
     is_absolute_path,
     parse_identifier,
 )
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
 LOGGER = logging.getLogger("anabranch.commit")
@@ -37,7 +37,7 @@ class TableRef:
     """One table, seen through one Spark session. The table may still have to be created."""
 
     session: DeltaSession
-    table: Table
+    delta_log: DeltaLog
     path: str
     """Qualified by the session's file system."""
     storage: tuple[tuple[str, str], ...] = ()
@@ -52,7 +52,7 @@ class TableRef:
 
     def latest(self) -> Snapshot:
         """The newest version. Raises `NotADeltaTableError` where there is no table."""
-        snapshot = self.table.snapshots.latest_or_none()
+        snapshot = self.delta_log.snapshots.latest_or_none()
         if snapshot is None:
             raise no_table(self)
         return snapshot
@@ -70,22 +70,22 @@ class TableRef:
         if note is None:
             note = self.session.setting(USER_METADATA_SETTING)
         told = dataclasses.replace(operation, user_metadata=note, user=self.session.user)
-        return self.table.begin_at(told, snapshot=snapshot)
+        return self.delta_log.begin_at(told, snapshot=snapshot)
 
 
-def no_table(handle: TableRef) -> NotADeltaTableError:
+def no_table(table: TableRef) -> NotADeltaTableError:
     """The error for a path or name without a table, with what is there instead, and how it becomes one."""
     with contextlib.suppress(DeltaError):
-        root, partitions = split_partitions(handle.path)
-        if partitions and _is_table(handle, root):
-            return NotADeltaTableError(table=handle.label, found=f"it is a partition of the table in {root}")
-        if holds_parquet(handle):
-            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{handle.path}` makes a table of them"
-            return NotADeltaTableError(table=handle.label, found=convert)
-    return NotADeltaTableError(table=handle.label)
+        root, partitions = split_partitions(table.path)
+        if partitions and _is_table(table, root):
+            return NotADeltaTableError(table=table.label, found=f"it is a partition of the table in {root}")
+        if holds_parquet(table):
+            convert = f"its files are Parquet; CONVERT TO DELTA parquet.`{table.path}` makes a table of them"
+            return NotADeltaTableError(table=table.label, found=convert)
+    return NotADeltaTableError(table=table.label)
 
 
-def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
+def check_same_table(table: TableRef, snapshot: Snapshot, *, table_id: str) -> None:
     """For a statement of several commits: the table it goes on with is the one that it began with.
 
     Raises `MetadataChangedException`.
@@ -93,7 +93,7 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
     if snapshot.metadata.id == table_id:
         return
     raise MetadataChangedException(
-        table=handle.label,
+        table=table.label,
         version=None,
         operation="another program",
         read_version=snapshot.version,
@@ -103,35 +103,35 @@ def check_same_table(handle: TableRef, snapshot: Snapshot, *, table_id: str) -> 
     )
 
 
-def holds_parquet(handle: TableRef) -> bool:
+def holds_parquet(table: TableRef) -> bool:
     """Whether there are Parquet files in the folder, as far as its first files tell."""
     # Beside data lie markers such as `_SUCCESS`; a folder may be anything, so not all of it is looked at.
-    files = islice(handle.table.store.list_tree(), FILES_LOOKED_AT_MAX)
+    files = islice(table.delta_log.store.list_tree(), FILES_LOOKED_AT_MAX)
     return any(file.path.endswith(".parquet") for file in files)
 
 
-def warn_of_parquet(handle: TableRef) -> None:
+def warn_of_parquet(table: TableRef) -> None:
     """Log a warning where a new table's folder holds Parquet files, which are no part of the table."""
-    if holds_parquet(handle):
+    if holds_parquet(table):
         LOGGER.warning(
             "%s becomes a Delta table of the rows written now; the Parquet files that are in its folder are no "
             "part of it. To keep their rows, run CONVERT TO DELTA parquet.`%s` before the first write",
-            handle.label,
-            handle.path,
+            table.label,
+            table.path,
         )
 
 
 def existing_table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table in a folder. Raises `NotADeltaTableError`, which says so where the path is the name of a table."""
-    handle = table_at(session, path, options)
+    table = table_at(session, path, options)
     try:
-        handle.latest()
+        table.latest()
     except NotADeltaTableError as error:
         if error.found or not _names_delta(session, path):
             raise
         named = f"{path} is the name of one: use DeltaTable.forName"
-        raise NotADeltaTableError(table=handle.label, found=named) from None
-    return handle
+        raise NotADeltaTableError(table=table.label, found=named) from None
+    return table
 
 
 def _names_delta(session: DeltaSession, text: str) -> bool:
@@ -146,7 +146,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
     storage = {key: value for key, value in (options or {}).items() if key.startswith(("fs.", "dfs."))}
     return TableRef(
         session=session,
-        table=session.table(path, storage),
+        delta_log=session.table(path, storage),
         path=session.qualified_path(path),
         storage=tuple(sorted(storage.items())),
     )
@@ -155,7 +155,7 @@ def table_at(session: DeltaSession, path: str, options: Mapping[str, str] | None
 def table_to_write(session: DeltaSession, path: str, options: Mapping[str, str] | None = None) -> TableRef:
     """The table, existing or not, that a write to `path` means. Raises as `check_new_folder`."""
     table = table_at(session, path, options)
-    if table.table.snapshots.latest_or_none() is None:
+    if table.delta_log.snapshots.latest_or_none() is None:
         check_new_folder(table)
     return table
 
@@ -180,7 +180,7 @@ def check_new_folder(new: TableRef) -> None:
 
 
 def _is_table(new: TableRef, path: str) -> bool:
-    return table_at(new.session, path, dict(new.storage)).table.snapshots.latest_or_none() is not None
+    return table_at(new.session, path, dict(new.storage)).delta_log.snapshots.latest_or_none() is not None
 
 
 def table_named(session: DeltaSession, text: str) -> TableRef:
@@ -199,9 +199,9 @@ def table_identified(
 ) -> TableRef:
     """The existing table meant. Raises `NotADeltaTableError`, saying what was found instead, or `of_view`."""
     if isinstance(identifier, PathIdentifier):
-        handle = table_at(session, identifier.path)
-        handle.latest()
-        return handle
+        table = table_at(session, identifier.path)
+        table.latest()
+        return table
     if session.catalog.is_temporary_view(identifier):
         raise of_view(table=str(identifier), found="it is a temporary view")
     entry = session.catalog.find(identifier)
@@ -229,10 +229,10 @@ def table_to_create(
         if not entry.is_delta:
             found = f"it is a {entry.provider} table" if entry.provider else "it is a view"
             raise NotADeltaTableError(table=str(entry.name), found=found)
-        handle = table_of_entry(session, entry)
-        if replaces and location is not None and session.qualified_path(location) != handle.path:
-            raise TableLocationMismatchError(table=handle.label, location=location, existing=handle.path)
-        return handle
+        table = table_of_entry(session, entry)
+        if replaces and location is not None and session.qualified_path(location) != table.path:
+            raise TableLocationMismatchError(table=table.label, location=location, existing=table.path)
+        return table
     new = session.catalog.new_entry(name, location)
     assert new.location is not None
     return table_of_entry(session, dataclasses.replace(new, location=session.qualified_path(new.location)))
@@ -255,5 +255,8 @@ def table_of_entry(session: DeltaSession, entry: CatalogEntry) -> TableRef:
     """The table that an entry of the catalog, which has a location, stands for."""
     assert entry.location is not None
     return TableRef(
-        session=session, table=session.table(entry.location), path=session.qualified_path(entry.location), entry=entry
+        session=session,
+        delta_log=session.table(entry.location),
+        path=session.qualified_path(entry.location),
+        entry=entry,
     )

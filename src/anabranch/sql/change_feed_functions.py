@@ -41,8 +41,8 @@ def changes_of_values(
         raise TableFunctionArgumentsError(function=function, problem=problem)
     identifier = PathIdentifier(name) if function.endswith("by_path") else _named(name, namespace)
     asked = [_bound(*bound, function=function) for bound in bounds]
-    handle = table_identified(session, identifier)
-    return identifier, read_changes(handle, ChangesAsked(start=asked[0], end=asked[1] if len(asked) > 1 else None))
+    table = table_identified(session, identifier)
+    return identifier, read_changes(table, ChangesAsked(start=asked[0], end=asked[1] if len(asked) > 1 else None))
 
 
 def _named(name: str, namespace: tuple[str, ...]) -> TableIdentifier:

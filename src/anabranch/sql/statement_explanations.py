@@ -71,24 +71,24 @@ def _about(context: StatementContext, opening: StatementHeader, chooses: Choice 
         yield f"{opening.family.name} {'.'.join(table.parts)}"
         return
     identifier = context.identifier(table)
-    handle = (
+    table_ref = (
         table_at(context.session, identifier.path) if isinstance(identifier, PathIdentifier) else context.table(table)
     )
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = table_ref.delta_log.snapshots.latest_or_none()
     if snapshot is None:
-        yield f"{opening.family.name} {handle.label}: there is no such table yet"
+        yield f"{opening.family.name} {table_ref.label}: there is no such table yet"
         return
-    yield f"{opening.family.name} {handle.label} at version {snapshot.version}"
+    yield f"{opening.family.name} {table_ref.label} at version {snapshot.version}"
     if chooses is not None:
-        yield _files(context, handle, chooses)
+        yield _files(context, table_ref, chooses)
 
 
-def _files(context: StatementContext, handle: TableRef, choice: Choice) -> str:
-    snapshot = handle.latest()
+def _files(context: StatementContext, table: TableRef, choice: Choice) -> str:
+    snapshot = table.latest()
     sizes = snapshot.files.table.column("size").to_numpy()
     chosen = sizes
     if choice.condition is not None:
-        asked = understand(handle, snapshot, context.expression(choice.condition), alias=choice.alias)
+        asked = understand(table, snapshot, context.expression(choice.condition), alias=choice.alias)
         chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
     return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
 

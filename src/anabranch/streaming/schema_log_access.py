@@ -139,47 +139,47 @@ _CHECKS_PATH = f"{_PREFIX}schemaTracking.metadataPathCheck.enabled"
 _ALLOWS_OUTSIDE = f"{_PREFIX}allowSchemaLocationOutsideCheckpointLocation"
 
 
-def opened_log(handle: TableRef, snapshot: Snapshot, options: SourceOptions) -> SchemaLog | None:
+def opened_log(table: TableRef, snapshot: Snapshot, options: SourceOptions) -> SchemaLog | None:
     """The schema log of the stream, as it is now; None for a stream that keeps none.
 
     Raises `UnsupportedOperationError`, `SchemaLogUnreadableError`, `SchemaLogOfOtherTableError`.
     """
     if options.schema_location is None:
         return None
-    if not handle.session.flag(_ENABLED, default=True):
-        operation = f"schemaTrackingLocation of a stream from {handle.label}"
+    if not table.session.flag(_ENABLED, default=True):
+        operation = f"schemaTrackingLocation of a stream from {table.label}"
         raise UnsupportedOperationError(operation=operation, instead=f"Set {_ENABLED} to true.")
-    store = handle.session.store(options.schema_location)
-    return SchemaLog(store, table=handle.label, table_id=snapshot.metadata.id, tracking_id=options.tracking_id)
+    store = table.session.store(options.schema_location)
+    return SchemaLog(store, table=table.label, table_id=snapshot.metadata.id, tracking_id=options.tracking_id)
 
 
-def merge_changes_of_log(handle: TableRef, snapshot: Snapshot, log: SchemaLog) -> None:
+def merge_changes_of_log(table: TableRef, snapshot: Snapshot, log: SchemaLog) -> None:
     """Changes with no file between them count as one, unless the session says otherwise."""
-    if log.current is None or not handle.session.flag(_MERGES, default=True):
+    if log.current is None or not table.session.flag(_MERGES, default=True):
         return
     commits = commits_from(
-        handle.table.store, log.current.version, upto=snapshot.version, table=handle.label, fail_on_data_loss=False
+        table.delta_log.store, log.current.version, upto=snapshot.version, table=table.label, fail_on_data_loss=False
     )
     merge_changes(log, commits)
 
 
 def tracking_of(
-    handle: TableRef, snapshot: Snapshot, options: SourceOptions, *, source_path: str
+    table: TableRef, snapshot: Snapshot, options: SourceOptions, *, source_path: str
 ) -> SchemaTracking | None:
     """What a query that starts keeps of its columns; `source_path` is the source's own folder in its checkpoint.
 
     Raises `SchemaLocationOutsideCheckpointError`, `SchemaLocationConflictError`, `StreamedChangeNotAllowedError`,
     `StreamedSchemaChangedError`, and as `opened_log`.
     """
-    log = opened_log(handle, snapshot, options)
+    log = opened_log(table, snapshot, options)
     if log is None:
         return None
-    session = handle.session
+    session = table.session
     checkpoint = session.qualified_path(source_path.rsplit("/", 2)[0])
     if not log.location.startswith(f"{checkpoint}/") and not session.flag(_ALLOWS_OUTSIDE, default=False):
         raise SchemaLocationOutsideCheckpointError(location=str(options.schema_location), checkpoint=checkpoint)
     is_other = log.current is not None and log.current.source_path != source_path
     if is_other and session.flag(_CHECKS_PATH, default=True):
-        raise SchemaLocationConflictError(table=handle.label, location=log.location)
-    check_allowed(log, snapshot, options, session.setting, table=handle.label, source_path=source_path)
-    return SchemaTracking(log, table=handle.label, snapshot=snapshot, source_path=source_path)
+        raise SchemaLocationConflictError(table=table.label, location=log.location)
+    check_allowed(log, snapshot, options, session.setting, table=table.label, source_path=source_path)
+    return SchemaTracking(log, table=table.label, snapshot=snapshot, source_path=source_path)

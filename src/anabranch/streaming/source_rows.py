@@ -21,10 +21,10 @@ from anabranch.streaming.source_files import BatchPart, live_files, timed_commit
 from anabranch.streaming.source_options import SourceOptions
 
 
-def batch_rows(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
+def batch_rows(table: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
     """The rows in these files, under the columns of `snapshot`."""
     if options.read_change_feed:
-        return _changes(handle, snapshot, parts, options)
+        return _changes(table, snapshot, parts, options)
     files = live_files(parts, options)
     skipping = SkippingColumns(
         files, physical_schema=snapshot.physical_schema, partition_columns=snapshot.physical_partition_columns
@@ -33,13 +33,13 @@ def batch_rows(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart],
     def prune(predicate: Predicate) -> FileMask:
         return can_be_true(predicate, skipping)
 
-    request = dataclasses.replace(scan_request(handle, snapshot, time_travel=True), files=files, prune=prune)
-    return handle.session.engine.scan(request)
+    request = dataclasses.replace(scan_request(table, snapshot, time_travel=True), files=files, prune=prune)
+    return table.session.engine.scan(request)
 
 
-def _changes(handle: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
+def _changes(table: TableRef, snapshot: Snapshot, parts: Sequence[BatchPart], options: SourceOptions) -> DataFrame:
     """What became of rows. Those that were there at the start are told as inserts of that version."""
-    source: FeedSource = feed_source(handle, snapshot)
+    source: FeedSource = feed_source(table, snapshot)
     partitioned = bool(snapshot.partition_columns)
-    commits = timed_commits(handle.table.store, parts, options)
-    return feed_rows(handle.session.engine, source, feed_files(commits, table=handle.label, partitioned=partitioned))
+    commits = timed_commits(table.delta_log.store, parts, options)
+    return feed_rows(table.session.engine, source, feed_files(commits, table=table.label, partitioned=partitioned))

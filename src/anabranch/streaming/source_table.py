@@ -27,14 +27,14 @@ def streamed_table(session: DeltaSession, given: Mapping[str, str]) -> tuple[Tab
     path = next((value for key, value in given.items() if key.lower() == "path"), None)
     if path is None:
         raise InvalidOptionError(option="path", value="None", problem="a stream reads the table in one path")
-    handle = table_at(session, path, given)
-    if handle.table.snapshots.latest_or_none() is None:
+    table = table_at(session, path, given)
+    if table.delta_log.snapshots.latest_or_none() is None:
         plain, travel = split_time_travel(path)
         if not travel.is_newest:
             problem = f"a stream follows its table and has no version; use {plain} with startingVersion"
             raise InvalidOptionError(option="path", value=path, problem=problem)
-    handle.latest()
-    return handle, SourceOptions.parse(given)
+    table.latest()
+    return table, SourceOptions.parse(given)
 
 
 def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> StructType:
@@ -46,17 +46,17 @@ def stream_schema(snapshot: Snapshot, options: SourceOptions, *, table: str) -> 
 
 
 def columns_to_read(
-    handle: TableRef, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
+    table: TableRef, snapshot: Snapshot, options: SourceOptions, *, declared: StructType | None
 ) -> StructType:
     """The columns of a stream that is made now, of this version; `declared` are those that its reader was told.
 
     Raises `InvalidOptionError`, `ReadWithoutColumnsError`, `ReservedColumnsError`.
     """
-    found = stream_schema(snapshot, options, table=handle.label)
+    found = stream_schema(snapshot, options, table=table.label)
     if not found.fields:
-        raise ReadWithoutColumnsError(table=handle.label)
+        raise ReadWithoutColumnsError(table=table.label)
     if declared is not None and not _is_same(declared, found):
-        own = f"{handle.label} has its own schema, {found.simpleString()}"
+        own = f"{table.label} has its own schema, {found.simpleString()}"
         problem = f"{own}; leave the schema out and select the columns you want"
         raise InvalidOptionError(option="schema", value=declared.simpleString(), problem=problem)
     return found

@@ -25,13 +25,13 @@ _QUERY_ID_PROPERTY = "sql.streaming.queryId"
 """Of the thread that runs a query's batches."""
 
 
-def write_batch(handle: TableRef, batch: DataFrame, options: WriteOptions, *, query_id: str, number: int) -> None:
+def write_batch(table: TableRef, batch: DataFrame, options: WriteOptions, *, query_id: str, number: int) -> None:
     """Commit the rows of a batch, unless that batch of the query has landed before."""
-    if handle.entry is not None:
+    if table.entry is not None:
         # A table that was dropped is not made again behind its name's back.
-        handle.latest()
+        table.latest()
     told = dataclasses.replace(options, application=(query_id, number))
-    register_if_changed(handle, write_frame(handle, batch, told, WriteApi.STREAM))
+    register_if_changed(table, write_frame(table, batch, told, WriteApi.STREAM))
 
 
 def query_id_of_thread(session: DeltaSession) -> str:

@@ -43,7 +43,7 @@ class LocalTables:
 
     def is_table(self, path: str) -> bool:
         try:
-            return table_at(self._session, path).table.snapshots.latest_or_none() is not None
+            return table_at(self._session, path).delta_log.snapshots.latest_or_none() is not None
         except TableNotFoundError:
             return False
 

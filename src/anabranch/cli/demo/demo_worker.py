@@ -73,8 +73,8 @@ def clash(spark: SparkSession, name: str, table: str, statement: Statement) -> N
 
     note = f"clash by {name}"
     spark.conf.set(USER_METADATA, note)
-    handle = table_at(DeltaSession.of(spark), table)
-    with prepare_update(handle, statement.values, statement.condition) as prepared:
+    table_ref = table_at(DeltaSession.of(spark), table)
+    with prepare_update(table_ref, statement.values, statement.condition) as prepared:
         say(event="prepared")
         sys.stdin.readline()
         started = time.perf_counter()

@@ -14,18 +14,18 @@ from anabranch.schema.paths import FieldPath, quoted
 from anabranch.transaction.commit.commit_context import CommittedVersion
 
 
-def alter_cluster_by(handle: TableRef, columns: Sequence[FieldPath]) -> CommittedVersion | None:
+def alter_cluster_by(table: TableRef, columns: Sequence[FieldPath]) -> CommittedVersion | None:
     """Let OPTIMIZE order rows by these columns, or by none. Files that are there stay as they are.
 
     Raises `InvalidClusteringError`, `ColumnNotFoundError`, and `MetadataChangedException` where somebody else
     changes the clustering at the same time.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     snapshot = alteration.snapshot
     if not columns and not supported(snapshot.protocol, "clustering"):
         return None
     domain = clustering_domain(
-        columns, snapshot.schema, snapshot.properties, snapshot.partition_columns, label=handle.label
+        columns, snapshot.schema, snapshot.properties, snapshot.partition_columns, label=table.label
     )
     defined = dataclasses.replace(alteration.define(), protocol=upgrade_protocol(snapshot.protocol, ["clustering"]))
     parameters = {

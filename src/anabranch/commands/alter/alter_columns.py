@@ -49,7 +49,7 @@ class ChangedTable:
 
     def __init__(self, alteration: Alteration) -> None:
         self._alteration = alteration
-        self._table = alteration.table
+        self._table = alteration.label
         self.schema = alteration.snapshot.schema
         self.configuration = current_properties(alteration.snapshot.metadata)
         self.partition_columns = alteration.snapshot.partition_columns
@@ -65,7 +65,7 @@ class ChangedTable:
         if own.nullable is False:
             self._check_no_nulls(before, path)
         if own.default is not None:
-            spark, protocol = self._alteration.handle.session.spark, self._alteration.snapshot.protocol
+            spark, protocol = self._alteration.table.session.spark, self._alteration.snapshot.protocol
             check_default(spark, self.schema[path[0]], own.default, protocol, table=self._table)
         if own.new_name is not None:
             self._rename(path, own.new_name)
@@ -127,7 +127,7 @@ def check_maps(alteration: Alteration, path: FieldPath, *, renamed: bool = False
     """Raises `ColumnMappingNeededError` where files call columns as users do."""
     if not alteration.snapshot.column_mapping_mode.maps:
         needed = RenameNeedsColumnMappingError if renamed else DropNeedsColumnMappingError
-        raise needed(table=alteration.table, change=f"{'rename' if renamed else 'drop'} column {quoted(path)}")
+        raise needed(table=alteration.label, change=f"{'rename' if renamed else 'drop'} column {quoted(path)}")
 
 
 def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
@@ -138,55 +138,55 @@ def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
 
 
 def alter_add_columns(
-    handle: TableRef, columns: Sequence[NewColumn], *, if_not_exists: bool = False
+    table: TableRef, columns: Sequence[NewColumn], *, if_not_exists: bool = False
 ) -> CommittedVersion | None:
     """Add columns, also to structs. Rows that are there have NULL in them.
 
     Raises `UnsupportedNewColumnError`, `DuplicateColumnsError`, `ColumnNotFoundError`, `NotAStructError`.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     schema = alteration.snapshot.schema
     added = [new for new in columns if not (if_not_exists and find(schema, new.path) is not None)]
     for new in added:
-        schema = with_column(schema, new, table=handle.label)
+        schema = with_column(schema, new, table=table.label)
     log = [with_position({"column": column_json(new.path, new.field)}, new.position) for new in added]
     return alteration.commit("ADD COLUMNS", {"columns": log}, alteration.define(schema=schema))
 
 
 def alter_drop_columns(
-    handle: TableRef, paths: Sequence[FieldPath], *, if_exists: bool = False
+    table: TableRef, paths: Sequence[FieldPath], *, if_exists: bool = False
 ) -> CommittedVersion | None:
     """Drop columns, also of structs; files keep their values until they are rewritten.
 
     Raises `ColumnMappingNeededError`, `ColumnInUseError`, `ColumnNotFoundError`, `UnsupportedColumnChangeError`.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     snapshot = alteration.snapshot
     schema, configuration = snapshot.schema, current_properties(snapshot.metadata)
     dropped = [path for path in paths if not (if_exists and find(schema, path) is None)]
     for path in dropped:
-        own = spelled(snapshot.schema, path, table=handle.label)
+        own = spelled(snapshot.schema, path, table=table.label)
         check_maps(alteration, own)
-        check_no_layout_uses(snapshot, own, change="dropped", table=handle.label)
-        check_no_rule_uses(snapshot, own, change="dropped", table=handle.label)
-        check_no_lengths(snapshot.schema, own, handle.label)
-        schema = without_column(schema, own, table=handle.label)
+        check_no_layout_uses(snapshot, own, change="dropped", table=table.label)
+        check_no_rule_uses(snapshot, own, change="dropped", table=table.label)
+        check_no_lengths(snapshot.schema, own, table.label)
+        schema = without_column(schema, own, table=table.label)
         configuration = without_stats_column(configuration, own)
     defined = alteration.define(schema=schema, configuration=configuration)
     return alteration.commit("DROP COLUMNS", {"columns": [quoted(path) for path in dropped]}, defined)
 
 
-def alter_change_columns(handle: TableRef, changes: Sequence[ColumnChange]) -> CommittedVersion | None:
+def alter_change_columns(table: TableRef, changes: Sequence[ColumnChange]) -> CommittedVersion | None:
     """Change types, comments, defaults, names, positions, and whether NULL is allowed.
 
     Raises `UnsupportedColumnChangeError`, `ColumnInUseError`, `ColumnMappingNeededError`, `ExistingRowsViolateError`
     where a column that is to be NOT NULL has NULL, the errors of defaults, `ColumnNotFoundError`.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     state = ChangedTable(alteration)
     logged: list[dict[str, Any]] = []
     for change in changes:
-        own = spelled(state.schema, change.path, table=handle.label)
+        own = spelled(state.schema, change.path, table=table.label)
         logged.append(state.apply(own, change))
     defined = alteration.define(
         schema=state.schema, configuration=state.configuration, partition_columns=state.partition_columns
@@ -194,20 +194,20 @@ def alter_change_columns(handle: TableRef, changes: Sequence[ColumnChange]) -> C
     return alteration.commit(*_changes_operation(changes, logged), defined)
 
 
-def alter_replace_columns(handle: TableRef, schema: StructType) -> CommittedVersion | None:
+def alter_replace_columns(table: TableRef, schema: StructType) -> CommittedVersion | None:
     """Give the table these columns: in this order, with these comments, some new, and, with mapping, some gone.
 
     Raises `UnsupportedColumnChangeError`, `ColumnInUseError`, `ColumnMappingNeededError`.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     snapshot = alteration.snapshot
-    replaced = replaced_columns(snapshot.schema, schema, widens=widens_types(alteration), table=handle.label)
+    replaced = replaced_columns(snapshot.schema, schema, widens=widens_types(alteration), table=table.label)
     for path in replaced.dropped:
         check_maps(alteration, path)
-        check_no_layout_uses(snapshot, path, change="dropped", table=handle.label)
-        check_no_rule_uses(snapshot, path, change="dropped", table=handle.label)
+        check_no_layout_uses(snapshot, path, change="dropped", table=table.label)
+        check_no_rule_uses(snapshot, path, change="dropped", table=table.label)
     for path in replaced.retyped:
-        check_no_rule_uses(snapshot, path, change="given another type", table=handle.label)
+        check_no_rule_uses(snapshot, path, change="given another type", table=table.label)
     log = [column_json((field.name,), field) for field in schema.fields]
     return alteration.commit("REPLACE COLUMNS", {"columns": log}, alteration.define(schema=replaced.schema))
 
@@ -231,21 +231,21 @@ def _position(entry: Mapping[str, Any]) -> dict[str, Any]:
 # ALTER TABLE … ALTER COLUMN … SYNC IDENTITY.
 
 
-def alter_sync_identity(handle: TableRef, path: FieldPath) -> CommittedVersion | None:
+def alter_sync_identity(table: TableRef, path: FieldPath) -> CommittedVersion | None:
     """Let an identity column go on behind the values that it has, whoever gave them. Its mark never goes back.
 
     Raises `NoIdentityColumnError` for other columns, `IdentityColumnNotFoundError` where there is none of the name.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     schema = alteration.snapshot.schema
     try:
-        (name, *below) = spelled(schema, path, table=handle.label)
+        (name, *below) = spelled(schema, path, table=table.label)
     except ColumnNotFoundError as missing:
         raise IdentityColumnNotFoundError(**missing.facts()) from None
-    identity = None if below else identity_of(schema[name], handle.label)
+    identity = None if below else identity_of(schema[name], table.label)
     if identity is None:
         reason = "it is no identity column"
-        raise NoIdentityColumnError(table=handle.label, column=quoted(path), reason=reason)
+        raise NoIdentityColumnError(table=table.label, column=quoted(path), reason=reason)
     column = F.col(quote(name))
     found = alteration.rows().agg(F.max(column) if identity.step > 0 else F.min(column)).first()
     last = found[0] if found is not None else None

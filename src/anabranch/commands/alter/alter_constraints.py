@@ -17,20 +17,20 @@ from anabranch.transaction.commit.commit_context import CommittedVersion
 _ASSUMES_IF_EXISTS = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
 
 
-def alter_add_constraint(handle: TableRef, name: str, expression: str) -> CommittedVersion | None:
+def alter_add_constraint(table: TableRef, name: str, expression: str) -> CommittedVersion | None:
     """Add a CHECK constraint, once every row satisfies it.
 
     Raises `ConstraintNameError`, `ConstraintExistsError`, `UntrustedExpressionError`, `ExpressionTypeError`,
     `ExistingRowsViolateError`, and `MetadataChangedException` or `ConcurrentAppendException` where a commit meanwhile
     may have brought other rows.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     properties = current_properties(alteration.snapshot.metadata)
     existing = _stored_name(properties, name)
     if existing is not None:
-        raise ConstraintExistsError(table=handle.label, name=name, expression=properties[existing])
+        raise ConstraintExistsError(table=table.label, name=name, expression=properties[existing])
     schema = alteration.snapshot.schema
-    read = check_constraint(handle.session.spark, name, expression, schema, table=handle.label)
+    read = check_constraint(table.session.spark, name, expression, schema, table=table.label)
     violated = ~F.coalesce(to_column(read), F.lit(False))
     columns = tuple(dict.fromkeys(path[0] for path in read.columns)) or tuple(schema.names)
     alteration.check_rows(violated, columns, rule=check_owner(name), expression=expression)
@@ -38,16 +38,16 @@ def alter_add_constraint(handle: TableRef, name: str, expression: str) -> Commit
     return alteration.commit("ADD CONSTRAINT", {"name": name, "expr": expression}, defined)
 
 
-def alter_drop_constraint(handle: TableRef, name: str, *, if_exists: bool = False) -> CommittedVersion | None:
+def alter_drop_constraint(table: TableRef, name: str, *, if_exists: bool = False) -> CommittedVersion | None:
     """Drop a CHECK constraint. Raises `ConstraintNotFoundError` unless `if_exists`, or the session, says otherwise."""
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     properties = current_properties(alteration.snapshot.metadata)
     existing = _stored_name(properties, name)
     if existing is None:
-        if if_exists or handle.session.flag(_ASSUMES_IF_EXISTS, default=False):
+        if if_exists or table.session.flag(_ASSUMES_IF_EXISTS, default=False):
             return None
         known = tuple(sorted(alteration.snapshot.properties.constraints))
-        raise ConstraintNotFoundError(table=handle.label, name=name, existing=known)
+        raise ConstraintNotFoundError(table=table.label, name=name, existing=known)
     expression = properties.pop(existing)
     defined = alteration.define(configuration=properties)
     return alteration.commit("DROP CONSTRAINT", {"name": name, "expr": expression, "existed": "true"}, defined)

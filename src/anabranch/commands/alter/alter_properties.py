@@ -49,7 +49,7 @@ ENABLEMENT_ONLY_TAG = "rowTrackingEnablementOnly"
 """Of a commit that changes nothing but this: delta-spark's writers need not fail behind it."""
 
 
-def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
+def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Set table properties; what they need of the protocol comes with them.
 
     Mostly that is one commit. Without column mapping, data files are written again; see `remove_column_mapping`, after
@@ -61,23 +61,23 @@ def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> Com
     """
     for name in properties:
         _check_no_command(name)
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     current = current_properties(alteration.snapshot.metadata)
     given = {name: value for name, value in properties.items() if name.lower() != COMMENT}
     asked = validated(given, current=current)
     if asked.get(MODE, "").lower() == "none" and alteration.snapshot.column_mapping_mode.maps:
         _check_may_lose_mapping(alteration, {**current, **stored_properties(asked)})
-        unmapped = remove_column_mapping(handle, unset=False)
+        unmapped = remove_column_mapping(table, unset=False)
         others = {name: value for name, value in properties.items() if name.lower() != MODE.lower()}
-        return (alter_set_properties(handle, others) if others else None) or unmapped
+        return (alter_set_properties(table, others) if others else None) or unmapped
     if not _tracks_rows(asked) or not files_without_ids(alteration.snapshot):
         return _set(alteration, properties, asked)
-    check_iceberg_upgrade(handle, alteration.snapshot, _with_properties(alteration, asked))
-    give_row_ids(handle)
-    session = handle.session
+    check_iceberg_upgrade(table, alteration.snapshot, _with_properties(alteration, asked))
+    give_row_ids(table)
+    session = table.session
     # The ids are there: a change of the description in between is no reason to say that nothing was done.
     return re_executed(
-        lambda _: _set_where_rows_have_ids(handle, properties, asked),
+        lambda _: _set_where_rows_have_ids(table, properties, asked),
         retries_max=LOST_RACES_MAX,
         random=session.random,
         sleep=session.clock.sleep_ms,
@@ -85,20 +85,20 @@ def alter_set_properties(handle: TableRef, properties: Mapping[str, str]) -> Com
 
 
 def _set_where_rows_have_ids(
-    handle: TableRef, properties: Mapping[str, str], asked: Mapping[str, str]
+    table: TableRef, properties: Mapping[str, str], asked: Mapping[str, str]
 ) -> CommittedVersion | None:
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     _check_rows_have_ids(alteration)
     return _set(alteration, properties, asked)
 
 
 def _set(alteration: Alteration, properties: Mapping[str, str], asked: Mapping[str, str]) -> CommittedVersion | None:
     """The one commit that sets them."""
-    handle = alteration.handle
+    table = alteration.table
     defined = _with_properties(alteration, asked)
-    check_iceberg_upgrade(handle, alteration.snapshot, defined)
+    check_iceberg_upgrade(table, alteration.snapshot, defined)
     if TableProperties(defined.metadata.configuration).symlink_manifests_enabled:
-        check_listable(alteration.snapshot, table=handle.label)
+        check_listable(alteration.snapshot, table=table.label)
     for name, value in properties.items():
         if name.lower() == COMMENT:
             defined = _described(defined, value)
@@ -108,25 +108,25 @@ def _set(alteration: Alteration, properties: Mapping[str, str], asked: Mapping[s
 
 
 def alter_unset_properties(
-    handle: TableRef, names: Sequence[str], *, if_exists: bool = False
+    table: TableRef, names: Sequence[str], *, if_exists: bool = False
 ) -> CommittedVersion | None:
     """Let properties have their defaults again. Raises `PropertyNotSetError` unless `if_exists`.
 
     Without its mode, column mapping is turned off; see `remove_column_mapping`.
     """
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     metadata = alteration.snapshot.metadata
     current = current_properties(metadata)
     wanted = canonical_names(names)
     for name in wanted:
         is_set = name in current or (name.lower() == COMMENT and metadata.description is not None)
         if not is_set and not if_exists:
-            raise PropertyNotSetError(table=handle.label, name=name)
+            raise PropertyNotSetError(table=table.label, name=name)
     if MODE in wanted and alteration.snapshot.column_mapping_mode.maps:
         _check_may_lose_mapping(alteration, {key: value for key, value in current.items() if key not in wanted})
-        unmapped = remove_column_mapping(handle, unset=True)
+        unmapped = remove_column_mapping(table, unset=True)
         others = [name for name in wanted if name != MODE]
-        return (alter_unset_properties(handle, others, if_exists=if_exists) if others else None) or unmapped
+        return (alter_unset_properties(table, others, if_exists=if_exists) if others else None) or unmapped
     defined = alteration.define(configuration={key: value for key, value in current.items() if key not in wanted})
     if any(name.lower() == COMMENT for name in wanted):
         defined = _described(defined, None)
@@ -135,11 +135,11 @@ def alter_unset_properties(
     return alteration.commit("UNSET TBLPROPERTIES", parameters, defined, edited=edited)
 
 
-def alter_table_comment(handle: TableRef, comment: str | None) -> CommittedVersion | None:
+def alter_table_comment(table: TableRef, comment: str | None) -> CommittedVersion | None:
     """Say what the table is about, or no longer say so."""
     if comment is None:
-        return alter_unset_properties(handle, [COMMENT], if_exists=True)
-    return alter_set_properties(handle, {COMMENT: comment})
+        return alter_unset_properties(table, [COMMENT], if_exists=True)
+    return alter_set_properties(table, {COMMENT: comment})
 
 
 def _check_no_command(name: str) -> None:
@@ -155,7 +155,7 @@ def _check_no_command(name: str) -> None:
 def _check_may_lose_mapping(alteration: Alteration, configuration: Mapping[str, str]) -> None:
     """Before files are written again for it: Iceberg finds columns by the ids of the mapping."""
     changed = msgspec.structs.replace(alteration.snapshot.metadata, configuration=dict(configuration))
-    check_iceberg_table(changed, alteration.snapshot.protocol, table=alteration.table)
+    check_iceberg_table(changed, alteration.snapshot.protocol, table=alteration.label)
 
 
 def _described(defined: ResolvedDefinition, description: str | None) -> ResolvedDefinition:
@@ -182,4 +182,4 @@ def _check_rows_have_ids(alteration: Alteration) -> None:
             f"all rows were given ids, and now {missing} files have none. A writer that does not keep to the protocol "
             "has added them, or another statement has taken row tracking away: stop it, and set the property again"
         )
-        raise RowTrackingEnablementError(table=alteration.table, reason=reason)
+        raise RowTrackingEnablementError(table=alteration.label, reason=reason)

@@ -33,31 +33,31 @@ class Alteration:
     A commit that changed other things of the description is none, where the two commute.
     """
 
-    def __init__(self, handle: TableRef) -> None:
-        self.handle = handle
-        self.snapshot: Snapshot = handle.latest()
-        check_writable(self.snapshot.protocol, table=handle.label)
+    def __init__(self, table: TableRef) -> None:
+        self.table = table
+        self.snapshot: Snapshot = table.latest()
+        check_writable(self.snapshot.protocol, table=table.label)
         self._reads_rows = False
 
     @property
-    def table(self) -> str:
+    def label(self) -> str:
         """What messages call it."""
-        return self.handle.label
+        return self.table.label
 
     def rows(self) -> DataFrame:
         """All rows. From here on it matters which there are."""
         self._reads_rows = True
-        return self.handle.session.engine.scan(scan_request(self.handle, self.snapshot))
+        return self.table.session.engine.scan(scan_request(self.table, self.snapshot))
 
     def check_rows(self, violated: Column, columns: Sequence[str], *, rule: str, expression: str) -> None:
         """Raises `ExistingRowsViolateError` where `violated` is true for a row; `columns` are shown of such rows."""
-        self.handle.session.describe_jobs(f"ALTER TABLE {self.table}: {rule}")
+        self.table.session.describe_jobs(f"ALTER TABLE {self.label}: {rule}")
         bad = self.rows().where(violated)
         shown = F.to_json(F.struct(*(F.col(quote(name)) for name in columns)), {"ignoreNullFields": "false"})
         found = [row[0] for row in bad.select(shown).limit(ROWS_SHOWN_MAX).collect()]
         if found:
             raise ExistingRowsViolateError(
-                table=self.table, rule=rule, expression=expression, num_rows=bad.count(), rows=tuple(found)
+                table=self.label, rule=rule, expression=expression, num_rows=bad.count(), rows=tuple(found)
             )
 
     def define(
@@ -76,8 +76,8 @@ class Alteration:
             configuration=configuration,
             partition_columns=partition_columns,
             requested=requested,
-            label=self.table,
-            source=self.handle.session.random,
+            label=self.label,
+            source=self.table.session.random,
         )
 
     def commit(
@@ -100,12 +100,12 @@ class Alteration:
         if not actions:
             return None
         committed = self._begin(name, parameters).commit(actions, tags=tags, edited_properties=frozenset(edited))
-        register_if_changed(self.handle, committed)
+        register_if_changed(self.table, committed)
         return committed
 
     def _begin(self, name: str, parameters: Mapping[str, Any]) -> Transaction:
         operation = Operation(name=name, parameters=parameters)
-        transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
+        transaction = self.table.begin_at(operation, snapshot=self.snapshot)
         if self._reads_rows:
             transaction.record_whole_table()
         return transaction
@@ -114,7 +114,7 @@ class Alteration:
         before = self.snapshot
         actions: list[Action] = []
         if defined is not None and defined.protocol != before.protocol:
-            check_writable(defined.protocol, table=self.table)
+            check_writable(defined.protocol, table=self.label)
             actions.append(defined.protocol)
         if defined is not None and defined.metadata != before.metadata:
             actions.append(defined.metadata)

@@ -45,7 +45,7 @@ def files_without_ids(snapshot: Snapshot) -> int:
     return int(_lacking(snapshot).sum())
 
 
-def give_row_ids(handle: TableRef) -> None:
+def give_row_ids(table: TableRef) -> None:
     """Give ids to the rows of all files. No row changes, so statements beside it do not conflict with it.
 
     There are as many batches as the files without ids need when it begins; who brings others meanwhile does not keep to
@@ -53,16 +53,16 @@ def give_row_ids(handle: TableRef) -> None:
     again, `RowTrackingEnablementError` where somebody turns row tracking off, and `StorageError` for files whose rows
     have to be counted and that cannot be opened.
     """
-    _support(handle)
-    begun = handle.latest()
+    _support(table)
+    begun = table.latest()
     for batch in range(math.ceil(files_without_ids(begun) / BATCH_FILES_MAX)):
-        if not _numbered(handle, batch, table_id=begun.metadata.id):
+        if not _numbered(table, batch, table_id=begun.metadata.id):
             return
 
 
-def _support(handle: TableRef) -> None:
+def _support(table: TableRef) -> None:
     """From here on all new files have ids."""
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     metadata, protocol = alteration.snapshot.metadata, alteration.snapshot.protocol
     if supported(protocol, ROW_TRACKING_FEATURE) and SUSPENDED not in metadata.configuration:
         return
@@ -72,39 +72,39 @@ def _support(handle: TableRef) -> None:
     alteration.commit("SET TBLPROPERTIES", {"properties": asked}, defined)
 
 
-def _numbered(handle: TableRef, batch: int, *, table_id: str) -> bool:
+def _numbered(table: TableRef, batch: int, *, table_id: str) -> bool:
     """Commit some files again, with ids; False where none lacks them.
 
     A file that a writer took meanwhile is not to come back: then the batch is made of those that are left.
     """
-    session = handle.session
+    session = table.session
     return re_executed(
-        lambda _: _numbered_once(handle, batch, table_id=table_id),
+        lambda _: _numbered_once(table, batch, table_id=table_id),
         retries_max=LOST_RACES_MAX,
         random=session.random,
         sleep=session.clock.sleep_ms,
     )
 
 
-def _numbered_once(handle: TableRef, batch: int, *, table_id: str) -> bool:
-    snapshot = handle.latest()
-    check_same_table(handle, snapshot, table_id=table_id)
+def _numbered_once(table: TableRef, batch: int, *, table_id: str) -> bool:
+    snapshot = table.latest()
+    check_same_table(table, snapshot, table_id=table_id)
     if not tracks_rows(snapshot.protocol, snapshot.metadata):
         reason = (
             "another statement, such as DROP FEATURE rowTracking, turned it off while rows were given ids. Set the "
             "property again once that statement has ended"
         )
-        raise RowTrackingEnablementError(table=handle.label, reason=reason)
+        raise RowTrackingEnablementError(table=table.label, reason=reason)
     chosen = _lacking(snapshot)
     chosen[np.flatnonzero(chosen)[BATCH_FILES_MAX:]] = False
     if not chosen.any():
         return False
-    files = [with_counted_rows(add, handle) for add in snapshot.files.to_actions(chosen, data_change=False)]
+    files = [with_counted_rows(add, table) for add in snapshot.files.to_actions(chosen, data_change=False)]
     operation = Operation(name="ROW TRACKING BACKFILL", parameters={"batchId": batch})
-    landed = handle.begin_at(operation, snapshot=snapshot).commit(files)
+    landed = table.begin_at(operation, snapshot=snapshot).commit(files)
     # Else the same files would come again in the next batch.
     assert all(each.base_row_id is not None for each in landed.actions if isinstance(each, AddFile))
-    LOGGER.info("%s: batch %d of row ids: %d files", handle.label, batch, len(files))
+    LOGGER.info("%s: batch %d of row ids: %d files", table.label, batch, len(files))
     return True
 
 

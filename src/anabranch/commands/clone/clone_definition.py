@@ -79,14 +79,14 @@ def clone_source(session: DeltaSession, identifier: TableIdentifier, travel: Tim
     return _parquet_source(session, identifier)
 
 
-def delta_source(handle: TableRef, travel: TimeTravel) -> CloneSource:
+def delta_source(table: TableRef, travel: TimeTravel) -> CloneSource:
     """A version of a Delta table."""
-    snapshot = snapshot_of(handle, travel)
+    snapshot = snapshot_of(table, travel)
     return CloneSource(
-        name=handle.label if handle.entry is None else ".".join(handle.entry.full_name.parts),
+        name=table.label if table.entry is None else ".".join(table.entry.full_name.parts),
         version=snapshot.version,
-        root=handle.path,
-        places=allowed_places(handle.table.store),
+        root=table.path,
+        places=allowed_places(table.delta_log.store),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,
@@ -118,7 +118,7 @@ def _parquet_source(session: DeltaSession, identifier: NameIdentifier) -> CloneS
     return CloneSource(
         name=str(identifier),
         version=NO_VERSION,
-        root=source.handle.path,
+        root=source.table.path,
         places=(),
         metadata=metadata,
         protocol=protocol,

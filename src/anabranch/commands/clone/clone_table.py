@@ -108,12 +108,12 @@ def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str
     """All of `shallow_clone` but the commit."""
     if place_of(target.path) == place_of(source.root):
         raise CloneOntoItselfError(table=target.label)
-    snapshot = target.table.snapshots.latest_or_none()
+    snapshot = target.delta_log.snapshots.latest_or_none()
     if snapshot is not None:
         check_writable(snapshot.protocol, table=target.label)
     defined = clone_definition(source, snapshot, properties, label=target.label, random=target.session.random)
     files = cloned_files(
-        source.files, source_root=source.root, places=source.places, target_root=target.table.store.root
+        source.files, source_root=source.root, places=source.places, target_root=target.delta_log.store.root
     )
     operation = Operation(name="CLONE", parameters={"source": source.name, "sourceVersion": source.version})
     transaction = target.begin_at(operation, snapshot=snapshot)
@@ -174,7 +174,7 @@ def _leaving(snapshot: Snapshot | None, adds: list[AddFile], *, now_ms: int) -> 
 
 def _shall_be_made(target: TableRef, mode: CreationMode) -> bool:
     known = target.entry is not None and target.session.catalog.find(target.entry.full_name) is not None
-    there = target.table.snapshots.latest_or_none() is not None
+    there = target.delta_log.snapshots.latest_or_none() is not None
     if (known or there) and not mode.replaces:
         check_named(target)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:

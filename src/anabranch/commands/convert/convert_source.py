@@ -44,7 +44,7 @@ _SINK_LOG = "_spark_metadata"
 class ConvertSource:
     """What is to be converted."""
 
-    handle: TableRef
+    table: TableRef
     label: str
     """What messages call it."""
     parquet: bool
@@ -83,7 +83,7 @@ def convert_source(session: DeltaSession, parts: tuple[str, ...], partition_sche
     if entry is None:
         raise ConvertSourceMissingError(table=str(name))
     if entry.is_delta:
-        return ConvertSource(handle=table_of_entry(session, entry), label=str(name), parquet=False)
+        return ConvertSource(table=table_of_entry(session, entry), label=str(name), parquet=False)
     known = None if entry.location is None or entry.is_view else ParquetTables(session.spark).find(entry.name)
     if known is None:
         raise NotAParquetTableError(table=str(name), found="a view" if entry.is_view else f"of format {entry.provider}")
@@ -100,9 +100,9 @@ def _folder(session: DeltaSession, parts: tuple[str, ...], given: tuple[StructFi
         raise UnsupportedOperationError(operation=operation, instead="Read it and write it with format delta.")
     if provider not in {"parquet", PATH_SCHEMA}:
         raise NotAParquetTableError(table=f"{parts[0]}.{quote(path)}", found=f"of format {parts[0]}")
-    handle = table_at(session, path)
+    table = table_at(session, path)
     label = f"{parts[0]}.{quote(path)}"
-    return ConvertSource(handle=handle, label=label, parquet=provider == "parquet", partition_columns=given)
+    return ConvertSource(table=table, label=label, parquet=provider == "parquet", partition_columns=given)
 
 
 def _catalog_table(
@@ -118,7 +118,7 @@ def _catalog_table(
     by_catalog = session.flag(f"{_CONVERT}useCatalogSchema", default=True)
     data = StructType([field for field in known.schema if field.name not in known.partition_columns])
     return ConvertSource(
-        handle=table_of_entry(session, entry),
+        table=table_of_entry(session, entry),
         label=str(entry.name),
         parquet=True,
         partition_columns=partitions,
@@ -140,7 +140,7 @@ def is_delta_already(source: ConvertSource) -> bool:
     So it is where the conversion was interrupted before it could tell the catalog, and where the folder was converted
     by another name. Raises `ConvertPropertiesMismatchError`.
     """
-    snapshot = source.handle.table.snapshots.latest_or_none()
+    snapshot = source.table.delta_log.snapshots.latest_or_none()
     if snapshot is not None and source.catalog_name is not None:
         _take_over_properties(source, snapshot)
     return snapshot is not None
@@ -148,19 +148,19 @@ def is_delta_already(source: ConvertSource) -> bool:
 
 def tell_catalog(source: ConvertSource) -> None:
     """Let the name stand for a Delta table from now on."""
-    handle = source.handle
-    if handle.entry is not None:
-        schema = visible_schema(handle.latest().schema)
-        ParquetTables(handle.session.spark).make_delta(handle.entry.name, schema)
+    table = source.table
+    if table.entry is not None:
+        schema = visible_schema(table.latest().schema)
+        ParquetTables(table.session.spark).make_delta(table.entry.name, schema)
 
 
 def _take_over_properties(source: ConvertSource, snapshot: Snapshot) -> None:
-    handle, known = source.handle, snapshot.metadata.configuration
+    table, known = source.table, snapshot.metadata.configuration
     given = validated(stored_properties(source.properties))
     differing = {key: value for key, value in given.items() if known.get(key) != value}
     if not differing:
         return
-    if handle.session.flag(f"{_CONVERT}metadataCheck.enabled", default=True):
+    if table.session.flag(f"{_CONVERT}metadataCheck.enabled", default=True):
         raise ConvertPropertiesMismatchError(table=source.label, properties=tuple(sorted(differing)))
     changed = msgspec.structs.replace(snapshot.metadata, configuration={**known, **differing})
     parameters = {
@@ -170,7 +170,7 @@ def _take_over_properties(source: ConvertSource, snapshot: Snapshot) -> None:
         "catalogTable": source.catalog_name,
         "sourceFormat": "parquet",
     }
-    handle.begin_at(Operation(name="CONVERT", parameters=parameters), snapshot=snapshot).commit([changed])
+    table.begin_at(Operation(name="CONVERT", parameters=parameters), snapshot=snapshot).commit([changed])
 
 
 def files_of(source: ConvertSource) -> list[ListedFile]:
@@ -178,14 +178,14 @@ def files_of(source: ConvertSource) -> list[ListedFile]:
 
     Raises `NothingToConvertError`, `PartitionFoldersMismatchError` and `PartitionFolderValueError`.
     """
-    handle = source.handle
+    table = source.table
     _check_no_linked_folder(source)
-    stored = [file for file in handle.table.store.list_tree() if not is_hidden(file.path)]
+    stored = [file for file in table.delta_log.store.list_tree() if not is_hidden(file.path)]
     stored = sorted(_committed_by_a_stream(source, stored), key=lambda file: file.path)
     if source.catalog_partitions:
         return _in_known_partitions(source, stored)
     if not stored:
-        raise NothingToConvertError(directory=handle.path)
+        raise NothingToConvertError(directory=table.path)
     rules = _rules(source)
     folders = {folder: folder_values(folder) for folder in dict.fromkeys(_folder_of(file) for file in stored)}
     values: dict[str, dict[str, str | None]] = {}
@@ -200,7 +200,7 @@ def files_of(source: ConvertSource) -> list[ListedFile]:
 
 def _check_no_linked_folder(source: ConvertSource) -> None:
     """Spark reads files behind a link to a folder; for a table they lie outside."""
-    root = source.handle.path
+    root = source.table.path
     if not root.startswith("/"):
         return
     for folder, names, _ in os.walk(root):
@@ -213,11 +213,11 @@ def _check_no_linked_folder(source: ConvertSource) -> None:
 
 def _in_known_partitions(source: ConvertSource, stored: list[StoredFile]) -> list[ListedFile]:
     """Files right in folders that the catalog knows as partitions: what a query of the table reads."""
-    handle = source.handle
-    assert handle.entry is not None
-    rules, root = _rules(source), file_root(handle.path).rstrip("/") + "/"
+    table = source.table
+    assert table.entry is not None
+    rules, root = _rules(source), file_root(table.path).rstrip("/") + "/"
     folders: dict[str, dict[str, str | None]] = {}
-    for location, spec in ParquetTables(handle.session.spark).partitions(handle.entry.name).items():
+    for location, spec in ParquetTables(table.session.spark).partitions(table.entry.name).items():
         absolute = file_root(location)
         if not absolute.startswith(root):
             operation = f"CONVERT TO DELTA for {source.label}, of which a partition lies elsewhere ({location}),"
@@ -232,12 +232,12 @@ def _in_known_partitions(source: ConvertSource, stored: list[StoredFile]) -> lis
         if _folder_of(file) in folders
     ]
     if not files:
-        raise NothingToConvertError(directory=handle.path, partitions=True)
+        raise NothingToConvertError(directory=table.path, partitions=True)
     return files
 
 
 def _rules(source: ConvertSource) -> PartitionRules:
-    session = source.handle.session
+    session = source.table.session
     return PartitionRules(
         table=source.label,
         columns=source.partition_columns,
@@ -249,13 +249,13 @@ def _rules(source: ConvertSource) -> PartitionRules:
 
 def _committed_by_a_stream(source: ConvertSource, stored: list[StoredFile]) -> list[StoredFile]:
     """Of a folder that a streaming query wrote, the files that its batches committed, as Spark itself finds them."""
-    handle = source.handle
-    if not handle.session.flag(f"{_CONVERT}useMetadataLog", default=True):
+    table = source.table
+    if not table.session.flag(f"{_CONVERT}useMetadataLog", default=True):
         return stored
-    if next(iter(handle.table.store.list_from(_SINK_LOG)), None) is None:
+    if next(iter(table.delta_log.store.list_from(_SINK_LOG)), None) is None:
         return stored
-    frame = handle.session.spark.read.schema("any INT").parquet(spark_path(handle.path))
-    root = handle.path.rstrip("/") + "/"
+    frame = table.session.spark.read.schema("any INT").parquet(spark_path(table.path))
+    root = table.path.rstrip("/") + "/"
     committed = {unquote(url).partition(root)[2] for url in frame.inputFiles()}
     missing = committed - {file.path for file in stored}
     if missing:

@@ -59,21 +59,21 @@ def convert_to_delta(
             with prepare_conversion(source, collects_statistics=collects_statistics) as prepared:
                 prepared.commit()
         tell_catalog(source)
-    return source.handle
+    return source.table
 
 
 def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> Prepared:
     """All of a conversion but its commit."""
-    handle, session = source.handle, source.handle.session
+    table, session = source.table, source.table.session
     with_statistics = collects_statistics and session.flag(f"{_SETTINGS}stats.collect", default=True)
     listed = files_of(source)
     footers = FooterFiles(
-        handle.table.store,
+        table.delta_log.store,
         table=source.label,
         ignores_corrupt_files=session.flag("spark.sql.files.ignoreCorruptFiles", default=False),
     )
     files = footers.read([each.stored for each in listed])
-    root = file_root(handle.path).rstrip("/")
+    root = file_root(table.path).rstrip("/")
     schemas = file_schemas(files, lambda file: read_by_spark(session.spark, f"{root}/{file.path}"), table=source.label)
     data = source.schema if source.schema is not None else merged_schema(files, schemas, table=source.label)
     defined = _definition(source, with_partition_columns(data, source.partition_columns))
@@ -92,7 +92,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
             "sourceFormat": "parquet",
         },
     )
-    transaction = handle.begin_at(operation, snapshot=None)
+    transaction = table.begin_at(operation, snapshot=None)
     # Its rows are no append: what was in the folder decided which they are.
     transaction.record_whole_table()
     return Prepared(
@@ -105,7 +105,7 @@ def prepare_conversion(source: ConvertSource, *, collects_statistics: bool) -> P
 
 def _definition(source: ConvertSource, schema: StructType) -> ResolvedDefinition:
     """The new table. Raises `UnconvertibleNamesError` and `ConvertPropertyError`."""
-    handle = source.handle
+    table = source.table
     unfit = invalid_names(schema)
     if unfit:
         raise UnconvertibleNamesError(table=source.label, columns=unfit)
@@ -117,9 +117,9 @@ def _definition(source: ConvertSource, schema: StructType) -> ResolvedDefinition
             description=source.comment,
         ),
         label=source.label,
-        session_settings=handle.session.all_settings(),
-        now_ms=handle.session.clock.now_ms(),
-        source=handle.session.random,
+        session_settings=table.session.all_settings(),
+        now_ms=table.session.clock.now_ms(),
+        source=table.session.random,
     )
     properties = TableProperties(defined.metadata.configuration)
     if properties.column_mapping_mode != "none":
@@ -128,7 +128,7 @@ def _definition(source: ConvertSource, schema: StructType) -> ResolvedDefinition
     for name, condition in properties.constraints.items():
         # Nobody has asked it of the rows that are there.
         raise ConvertPropertyError(table=source.label, property=f"delta.constraints.{name}", value=condition)
-    check_defined_rules(handle, defined)
+    check_defined_rules(table, defined)
     return defined
 
 

@@ -66,93 +66,93 @@ class CreationMode(enum.Enum):
         return "CREATE TABLE" if self is CreationMode.CREATE_IF_NOT_EXISTS else self.value
 
 
-def create_table(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> TableRef:
+def create_table(table: TableRef, definition: TableDefinition, mode: CreationMode) -> TableRef:
     """Create or replace the table; its name, if it has one, is in the catalog afterwards.
 
     Raises `TableAlreadyExistsError`, `NotADeltaTableError` (nothing to replace), `LocationNotEmptyError`,
     `TableInLocationError`, `CreateTableMismatchError`, and the errors of schemas and properties.
     """
-    definition = dataclasses.replace(definition, schema=_enforceable(handle, definition.schema))
-    known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
+    definition = dataclasses.replace(definition, schema=_enforceable(table, definition.schema))
+    known = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
     if known and not mode.replaces:
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
-            return handle
-        raise TableAlreadyExistsError(table=handle.label)
-    snapshot = handle.table.snapshots.latest_or_none()
-    if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
-        raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
-    if snapshot is not None and handle.entry is not None and handle.entry.is_managed and not known:
-        check_named(handle)
+            return table
+        raise TableAlreadyExistsError(table=table.label)
+    snapshot = table.delta_log.snapshots.latest_or_none()
+    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not known)):
+        raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
+    if snapshot is not None and table.entry is not None and table.entry.is_managed and not known:
+        check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
-            return handle
+            return table
         if mode is CreationMode.CREATE:
-            raise TableAlreadyExistsError(table=handle.label)
+            raise TableAlreadyExistsError(table=table.label)
     committed = None
     if snapshot is None:
-        committed = _create(handle, definition, mode)
+        committed = _create(table, definition, mode)
     elif mode.replaces:
-        committed = _replace(handle, definition, mode, snapshot)
-    elif handle.entry is not None:
-        _check_same(handle, definition, snapshot)
+        committed = _replace(table, definition, mode, snapshot)
+    elif table.entry is not None:
+        _check_same(table, definition, snapshot)
     elif mode is CreationMode.CREATE:
-        raise TableAlreadyExistsError(table=handle.label)
-    if handle.entry is not None:
-        register(handle, handle.entry, committed)
-    return handle
+        raise TableAlreadyExistsError(table=table.label)
+    if table.entry is not None:
+        register(table, table.entry, committed)
+    return table
 
 
-def _enforceable(handle: TableRef, schema: StructType) -> StructType:
+def _enforceable(table: TableRef, schema: StructType) -> StructType:
     """The columns, with nulls inside arrays and maps. Raises `NestedNotNullError` for a field there that allows none.
 
     A NULL that is written in spite of it would be read as some value. That elements are never NULL, as DataFrames often
     say, is no wish of anybody's.
     """
     nullable = with_nullable_elements(schema)
-    if not handle.session.flag(_IGNORES_NESTED_NOT_NULL, default=False):
+    if not table.session.flag(_IGNORES_NESTED_NOT_NULL, default=False):
         for (path, asked), (_, kept) in zip(walk(schema), walk(nullable), strict=True):
             if not asked.nullable and kept.nullable:
-                raise NestedNotNullError(table=handle.label, column=quoted(path))
+                raise NestedNotNullError(table=table.label, column=quoted(path))
     return nullable
 
 
-def _create(handle: TableRef, definition: TableDefinition, mode: CreationMode) -> CommittedVersion | None:
+def _create(table: TableRef, definition: TableDefinition, mode: CreationMode) -> CommittedVersion | None:
     """None where somebody else has created the same table meanwhile."""
-    check_location_free(handle, mode)
+    check_location_free(table, mode)
     defined = define_table(
         definition,
-        label=handle.label,
-        session_settings=handle.session.all_settings(),
-        now_ms=handle.session.clock.now_ms(),
-        source=handle.session.random,
+        label=table.label,
+        session_settings=table.session.all_settings(),
+        now_ms=table.session.clock.now_ms(),
+        source=table.session.random,
     )
-    check_defined_rules(handle, defined)
-    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=None)
+    check_defined_rules(table, defined)
+    transaction = table.begin_at(creation(table, definition, mode.operation), snapshot=None)
     try:
         return transaction.commit([defined.protocol, defined.metadata, *defined.domains])
     except ProtocolChangedException as lost:
         if lost.reason is not ConflictReason.TABLE_CREATED:
             raise
-        is_there = handle.entry is None or is_registered(handle)
-        if handle.entry is not None and not is_there and handle.entry.is_managed:
-            raise TableInLocationError(table=handle.label, folder=handle.path) from lost
+        is_there = table.entry is None or is_registered(table)
+        if table.entry is not None and not is_there and table.entry.is_managed:
+            raise TableInLocationError(table=table.label, folder=table.path) from lost
         if not is_there:
             # Whoever made a table in that place gave it no name: as if it had been there before.
-            _check_same(handle, definition, handle.latest())
+            _check_same(table, definition, table.latest())
         elif mode is not CreationMode.CREATE_IF_NOT_EXISTS:
             raise
         return None
 
 
-def created_meanwhile(handle: TableRef) -> ProtocolChangedException | None:
+def created_meanwhile(table: TableRef) -> ProtocolChangedException | None:
     """The error of a statement that began when there was no table and now finds one; None where that is no Delta table.
 
     The same as if it had found it at its commit.
     """
-    snapshot = handle.table.snapshots.latest_or_none()
+    snapshot = table.delta_log.snapshots.latest_or_none()
     if snapshot is None:
         return None
     return ProtocolChangedException(
-        table=handle.label,
+        table=table.label,
         version=snapshot.version,
         operation="another program",
         read_version=-1,
@@ -161,20 +161,20 @@ def created_meanwhile(handle: TableRef) -> ProtocolChangedException | None:
     )
 
 
-def _replace(handle: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> CommittedVersion:
-    check_writable(snapshot.protocol, table=handle.label)
-    now_ms = handle.session.clock.now_ms()
+def _replace(table: TableRef, definition: TableDefinition, mode: CreationMode, snapshot: Snapshot) -> CommittedVersion:
+    check_writable(snapshot.protocol, table=table.label)
+    now_ms = table.session.clock.now_ms()
     defined = redefine_table(
         definition,
         snapshot.metadata,
         snapshot.protocol,
-        label=handle.label,
-        session_settings=handle.session.all_settings(),
+        label=table.label,
+        session_settings=table.session.all_settings(),
         now_ms=now_ms,
-        source=handle.session.random,
+        source=table.session.random,
     )
-    check_defined_rules(handle, defined)
-    transaction = handle.begin_at(creation(handle, definition, mode.operation), snapshot=snapshot)
+    check_defined_rules(table, defined)
+    transaction = table.begin_at(creation(table, definition, mode.operation), snapshot=snapshot)
     transaction.record_whole_table()
     protocol: list[Action] = [] if defined.protocol == snapshot.protocol else [defined.protocol]
     gone = leaving(snapshot, defined, now_ms=now_ms)
@@ -194,50 +194,50 @@ def leaving(snapshot: Snapshot, defined: ResolvedDefinition, *, now_ms: int) -> 
     return [*dropped, *removes]
 
 
-def check_defined_rules(handle: TableRef, defined: ResolvedDefinition) -> None:
+def check_defined_rules(table: TableRef, defined: ResolvedDefinition) -> None:
     """Raises a typed error where an expression of the definition is none that the table can run."""
     check_rules(
-        handle.session.spark,
-        parse_schema(defined.metadata.schema_string, handle.label),
+        table.session.spark,
+        parse_schema(defined.metadata.schema_string, table.label),
         TableProperties(defined.metadata.configuration).constraints,
         defined.protocol,
         partition_columns=defined.metadata.partition_columns,
-        table=handle.label,
+        table=table.label,
     )
 
 
-def check_location_free(handle: TableRef, mode: CreationMode, *, began_ms: int | None = None) -> None:
+def check_location_free(table: TableRef, mode: CreationMode, *, began_ms: int | None = None) -> None:
     """Refuse a folder with files that would become nobody's.
 
     Files that came since the statement began are of another program that makes this table at the same time: whoever
     commits first makes it. Who replaces what is at a path is told of Parquet files by a warning, as delta-spark takes
     such a statement.
     """
-    if handle.entry is None and mode.replaces:
-        warn_of_parquet(handle)
+    if table.entry is None and mode.replaces:
+        warn_of_parquet(table)
         return
-    for file in handle.table.store.list_tree():
+    for file in table.delta_log.store.list_tree():
         hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
         since = began_ms is not None and file.modified_ms >= began_ms
         if not hidden and not since:
-            convert = f"To have its rows, run CONVERT TO DELTA parquet.`{handle.path}`. "
+            convert = f"To have its rows, run CONVERT TO DELTA parquet.`{table.path}`. "
             advice = convert if file.path.endswith(".parquet") else ""
-            raise LocationNotEmptyError(table=handle.label, example=file.path, advice=advice)
+            raise LocationNotEmptyError(table=table.label, example=file.path, advice=advice)
 
 
-def check_named(handle: TableRef) -> None:
+def check_named(table: TableRef) -> None:
     """Refuse a free name where a table lies in the folder: its rows would be taken over, and gone with a DROP."""
-    if handle.entry is not None and not is_registered(handle):
-        raise TableInLocationError(table=handle.label, folder=handle.path)
+    if table.entry is not None and not is_registered(table):
+        raise TableInLocationError(table=table.label, folder=table.path)
 
 
-def _check_same(handle: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:
+def _check_same(table: TableRef, definition: TableDefinition, snapshot: Snapshot) -> None:
     """What is declared over an existing table must be what the table has; it may be left out."""
     declared = _columns(without_char_varchar(definition.schema))
     existing = _columns(visible_schema(snapshot.schema))
     if declared and declared != existing:
         raise CreateTableMismatchError(
-            table=handle.label,
+            table=table.label,
             what="schema",
             declared=definition.schema.simpleString(),
             existing=visible_schema(snapshot.schema).simpleString(),
@@ -246,15 +246,15 @@ def _check_same(handle: TableRef, definition: TableDefinition, snapshot: Snapsho
         fold(name) for name in snapshot.partition_columns
     ]:
         raise CreateTableMismatchError(
-            table=handle.label,
+            table=table.label,
             what="partitioning",
             declared=", ".join(definition.partition_columns) or "none",
             existing=", ".join(snapshot.partition_columns) or "none",
         )
-    for name, value in validated(definition.all_properties(handle.label)).items():
+    for name, value in validated(definition.all_properties(table.label)).items():
         if snapshot.metadata.configuration.get(name, value) != value:
             raise CreateTableMismatchError(
-                table=handle.label,
+                table=table.label,
                 what=f"property {name}",
                 declared=value,
                 existing=str(snapshot.metadata.configuration.get(name)),
@@ -266,16 +266,16 @@ def _columns(schema: StructType) -> list[tuple[str, DataType, object]]:
     return [(fold(field.name), field.dataType, field.metadata.get(DECLARED_TYPE)) for field in schema.fields]
 
 
-def creation(handle: TableRef, definition: TableDefinition, name: str) -> Operation:
+def creation(table: TableRef, definition: TableDefinition, name: str) -> Operation:
     """What the table's history says of its creation or replacement."""
     return Operation(
         name=name,
         parameters={
-            "isManaged": handle.entry is not None and handle.entry.is_managed,
+            "isManaged": table.entry is not None and table.entry.is_managed,
             "description": definition.description,
             "partitionBy": list(definition.partition_columns),
             "clusterBy": list(definition.clustering_columns),
-            "properties": definition.all_properties(handle.label),
+            "properties": definition.all_properties(table.label),
         },
     )
 

@@ -45,7 +45,7 @@ PLAIN = WriteOptions(mode=SaveMode.OVERWRITE)
 
 
 def create_table_as(
-    handle: TableRef,
+    table: TableRef,
     definition: TableDefinition,
     rows: Callable[[], DataFrame],
     mode: CreationMode,
@@ -59,34 +59,34 @@ def create_table_as(
     `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
     a write.
     """
-    snapshot = handle.table.snapshots.latest_or_none()
-    known = handle.entry is not None and handle.session.catalog.find(handle.entry.full_name) is not None
+    snapshot = table.delta_log.snapshots.latest_or_none()
+    known = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
     if not mode.replaces and (known or snapshot is not None):
-        check_named(handle)
+        check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return None
-        raise TableAlreadyExistsError(table=handle.label)
-    if mode is CreationMode.REPLACE and (snapshot is None or (handle.entry is not None and not known)):
-        raise NotADeltaTableError(table=handle.label, found="what is to be replaced cannot be found")
+        raise TableAlreadyExistsError(table=table.label)
+    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not known)):
+        raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
     if _was_written(snapshot, options):
         return None
 
     def run(attempt: Attempt) -> CommittedVersion:
-        newest = snapshot if attempt.number == 1 else handle.latest()
+        newest = snapshot if attempt.number == 1 else table.latest()
         if newest is None:
-            check_location_free(handle, mode, began_ms=began_ms)
-        return _write(handle, definition, rows(), mode, newest, options, attempt)
+            check_location_free(table, mode, began_ms=began_ms)
+        return _write(table, definition, rows(), mode, newest, options, attempt)
 
     try:
-        committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
+        committed = run(FIRST) if snapshot is None else executed_again(table, run, options.conflict_retries)
     except ProtocolChangedException as lost:
         if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
             raise
-        check_named(handle)
+        check_named(table)
         return None
-    if handle.entry is not None:
-        register(handle, handle.entry, committed)
-    compact_after(handle, committed)
+    if table.entry is not None:
+        register(table, table.entry, committed)
+    compact_after(table, committed)
     return committed
 
 
@@ -98,7 +98,7 @@ def _was_written(snapshot: Snapshot | None, options: WriteOptions) -> bool:
 
 
 def _write(
-    handle: TableRef,
+    table: TableRef,
     definition: TableDefinition,
     frame: DataFrame,
     mode: CreationMode,
@@ -107,22 +107,22 @@ def _write(
     attempt: Attempt,
 ) -> CommittedVersion:
     plan = plan_new_schema(
-        frame.schema, table=handle.label, constraints={}, partition_columns=definition.partition_columns
+        frame.schema, table=table.label, constraints={}, partition_columns=definition.partition_columns
     )
     complete = dataclasses.replace(definition, schema=plan.schema)
     if snapshot is not None:
-        check_writable(snapshot.protocol, table=handle.label)
+        check_writable(snapshot.protocol, table=table.label)
         # The rows may come from this very table, of an older version; what landed since must count as a winner.
-        oldest = min(versions_read(frame, handle.path), default=snapshot.version)
-        snapshot = snapshot if oldest >= snapshot.version else handle.table.snapshots.at_version(oldest)
-    defined = _defined(handle, complete, snapshot)
-    check_defined_rules(handle, defined)
-    operation = creation(handle, complete, f"{mode.operation} AS SELECT")
+        oldest = min(versions_read(frame, table.path), default=snapshot.version)
+        snapshot = snapshot if oldest >= snapshot.version else table.delta_log.snapshots.at_version(oldest)
+    defined = _defined(table, complete, snapshot)
+    check_defined_rules(table, defined)
+    operation = creation(table, complete, f"{mode.operation} AS SELECT")
     operation = dataclasses.replace(operation, user_metadata=options.user_metadata)
-    transaction = handle.begin_at(operation, snapshot=snapshot)
+    transaction = table.begin_at(operation, snapshot=snapshot)
     if snapshot is not None:
         transaction.record_whole_table()
-    written = write_rows(handle, frame, _target(handle, plan, defined), options)
+    written = write_rows(table, frame, _target(table, plan, defined), options)
     actions: list[Action] = [defined.metadata, *defined.domains, *written.adds]
     metrics = {
         "numFiles": len(written.adds),
@@ -132,22 +132,22 @@ def _write(
     if snapshot is None or defined.protocol != snapshot.protocol:
         actions.insert(0, defined.protocol)
     if snapshot is not None:
-        left = leaving(snapshot, defined, now_ms=handle.session.clock.now_ms())
+        left = leaving(snapshot, defined, now_ms=table.session.clock.now_ms())
         removed = [action for action in left if isinstance(action, RemoveFile)]
         metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(each.size or 0 for each in removed)}
         actions += left
     if options.application is not None:
         app_id, version = options.application
-        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=table.session.clock.now_ms()))
     return transaction.commit(actions, metrics={**metrics, **attempt.metrics()}, tags=attempt.tags())
 
 
-def _defined(handle: TableRef, definition: TableDefinition, snapshot: Snapshot | None) -> ResolvedDefinition:
-    session = handle.session
+def _defined(table: TableRef, definition: TableDefinition, snapshot: Snapshot | None) -> ResolvedDefinition:
+    session = table.session
     if snapshot is None:
         return define_table(
             definition,
-            label=handle.label,
+            label=table.label,
             session_settings=session.all_settings(),
             now_ms=session.clock.now_ms(),
             source=session.random,
@@ -156,14 +156,14 @@ def _defined(handle: TableRef, definition: TableDefinition, snapshot: Snapshot |
         definition,
         snapshot.metadata,
         snapshot.protocol,
-        label=handle.label,
+        label=table.label,
         session_settings=session.all_settings(),
         now_ms=session.clock.now_ms(),
         source=session.random,
     )
 
 
-def _target(handle: TableRef, plan: WritePlan, defined: ResolvedDefinition) -> WriteTarget:
+def _target(table: TableRef, plan: WritePlan, defined: ResolvedDefinition) -> WriteTarget:
     constraints = TableProperties(defined.metadata.configuration).constraints
-    checked = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=handle.label))
+    checked = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=table.label))
     return WriteTarget(plan=checked, metadata=defined.metadata)

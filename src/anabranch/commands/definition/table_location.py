@@ -16,10 +16,10 @@ from anabranch.protocol.log_paths import LOG_DIRECTORY
 from anabranch.schema.merging import visible_schema
 
 
-def table_of_same_columns(handle: TableRef, location: str) -> TableRef:
+def table_of_same_columns(table: TableRef, location: str) -> TableRef:
     """The Delta table in the folder `location`. Raises `NotADeltaTableError` and `CreateTableMismatchError`."""
-    there = table_at(handle.session, location)
-    old, new = visible_schema(handle.latest().schema), visible_schema(there.latest().schema)
+    there = table_at(table.session, location)
+    old, new = visible_schema(table.latest().schema), visible_schema(there.latest().schema)
     if old.jsonValue() != new.jsonValue():
         raise CreateTableMismatchError(
             table=there.label, what="schema", declared=old.simpleString(), existing=new.simpleString()
@@ -27,19 +27,19 @@ def table_of_same_columns(handle: TableRef, location: str) -> TableRef:
     return there
 
 
-def set_location(handle: TableRef, location: str) -> None:
+def set_location(table: TableRef, location: str) -> None:
     """Let the table's name stand for the table in the folder `location`, which has the same columns.
 
     Raises `UnsupportedOperationError` for a table without a name, `NotADeltaTableError`, `CreateTableMismatchError`.
     """
-    if handle.entry is None:
-        operation = f"ALTER TABLE … SET LOCATION of a table without a name, {handle.label},"
+    if table.entry is None:
+        operation = f"ALTER TABLE … SET LOCATION of a table without a name, {table.label},"
         raise UnsupportedOperationError(operation=operation, instead="Create a table of that name at its LOCATION.")
-    if handle.entry.of_folders:
-        operation = f"ALTER TABLE … SET LOCATION of {handle.label}, whose folder its name says,"
+    if table.entry.of_folders:
+        operation = f"ALTER TABLE … SET LOCATION of {table.label}, whose folder its name says,"
         raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
-    there = table_of_same_columns(handle, location)
-    register(there, dataclasses.replace(handle.entry, location=there.path))
+    there = table_of_same_columns(table, location)
+    register(there, dataclasses.replace(table.entry, location=there.path))
 
 
 # The folder of a table whose name was dropped, where the catalog leaves it and it was the catalog's choice.
@@ -48,20 +48,20 @@ def set_location(handle: TableRef, location: str) -> None:
 THREADS = 8
 
 
-def delete_folder(handle: TableRef) -> None:
+def delete_folder(table: TableRef) -> None:
     """Delete all files of the table, those of the log first: without them nobody takes the rest for a table.
 
     Raises `DropIncompleteError`, which names a file that could not be deleted.
     """
-    store, clock = handle.table.store, handle.session.clock
+    store, clock = table.delta_log.store, table.session.clock
     found = pa.concat_tables(store.walk(lambda _: True), promote_options="none")
     files = found.filter(pc.invert(found["is_directory"]))
     in_log = pc.starts_with(files["path"], f"{LOG_DIRECTORY}/")
     for paths in (files["path"].filter(in_log), files["path"].filter(pc.invert(in_log))):
-        deletion = delete_files(store, paths, clock=clock, threads=THREADS, table=handle.label)
+        deletion = delete_files(store, paths, clock=clock, threads=THREADS, table=table.label)
         if deletion.failures:
             first = deletion.failures[0]
-            raise DropIncompleteError(table=handle.label, folder=handle.path, path=first.path, cause=first.cause)
+            raise DropIncompleteError(table=table.label, folder=table.path, path=first.path, cause=first.cause)
     directories = found["path"].filter(found["is_directory"]).to_pylist()
     for directory in sorted(directories, key=lambda path: path.count("/"), reverse=True):
         store.remove_directory(directory)

@@ -86,10 +86,10 @@ HISTORY_SCHEMA = StructType(
 )
 
 
-def describe_detail(handle: TableRef) -> DataFrame:
+def describe_detail(table: TableRef) -> DataFrame:
     """One row about the newest version. Raises `NotADeltaTableError`."""
-    row = detail_of(handle.latest(), location=handle.path, name=_qualified(handle.entry))
-    return handle.session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
+    row = detail_of(table.latest(), location=table.path, name=_qualified(table.entry))
+    return table.session.spark.createDataFrame([tuple(row.values())], DETAIL_SCHEMA)
 
 
 def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFrame | None:
@@ -99,10 +99,10 @@ def describe_other(session: DeltaSession, identifier: TableIdentifier) -> DataFr
     """
     row: dict[str, Any] = dict.fromkeys(DETAIL_SCHEMA.fieldNames())
     if isinstance(identifier, PathIdentifier):
-        handle = table_at(session, identifier.path)
-        if next(iter(handle.table.store.list_tree()), None) is None:
+        table = table_at(session, identifier.path)
+        if next(iter(table.delta_log.store.list_tree()), None) is None:
             return None
-        row |= {"location": _uri(handle.path), "properties": {}}
+        row |= {"location": _uri(table.path), "properties": {}}
     else:
         entry = None if session.catalog.is_temporary_view(identifier) else session.catalog.find(identifier)
         if entry is None or entry.provider is None:
@@ -128,12 +128,12 @@ def _qualified(entry: CatalogEntry | None) -> str | None:
     return None if entry is None else ".".join(entry.full_name.parts)
 
 
-def describe_history(handle: TableRef, limit: int | None) -> DataFrame:
+def describe_history(table: TableRef, limit: int | None) -> DataFrame:
     """One row a commit, newest first. Raises `NotADeltaTableError`."""
-    snapshot = handle.latest()
-    entries = read_history(handle.table.store, upto=snapshot.version, properties=snapshot.properties, limit=limit)
+    snapshot = table.latest()
+    entries = read_history(table.delta_log.store, upto=snapshot.version, properties=snapshot.properties, limit=limit)
     rows = [_history_row(entry) for entry in entries]
-    return handle.session.spark.createDataFrame(rows, HISTORY_SCHEMA)
+    return table.session.spark.createDataFrame(rows, HISTORY_SCHEMA)
 
 
 def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[str, Any]:
@@ -211,25 +211,25 @@ SCHEMA = StructType([StructField("json_metadata", StringType(), False)])
 _LENGTH = re.compile(r"(char|varchar)\((\d+)\)")
 
 
-def describe_as_json(handle: TableRef) -> DataFrame:
+def describe_as_json(table: TableRef) -> DataFrame:
     """One row with one JSON object."""
-    return handle.session.spark.createDataFrame([(json.dumps(_facts(handle), ensure_ascii=False),)], SCHEMA)
+    return table.session.spark.createDataFrame([(json.dumps(_facts(table), ensure_ascii=False),)], SCHEMA)
 
 
-def _facts(handle: TableRef) -> dict[str, Any]:
-    snapshot = handle.latest()
-    catalog, *schema, table = handle.entry.full_name.parts if handle.entry else (SESSION_CATALOG, "delta", handle.path)
+def _facts(table: TableRef) -> dict[str, Any]:
+    snapshot = table.latest()
+    catalog, *schema, name = table.entry.full_name.parts if table.entry else (SESSION_CATALOG, "delta", table.path)
     defaults = {field.name: field.metadata.get(CURRENT_DEFAULT) for field in snapshot.schema.fields}
     facts: dict[str, Any] = {
-        "table_name": table,
+        "table_name": name,
         "catalog_name": catalog,
         "namespace": schema,
         "schema_name": schema[0] if schema else "",
         "columns": [_column(field, defaults.get(field.name)) for field in visible_schema(snapshot.schema).fields],
-        "location": handle.path if ":" in handle.path else f"file:{handle.path}",
+        "location": table.path if ":" in table.path else f"file:{table.path}",
     }
-    if handle.entry is not None:
-        facts["type"] = "MANAGED" if handle.entry.is_managed else "EXTERNAL"
+    if table.entry is not None:
+        facts["type"] = "MANAGED" if table.entry.is_managed else "EXTERNAL"
     facts["provider"] = "delta"
     if snapshot.metadata.description:
         facts["comment"] = snapshot.metadata.description

@@ -44,30 +44,30 @@ def properties_of(snapshot: Snapshot) -> dict[str, str]:
     return stored
 
 
-def show_partitions(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
+def show_partitions(table: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
     """Each combination of values that the partition columns have; of those that have `values` alone.
 
     Raises `InvalidPartitioningError` for a table without partitions, `ShowPartitionsColumnError`.
     """
-    columns = handle.latest().partition_columns
+    columns = table.latest().partition_columns
     if not columns:
-        raise InvalidPartitioningError(table=handle.label, columns=(), reason="it is not partitioned")
+        raise InvalidPartitioningError(table=table.label, columns=(), reason="it is not partitioned")
     known = {name.lower(): name for name in columns}
-    frame = read(handle)
+    frame = read(table)
     for name, value in (values or {}).items():
         if name.lower() not in known:
             reason = f"its partition columns are {', '.join(columns)}"
-            raise ShowPartitionsColumnError(table=handle.label, columns=(name,), reason=reason)
+            raise ShowPartitionsColumnError(table=table.label, columns=(name,), reason=reason)
         frame = frame.where(F.col(quote(known[name.lower()])).eqNullSafe(value))
     return frame.select(*(F.col(quote(name)) for name in columns)).distinct()
 
 
-def show_partitions_as_hive(handle: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
+def show_partitions_as_hive(table: TableRef, values: Mapping[str, Column] | None = None) -> DataFrame:
     """The same in Hive's form, one text for each: `day=2026-01-01/kind=a`. Raises as `show_partitions` does."""
-    frame = show_partitions(handle, values)
+    frame = show_partitions(table, values)
     texts = frame.select(*(F.col(quote(name)).cast("string").alias(name) for name in frame.columns)).collect()
     paths = sorted(partition_path(row.asDict()) for row in texts)
-    return handle.session.spark.createDataFrame([(path,) for path in paths], PARTITION_SCHEMA)
+    return table.session.spark.createDataFrame([(path,) for path in paths], PARTITION_SCHEMA)
 
 
 # SHOW CREATE TABLE: a statement that makes a table like this one.
@@ -83,21 +83,21 @@ _OF_THIS_TABLE = (
 )
 
 
-def show_create_table(handle: TableRef) -> DataFrame:
+def show_create_table(table: TableRef) -> DataFrame:
     """One row with one statement."""
-    return handle.session.spark.createDataFrame([(create_statement(handle),)], SCHEMA)
+    return table.session.spark.createDataFrame([(create_statement(table),)], SCHEMA)
 
 
-def create_statement(handle: TableRef) -> str:
+def create_statement(table: TableRef) -> str:
     """The table's definition as SQL that `spark.sql` takes."""
-    snapshot = handle.latest()
-    name = handle.entry.full_name.quoted if handle.entry else handle.label
+    snapshot = table.latest()
+    name = table.entry.full_name.quoted if table.entry else table.label
     elements = [*map(_column, snapshot.schema.fields), *_constraints(snapshot)]
-    return "\n".join([f"CREATE TABLE {name} (", ",\n".join(f"  {each}" for each in elements) + ")", *_clauses(handle)])
+    return "\n".join([f"CREATE TABLE {name} (", ",\n".join(f"  {each}" for each in elements) + ")", *_clauses(table)])
 
 
-def _clauses(handle: TableRef) -> Iterator[str]:
-    snapshot = handle.latest()
+def _clauses(table: TableRef) -> Iterator[str]:
+    snapshot = table.latest()
     yield "USING delta"
     if snapshot.partition_columns:
         yield f"PARTITIONED BY ({', '.join(quoted([name]) for name in snapshot.partition_columns)})"
@@ -105,8 +105,8 @@ def _clauses(handle: TableRef) -> Iterator[str]:
         yield f"CLUSTER BY ({', '.join(quoted(path) for path in clusters)})"
     if snapshot.metadata.description:
         yield f"COMMENT {_string(snapshot.metadata.description)}"
-    if handle.entry is not None and not handle.entry.is_managed:
-        yield f"LOCATION {_string(handle.path)}"
+    if table.entry is not None and not table.entry.is_managed:
+        yield f"LOCATION {_string(table.path)}"
     shown = {
         key: value
         for key, value in properties_of(snapshot).items()

@@ -37,18 +37,18 @@ def default_of(field: StructField, *, table: str) -> Column | None:
     return default_value(plan, table=table)
 
 
-def given_default(handle: TableRef, path: FieldPath) -> Column:
+def given_default(table: TableRef, path: FieldPath) -> Column:
     """The value of DEFAULT where a value must stand, as beside rows that have one; NULL within a struct.
 
     Raises `UnsupportedOperationError` for a column whose values the table makes, `UntrustedExpressionError`.
     """
-    field = child(handle.latest().schema, path[0])
+    field = child(table.latest().schema, path[0])
     if field is None or len(path) > 1:
         return F.lit(None)
-    value = default_of(field, table=handle.label)
+    value = default_of(field, table=table.label)
     if value is None:
         raise UnsupportedOperationError(
-            operation=f"The keyword DEFAULT for the {fill_of(field)[0].value} column {field.name} of {handle.label}",
+            operation=f"The keyword DEFAULT for the {fill_of(field)[0].value} column {field.name} of {table.label}",
             instead="Leave the column out, or write these rows by a statement of their own.",
         )
     return value

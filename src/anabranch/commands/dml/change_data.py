@@ -47,16 +47,16 @@ def files_show_changes(changes: RowChanges) -> bool:
     return changes.copied is None
 
 
-def tell(handle: TableRef, snapshot: Snapshot, frame: DataFrame) -> tuple[AddCDCFile, ...]:
+def tell(table: TableRef, snapshot: Snapshot, frame: DataFrame) -> tuple[AddCDCFile, ...]:
     """Write the rows, which have the table's columns and `_change_type`."""
     return write_change_files(
-        handle.session.engine,
+        table.session.engine,
         frame,
-        table_root=handle.path,
+        table_root=table.path,
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
         properties=snapshot.properties,
-        options=handle.storage,
+        options=table.storage,
     )
 
 
@@ -93,28 +93,28 @@ def with_deletes_recorded(target: TargetRows, chosen: Sequence[RowsOfFile], chan
 
 
 def _deleted(target: TargetRows, chosen: Sequence[RowsOfFile]) -> tuple[AddCDCFile, ...]:
-    rows = target.read_rows(with_row_counts(chosen, target.handle)).frame
-    return tell(target.handle, target.snapshot, rows.withColumn(CHANGE_TYPE, F.lit(DELETE)))
+    rows = target.read_rows(with_row_counts(chosen, target.table)).frame
+    return tell(target.table, target.snapshot, rows.withColumn(CHANGE_TYPE, F.lit(DELETE)))
 
 
 def with_inserts_recorded(
-    handle: TableRef, target: WriteTarget, written: WrittenFiles, changes: RowChanges
+    table: TableRef, target: WriteTarget, written: WrittenFiles, changes: RowChanges
 ) -> RowChanges:
     """The changes of an overwrite. Where change data files tell the rows that went, they tell the new ones, too."""
     if not changes.change_files or not written.adds:
         return changes
-    told = _inserted(handle, target, written)
+    told = _inserted(table, target, written)
     return dataclasses.replace(changes, change_files=(*changes.change_files, *told))
 
 
-def _inserted(handle: TableRef, target: WriteTarget, written: WrittenFiles) -> tuple[AddCDCFile, ...]:
+def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tuple[AddCDCFile, ...]:
     """They are read from the files: the frame that they come from might give others a second time."""
-    schema = target.file_schema(handle.label)
+    schema = target.file_schema(table.label)
     files = table_of_adds(written.adds)
     everything = np.ones(len(files), dtype=np.bool_)
-    rows = handle.session.engine.scan(
+    rows = table.session.engine.scan(
         ScanRequest(
-            table_root=handle.path,
+            table_root=table.path,
             version=None,
             schema=schema,
             partition_columns=target.partition_columns,
@@ -122,15 +122,15 @@ def _inserted(handle: TableRef, target: WriteTarget, written: WrittenFiles) -> t
             files=files,
             load_vector=lambda _: BitMap64(),
             prune=lambda _: everything,
-            options=handle.storage,
+            options=table.storage,
         )
     )
     return write_change_files(
-        handle.session.engine,
+        table.session.engine,
         rows.withColumn(CHANGE_TYPE, F.lit(INSERT)),
-        table_root=handle.path,
+        table_root=table.path,
         schema=schema,
         partition_columns=target.partition_columns,
         properties=target.properties,
-        options=handle.storage,
+        options=table.storage,
     )

@@ -24,27 +24,27 @@ from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 
 
-def prepare_delete(handle: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
+def prepare_delete(table: TableRef, condition: Column | str | None = None, *, alias: RowNames = None) -> Prepared:
     """A DELETE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
 
     Raises Spark's `AnalysisException` for a condition that makes no sense, and `AppendOnlyTableError`.
     """
-    return _prepared(handle, condition, alias, handle.latest())
+    return _prepared(table, condition, alias, table.latest())
 
 
-def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames, snapshot: Snapshot) -> Prepared:
-    watch = Stopwatch(handle)
-    check_may_change_rows(handle, snapshot, "DELETE")
-    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+def _prepared(table: TableRef, condition: Column | str | None, alias: RowNames, snapshot: Snapshot) -> Prepared:
+    watch = Stopwatch(table)
+    check_may_change_rows(table, snapshot, "DELETE")
+    asked = None if condition is None else understand(table, snapshot, condition, alias=alias)
     operation = Operation(name="DELETE", parameters={"predicate": [] if asked is None else [asked.text]})
-    transaction = handle.begin_at(operation, snapshot=snapshot)
-    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction = table.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
     transaction.describe_rows = target.described
     asking = select_rows(target, asked)
     if asked is not None and asked.has_subquery:
         older = older_version_read(target, satisfying(target.read(asking.candidates), asked))
         if older is not None:
-            return _prepared(handle, condition, alias, handle.table.snapshots.at_version(older))
+            return _prepared(table, condition, alias, table.delta_log.snapshots.at_version(older))
     with watch.measured("scanTimeMs"):
         rows = rows_asked_for(target, asking)
     record(transaction, target, asking, rows)
@@ -57,26 +57,26 @@ def _prepared(handle: TableRef, condition: Column | str | None, alias: RowNames,
         num_affected_rows=changes.num_rows or 0,
         deleted_rows=changes.deleted_rows,
         metrics={**changes.metrics(), **deleted, **watch.metrics("scanTimeMs", "rewriteTimeMs")},
-        tags=rows_kept_tags(handle, snapshot),
+        tags=rows_kept_tags(table, snapshot),
     )
 
 
 # TRUNCATE TABLE: all rows leave the table, none of them read.
 
 
-def truncate(handle: TableRef) -> Outcome:
+def truncate(table: TableRef) -> Outcome:
     """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`."""
-    return execute(handle, lambda: _prepare(handle))
+    return execute(table, lambda: _prepare(table))
 
 
-def _prepare(handle: TableRef) -> Prepared:
-    watch = Stopwatch(handle)
-    snapshot = handle.latest()
-    check_may_change_rows(handle, snapshot, "TRUNCATE TABLE")
-    transaction = handle.begin_at(Operation(name="TRUNCATE", parameters={}), snapshot=snapshot)
+def _prepare(table: TableRef) -> Prepared:
+    watch = Stopwatch(table)
+    snapshot = table.latest()
+    check_may_change_rows(table, snapshot, "TRUNCATE TABLE")
+    transaction = table.begin_at(Operation(name="TRUNCATE", parameters={}), snapshot=snapshot)
     transaction.record_whole_table()
     everything = [RowsOfFile(file=add, positions=None) for add in snapshot.files.to_actions(None)]
-    changes = delete_rows(TargetRows(handle, snapshot, transaction.vectors), everything, by_vectors=False)
+    changes = delete_rows(TargetRows(table, snapshot, transaction.vectors), everything, by_vectors=False)
     metrics = {
         "numRemovedFiles": len(changes.removes),
         "numRemovedBytes": sum(remove.size or 0 for remove in changes.removes),

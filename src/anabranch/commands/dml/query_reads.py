@@ -24,13 +24,13 @@ LOGGER = logging.getLogger("anabranch.commit")
 
 
 def record_query_reads(
-    handle: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
+    table: TableRef, frame: DataFrame, snapshot: Snapshot, transaction: Transaction, *, at_snapshot: bool
 ) -> None:
     """Remember on which rows of the table those of the frame depend: its plan may tell.
 
     `at_snapshot` says that every read is of that version: only then is what came since known to be new to it.
     """
-    reads = own_reads(frame, handle.path, snapshot.schema)
+    reads = own_reads(frame, table.path, snapshot.schema)
     if reads is None:
         transaction.record_whole_table()
         return
@@ -40,7 +40,7 @@ def record_query_reads(
         files = can_be_true(predicate, snapshot.skipping_columns)
         again = None
         if at_snapshot and read.narrows:
-            again = _asking(TargetRows(handle, snapshot, transaction.vectors, alias=read.names), read)
+            again = _asking(TargetRows(table, snapshot, transaction.vectors, alias=read.names), read)
         transaction.record_scan(predicate, files=files, again=again)
 
 
@@ -52,7 +52,7 @@ def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
             if not read.matches:
                 raise
             # The other tables are read again, of whose files some may be gone by now.
-            LOGGER.warning("which rows of %s were read cannot be told", target.handle.label, exc_info=True)
+            LOGGER.warning("which rows of %s were read cannot be told", target.table.label, exc_info=True)
             return [None] * len(rows)
 
     return matching

@@ -76,11 +76,11 @@ def delete_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors:
 
 def write_new_rows(target: TargetRows, frame: DataFrame) -> WrittenFiles:
     """Write rows, which have the columns of `TargetRows` and more, as data files. Nothing is committed."""
-    snapshot, handle = target.snapshot, target.handle
+    snapshot, table = target.snapshot, target.table
     schema = with_tracking_columns(without_void(snapshot.schema), target.tracking)
     rows = frame.select(*(frame[quote(name)] for name in schema.fieldNames()))
     return write_data_files(
-        handle,
+        table,
         rows,
         schema=schema,
         partition_columns=snapshot.partition_columns,
@@ -95,8 +95,8 @@ def replace_rows(target: TargetRows, chosen: Sequence[RowsOfFile], *, by_vectors
     statement would make two files of one.
     """
     chosen = [rows for rows in chosen if rows.positions is None or rows.positions]
-    counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.handle))
-    now_ms = target.handle.session.clock.now_ms()
+    counted = _whole_where_nothing_is_left(target, with_row_counts(chosen, target.table))
+    now_ms = target.table.session.clock.now_ms()
     return Replacement(changes=_hidden(target, counted, now_ms)) if by_vectors else _rewritten(target, counted, now_ms)
 
 

@@ -76,7 +76,7 @@ def older_version_read(target: TargetRows, frame: DataFrame) -> int | None:
 
     A subquery may name a frame of the same table that was made before. What landed since must count as a winner.
     """
-    versions = versions_read(frame, target.handle.path)
+    versions = versions_read(frame, target.table.path)
     oldest = min(versions, default=target.snapshot.version)
     return oldest if oldest < target.snapshot.version else None
 

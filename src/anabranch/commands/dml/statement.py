@@ -117,59 +117,59 @@ class Prepared:
         self.close()
 
 
-def execute(handle: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None) -> Outcome:
+def execute(table: TableRef, prepare: Callable[[], Prepared], *, conflict_retries: int | str | None = None) -> Outcome:
     """Prepare a statement and commit it; after a conflict, as often again as the user allows.
 
     `conflict_retries` goes before the session's setting.
     """
-    application = application_of({}, handle.session)
+    application = application_of({}, table.session)
 
     def run(attempt: Attempt) -> Outcome:
-        if application is not None and already_written(handle.latest(), app_id=application[0], version=application[1]):
+        if application is not None and already_written(table.latest(), app_id=application[0], version=application[1]):
             return NOTHING
         with typed_violations(), prepare() as prepared:
             return prepared.commit(attempt, application=application)
 
     try:
-        outcome = executed_again(handle, run, conflict_retries)
+        outcome = executed_again(table, run, conflict_retries)
     except ConcurrentTransactionException as lost:
         if lost.reason is not ConflictReason.ALREADY_WRITTEN:
             raise
         return NOTHING
     if application is not None:
-        _reset_application(handle)
-    compact_after(handle, outcome.committed)
+        _reset_application(table)
+    compact_after(table, outcome.committed)
     return outcome
 
 
-def executed_again(handle: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
+def executed_again(table: TableRef, run: Callable[[Attempt], T], conflict_retries: int | str | None) -> T:
     """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
-    session = handle.session
-    retries_max = retries_allowed(handle, conflict_retries)
+    session = table.session
+    retries_max = retries_allowed(table, conflict_retries)
     return re_executed(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
-def retries_allowed(handle: TableRef, given: int | str | None) -> int:
+def retries_allowed(table: TableRef, given: int | str | None) -> int:
     """How often a statement may be executed again; what is given goes before the session's setting."""
     named = RETRIES_SETTING if given is None else "conflictRetries"
-    value = handle.session.setting(RETRIES_SETTING, "0") if given is None else given
+    value = table.session.setting(RETRIES_SETTING, "0") if given is None else given
     if isinstance(value, bool) or not str(value).strip().isdecimal():
         problem = "it is a number of times, 0 or more"
         raise InvalidArgumentError(argument=named, value=str(value), problem=problem)
     return int(str(value))
 
 
-def _reset_application(handle: TableRef) -> None:
+def _reset_application(table: TableRef) -> None:
     """The next statement is another write, where the user wants the number to count for one alone."""
-    if handle.session.flag(_AUTO_RESET, default=False):
-        handle.session.spark.conf.unset(_TRANSACTION_VERSION)
+    if table.session.flag(_AUTO_RESET, default=False):
+        table.session.spark.conf.unset(_TRANSACTION_VERSION)
 
 
-def check_may_change_rows(handle: TableRef, snapshot: Snapshot, operation: str) -> None:
+def check_may_change_rows(table: TableRef, snapshot: Snapshot, operation: str) -> None:
     """Raises a typed error where rows of the table may not be deleted or changed, or not by anabranch."""
-    check_writable(snapshot.protocol, table=handle.label)
+    check_writable(snapshot.protocol, table=table.label)
     if snapshot.properties.append_only:
-        raise AppendOnlyTableError(table=handle.label, operation=operation)
+        raise AppendOnlyTableError(table=table.label, operation=operation)
 
 
 def uses_vectors(snapshot: Snapshot) -> bool:
@@ -180,8 +180,8 @@ def uses_vectors(snapshot: Snapshot) -> bool:
 class Stopwatch:
     """Milliseconds of the parts of a statement, for its metrics."""
 
-    def __init__(self, handle: TableRef) -> None:
-        self._clock = handle.session.clock
+    def __init__(self, table: TableRef) -> None:
+        self._clock = table.session.clock
         self._begin = self._clock.now_ms()
         self.parts: dict[str, int] = {}
 

@@ -60,13 +60,13 @@ class ReadFiles:
 class TargetRows:
     """Reads rows of one snapshot, with the names that the statement has for them."""
 
-    def __init__(self, handle: TableRef, snapshot: Snapshot, vectors: Vectors, *, alias: RowNames = None) -> None:
+    def __init__(self, table: TableRef, snapshot: Snapshot, vectors: Vectors, *, alias: RowNames = None) -> None:
         check_resolved(alias, snapshot)
-        self.handle = handle
+        self.table = table
         self.snapshot = snapshot
         self.vectors = vectors
         self.alias = alias
-        self.tracking = tracking_of(handle, snapshot)
+        self.tracking = tracking_of(table, snapshot)
 
     def candidates(self, predicate: Predicate) -> FileMask:
         """The files that can hold a row for which the predicate, in physical names, is true."""
@@ -145,7 +145,7 @@ class TargetRows:
     def _request(self, files: pa.Table) -> ScanRequest:
         everything = np.ones(len(files), dtype=bool)
         return dataclasses.replace(
-            scan_request(self.handle, self.snapshot, with_positions=True),
+            scan_request(self.table, self.snapshot, with_positions=True),
             files=files,
             prune=lambda _: everything,
             tracked=True,
@@ -154,7 +154,7 @@ class TargetRows:
     def _read(self, request: ScanRequest) -> ReadFiles:
         asks = bool(metadata_columns(self.alias))
         scanned = dataclasses.replace(request, with_metadata=asks)
-        frame = self.handle.session.engine.scan(with_tracking(scanned, self.tracking))
+        frame = self.table.session.engine.scan(with_tracking(scanned, self.tracking))
         if asks and self.tracking is not None:
             frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
         rows = with_stable_ids(frame, request.files, self.tracking)
@@ -162,7 +162,7 @@ class TargetRows:
 
 
 def understand(
-    handle: TableRef, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
+    table: TableRef, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
 ) -> ReadCondition:
     """What the condition asks of rows of the table.
 
@@ -170,17 +170,17 @@ def understand(
     """
     check_resolved(alias, snapshot)
     return resolve_condition(
-        handle.session.spark,
+        table.session.spark,
         condition,
         schema=snapshot.schema,
         column_mapping=snapshot.column_mapping_mode,
         alias=alias,
-        now_ms=handle.session.clock.now_ms(),
-        reads_table=lambda frame: bool(versions_read(frame, handle.path)),
+        now_ms=table.session.clock.now_ms(),
+        reads_table=lambda frame: bool(versions_read(frame, table.path)),
     )
 
 
-def with_row_counts(rows: Sequence[RowsOfFile], handle: TableRef) -> list[RowsOfFile]:
+def with_row_counts(rows: Sequence[RowsOfFile], table: TableRef) -> list[RowsOfFile]:
     """The same rows, of files that say how many rows they have wherever only some are meant.
 
     See "Deletion Vectors": a file with a vector must say so. What another writer left out is in the Parquet file.
@@ -188,17 +188,17 @@ def with_row_counts(rows: Sequence[RowsOfFile], handle: TableRef) -> list[RowsOf
     return [
         each
         if each.positions is None or row_count(each.file.stats) is not None
-        else dataclasses.replace(each, file=with_counted_rows(each.file, handle))
+        else dataclasses.replace(each, file=with_counted_rows(each.file, table))
         for each in rows
     ]
 
 
-def with_counted_rows(file: AddFile, handle: TableRef) -> AddFile:
+def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
     """The file, with statistics that say how many rows it has: where they did not, it is opened."""
     if row_count(file.stats) is not None:
         return file
-    store = handle.table.store
-    path = decode_path(file.path, table_root=handle.path, allowed_prefixes=allowed_places(store))
+    store = table.delta_log.store
+    path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_places(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
     try:

@@ -52,32 +52,32 @@ _POSITION = (FILE_ID_COLUMN, ROW_INDEX_COLUMN)
 
 
 def prepare_update(
-    handle: TableRef, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
+    table: TableRef, given: Mapping[str, Value], condition: Column | str | None = None, *, alias: RowNames = None
 ) -> Prepared:
     """An UPDATE of the rows for which `condition` is true, all rows where there is none: all of it but its commit.
 
     Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
     that does not fit (`errors.constraints`), and `AppendOnlyTableError`.
     """
-    return _prepared(handle, given, condition, alias, handle.latest())
+    return _prepared(table, given, condition, alias, table.latest())
 
 
 def _prepared(
-    handle: TableRef,
+    table: TableRef,
     given: Mapping[str, Value],
     condition: Column | str | None,
     alias: RowNames,
     snapshot: Snapshot,
 ) -> Prepared:
-    watch = Stopwatch(handle)
-    check_may_change_rows(handle, snapshot, "UPDATE")
-    values = with_defaults(given, snapshot.schema, table=handle.label, alias=alias)
-    setting = assignments(values, snapshot.schema, table=handle.label, alias=alias)
-    _check_sets_no_identity(setting, snapshot, table=handle.label)
-    asked = None if condition is None else understand(handle, snapshot, condition, alias=alias)
+    watch = Stopwatch(table)
+    check_may_change_rows(table, snapshot, "UPDATE")
+    values = with_defaults(given, snapshot.schema, table=table.label, alias=alias)
+    setting = assignments(values, snapshot.schema, table=table.label, alias=alias)
+    _check_sets_no_identity(setting, snapshot, table=table.label)
+    asked = None if condition is None else understand(table, snapshot, condition, alias=alias)
     operation = Operation(name="UPDATE", parameters={"predicate": [] if asked is None else [asked.text]})
-    transaction = handle.begin_at(operation, snapshot=snapshot)
-    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    transaction = table.begin_at(operation, snapshot=snapshot)
+    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
     transaction.describe_rows = target.described
     asking = select_rows(target, asked)
     read = target.read(asking.candidates)
@@ -85,7 +85,7 @@ def _prepared(
     if has_subquery(changed):
         older = older_version_read(target, changed)
         if older is not None:
-            return _prepared(handle, given, condition, alias, handle.table.snapshots.at_version(older))
+            return _prepared(table, given, condition, alias, table.delta_log.snapshots.at_version(older))
         if _values_may_read(target, setting):
             transaction.record_whole_table()
     if not asking.candidates.any():
@@ -118,7 +118,7 @@ def _prepared(
             **changes.metrics(written),
             **watch.metrics("scanTimeMs", "rewriteTimeMs"),
         },
-        tags=rows_kept_tags(handle, snapshot),
+        tags=rows_kept_tags(table, snapshot),
         kept=(kept_rows,),
     )
 
@@ -127,12 +127,12 @@ def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
     """Whether a subquery in the new values may depend on rows of the table. What it asks of other tables stands still;
     of the condition's subqueries `understand` knows.
     """
-    schema, handle = target.snapshot.schema, target.handle
-    rows = empty_frame(handle.session.spark, schema, target.alias)
+    schema, table = target.snapshot.schema, target.table
+    rows = empty_frame(table.session.spark, schema, target.alias)
     values = rows.select(
         *(setting.value(field, F.col(quote(field.name))) for field in schema if setting.sets(field.name))
     )
-    return subqueries_may_read(values, lambda frame: bool(versions_read(frame, handle.path)))
+    return subqueries_may_read(values, lambda frame: bool(versions_read(frame, table.path)))
 
 
 def _check_sets_no_identity(setting: Assignments, snapshot: Snapshot, *, table: str) -> None:
@@ -152,7 +152,7 @@ def _replaced(
     written = _written(target, changed, replacement)
     if not records_changes(snapshot):
         return replacement.changes, written
-    images = tell(target.handle, snapshot, both_images(changed, snapshot.schema))
+    images = tell(target.table, snapshot, both_images(changed, snapshot.schema))
     return dataclasses.replace(replacement.changes, change_files=images), written
 
 
@@ -164,7 +164,7 @@ def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -
 
 def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> DataFrame:
     """The rows with their new values, as the table takes them, their positions, and their ids, if they have some."""
-    snapshot, handle = target.snapshot, target.handle
+    snapshot, table = target.snapshot, target.table
     # A generated column that is not set is computed anew.
     given = [f for f in snapshot.schema if setting.sets(f.name) or fill_of(f)[0] is not Fill.GENERATED]
     named = {field.name: setting.value(field, F.col(quote(field.name))) for field in given}
@@ -173,7 +173,7 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
         check_of_one_row(
             frame.drop(*_POSITION),
             {name: value for name, value in named.items() if setting.sets(name)},
-            table=handle.label,
+            table=table.label,
         )
     values = [value.alias(name) for name, value in named.items()]
     tells = records_changes(snapshot)
@@ -188,11 +188,11 @@ def _changed(target: TargetRows, frame: DataFrame, setting: Assignments) -> Data
             overwriting=False,
             merge_schema=False,
             overwrite_schema=False,
-            policy=store_assignment(handle.session),
+            policy=store_assignment(table.session),
             fills_fields=False,
         ),
-        table=handle.label,
+        table=table.label,
         constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
     )
-    return conform(rows, plan, table=handle.label, keep=keep)
+    return conform(rows, plan, table=table.label, keep=keep)

@@ -60,28 +60,28 @@ class _Rewritten:
     tracking: RowTrackingColumns | None
 
 
-def remove_column_mapping(handle: TableRef, *, unset: bool) -> CommittedVersion | None:
+def remove_column_mapping(table: TableRef, *, unset: bool) -> CommittedVersion | None:
     """Turn column mapping off; `unset` takes the property away instead of setting it to `none`.
 
     None where the table has none. Rows that other writers add meanwhile are written again too, a few times; then the
     conflict is raised. Rows keep the ids that row tracking gave them. Raises `ColumnNamesNeedMappingError`.
     """
     done: list[_Rewritten] = []
-    table_id = handle.latest().metadata.id
+    table_id = table.latest().metadata.id
     for number in range(1, ROUNDS_MAX + 1):
-        snapshot = handle.latest()
-        check_same_table(handle, snapshot, table_id=table_id)
+        snapshot = table.latest()
+        check_same_table(table, snapshot, table_id=table_id)
         if not snapshot.column_mapping_mode.maps and not has_mapping(snapshot.schema):
             return None
-        _check(handle, snapshot)
+        _check(table, snapshot)
         if snapshot.column_mapping_mode.maps:
-            done = _rewritten(handle, snapshot, done)
+            done = _rewritten(table, snapshot, done)
         try:
-            return _committed(handle, snapshot, done, unset=unset)
+            return _committed(table, snapshot, done, unset=unset)
         except DeltaConcurrentModificationException as lost:
             if number == ROUNDS_MAX:
                 raise
-            LOGGER.info("%s: turning column mapping off begins again: %s", handle.label, lost)
+            LOGGER.info("%s: turning column mapping off begins again: %s", table.label, lost)
     raise AssertionError("the loop returns or raises")
 
 
@@ -105,44 +105,44 @@ def unmapped_clustering(snapshot: Snapshot) -> DomainMetadata | None:
     return msgspec.structs.replace(domain, configuration=msgspec.json.encode(told).decode())
 
 
-def _check(handle: TableRef, snapshot: Snapshot) -> None:
+def _check(table: TableRef, snapshot: Snapshot) -> None:
     names = invalid_names(snapshot.schema)
     if names:
-        raise ColumnNamesNeedMappingError(table=handle.label, columns=names)
+        raise ColumnNamesNeedMappingError(table=table.label, columns=names)
 
 
-def _rewritten(handle: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
+def _rewritten(table: TableRef, snapshot: Snapshot, before: Sequence[_Rewritten]) -> list[_Rewritten]:
     """All rows of `snapshot` in files of logical names; what was written `before` serves as far as it still can."""
     keys = [add.key for add in snapshot.files.to_actions()]
-    live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(handle, snapshot))
+    live, described = frozenset(keys), (snapshot.metadata.schema_string, tracking_of(table, snapshot))
     kept = [each for each in before if each.sources <= live and (each.schema_json, each.tracking) == described]
     covered = frozenset(key for each in kept for key in each.sources)
     left = np.array([key not in covered for key in keys], dtype=np.bool_)
-    return [*kept, _written(handle, snapshot, left, live - covered)] if left.any() else kept
+    return [*kept, _written(table, snapshot, left, live - covered)] if left.any() else kept
 
 
-def _written(handle: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
-    request, tracking = scan_request(handle, snapshot), tracking_of(handle, snapshot)
+def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: frozenset[FileKey]) -> _Rewritten:
+    request, tracking = scan_request(table, snapshot), tracking_of(table, snapshot)
     files = snapshot.files.table.filter(pa.array(chosen))
     everything = np.ones(len(files), dtype=np.bool_)
     scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
-    frame = with_stable_ids(handle.session.engine.scan(scan), files, tracking)
+    frame = with_stable_ids(table.session.engine.scan(scan), files, tracking)
     schema = without_void(strip_mapping(snapshot.schema))
     if tracking is not None:
         schema = tracking.added_to(schema)
-    written = handle.session.engine.write(
+    written = table.session.engine.write(
         WriteRequest(
-            table_root=handle.path,
+            table_root=table.path,
             frame=frame.select(*(frame[quote(name)] for name in schema.fieldNames())),
             schema=schema,
             partition_columns=snapshot.partition_columns,
             column_mapping=ColumnMappingMode.NONE,
             properties=TableProperties(unmapped_metadata(snapshot.metadata, unset=True).configuration),
             max_records_per_file=NO_LIMIT,
-            options=handle.storage,
+            options=table.storage,
         )
     )
-    _check_nothing_is_lost(handle, snapshot, chosen, written.num_rows)
+    _check_nothing_is_lost(table, snapshot, chosen, written.num_rows)
     return _Rewritten(
         sources=sources,
         adds=written.adds,
@@ -152,15 +152,15 @@ def _written(handle: TableRef, snapshot: Snapshot, chosen: FileMask, sources: fr
     )
 
 
-def _check_nothing_is_lost(handle: TableRef, snapshot: Snapshot, chosen: FileMask, num_rows: int) -> None:
+def _check_nothing_is_lost(table: TableRef, snapshot: Snapshot, chosen: FileMask, num_rows: int) -> None:
     """As many rows must have come as the log says there are, as far as it says."""
     due = live_row_count(snapshot.skipping_columns, chosen)
     if due is not None and due != num_rows:
-        raise RowOrderError(table=handle.label, problem=f"{num_rows} rows came where {due} were due")
+        raise RowOrderError(table=table.label, problem=f"{num_rows} rows came where {due} were due")
 
 
-def _committed(handle: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], *, unset: bool) -> CommittedVersion:
-    now_ms = handle.session.clock.now_ms()
+def _committed(table: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten], *, unset: bool) -> CommittedVersion:
+    now_ms = table.session.clock.now_ms()
     adds = [msgspec.structs.replace(add, data_change=False) for each in done for add in each.adds]
     gone = snapshot.files.to_actions() if done else []
     removes = [removal(add, removed_at_ms=now_ms, data_change=False) for add in gone]
@@ -178,9 +178,9 @@ def _committed(handle: TableRef, snapshot: Snapshot, done: Sequence[_Rewritten],
         "numCopiedRows": sum(each.num_rows for each in done),
         "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in removes),
     }
-    transaction = handle.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
+    transaction = table.begin_at(Operation(name="REMOVE COLUMN MAPPING"), snapshot=snapshot)
     transaction.record_whole_table()
-    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(handle, snapshot), conflicts_with=_files)
+    return transaction.commit(actions, metrics=metrics, tags=rows_kept_tags(table, snapshot), conflicts_with=_files)
 
 
 def _files(commit: Commit) -> str | None:

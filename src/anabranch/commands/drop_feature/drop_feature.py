@@ -60,7 +60,7 @@ ROUNDS_MAX = 5
 class PreparedDrop:
     """A feature that nothing uses any more: all of dropping it but the commit that does."""
 
-    handle: TableRef
+    table: TableRef
     feature: str
     snapshot: Snapshot
     """From this version on nobody may use the feature."""
@@ -76,12 +76,10 @@ class PreparedDrop:
         """Drop it. Raises `DeltaConcurrentModificationException` behind a commit that uses it."""
         actions = downgrade(self.snapshot, self.feature, protects_history=self.protects_history)
         parameters = {"featureName": self.feature, "truncateHistory": self.truncates_history}
-        transaction = self.handle.begin_at(
-            Operation(name="DROP FEATURE", parameters=parameters), snapshot=self.snapshot
-        )
+        transaction = self.table.begin_at(Operation(name="DROP FEATURE", parameters=parameters), snapshot=self.snapshot)
         landed = transaction.commit(actions, conflicts_with=self._use_in)
         if self.protects_history:
-            checkpoint_if_possible(self.handle, landed.snapshot)
+            checkpoint_if_possible(self.table, landed.snapshot)
         return landed
 
     def _use_in(self, commit: Commit) -> str | None:
@@ -89,38 +87,38 @@ class PreparedDrop:
         return next((found for found in uses if found is not None), None)
 
 
-def drop_feature(handle: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
+def drop_feature(table: TableRef, feature: str, *, truncates_history: bool) -> CommittedVersion:
     """Clean up what uses the feature, see to the history, and drop it. Raises as `alter_drop_feature` says."""
     in_use: str | None = None
-    table_id = handle.latest().metadata.id
+    table_id = table.latest().metadata.id
     for number in range(1, ROUNDS_MAX + 1):
-        check_same_table(handle, handle.latest(), table_id=table_id)
+        check_same_table(table, table.latest(), table_id=table_id)
         try:
-            prepared = prepare_drop(handle, feature, truncates_history=truncates_history)
+            prepared = prepare_drop(table, feature, truncates_history=truncates_history)
             in_use = prepared.in_use
             if in_use is None:
                 return prepared.commit()
-            LOGGER.info("%s: %s is in use again: %s", handle.label, feature, in_use)
+            LOGGER.info("%s: %s is in use again: %s", table.label, feature, in_use)
         except DeltaConcurrentModificationException as lost:
             if number == ROUNDS_MAX:
                 raise
-            LOGGER.info("%s: dropping %s begins again: %s", handle.label, feature, lost)
+            LOGGER.info("%s: dropping %s begins again: %s", table.label, feature, lost)
     reason = f"other writers go on using it: {in_use}. Stop them, then run it again"
-    raise FeatureDropError(table=handle.label, feature=feature, reason=reason)
+    raise FeatureDropError(table=table.label, feature=feature, reason=reason)
 
 
-def prepare_drop(handle: TableRef, feature: str, *, truncates_history: bool) -> PreparedDrop:
+def prepare_drop(table: TableRef, feature: str, *, truncates_history: bool) -> PreparedDrop:
     """All but the commit that drops it. Raises as `alter_drop_feature` says."""
-    name = _checked_name(handle, feature, truncates_history=truncates_history)
+    name = _checked_name(table, feature, truncates_history=truncates_history)
     removal = REMOVALS[name]
-    removal.clean_up(handle)
+    removal.clean_up(table)
     protects = removal.used_in_history is not None and not truncates_history
     if truncates_history:
-        snapshot = _without_history(handle, name, removal)
+        snapshot = _without_history(table, name, removal)
     else:
-        snapshot = raise_barrier(handle) if protects else handle.latest()
+        snapshot = raise_barrier(table) if protects else table.latest()
     return PreparedDrop(
-        handle=handle,
+        table=table,
         feature=name,
         snapshot=snapshot,
         truncates_history=truncates_history,
@@ -148,50 +146,50 @@ def downgrade(snapshot: Snapshot, name: str, *, protects_history: bool) -> list[
     return actions
 
 
-def _checked_name(handle: TableRef, feature: str, *, truncates_history: bool) -> str:
+def _checked_name(table: TableRef, feature: str, *, truncates_history: bool) -> str:
     """The feature as the protocol spells it, if it may be dropped at all."""
-    snapshot = handle.latest()
-    check_writable(snapshot.protocol, table=handle.label)
+    snapshot = table.latest()
+    check_writable(snapshot.protocol, table=table.label)
     have = supported_features(snapshot.protocol)
     row = FEATURES_BY_LOWER_NAME.get(feature.lower())
     name = row.name if row is not None else feature
     if name not in have:
         absent = UnknownFeatureDropError if row is None else FeatureNotSupportedByTableError
-        raise absent(table=handle.label, feature=feature, features=tuple(sorted(have)))
+        raise absent(table=table.label, feature=feature, features=tuple(sorted(have)))
     dependent = sorted(other for other in have if other in FEATURES and name in FEATURES[other].requires)
     if dependent:
-        raise _refused(handle, name, f"{', '.join(dependent)} needs it; drop that first")
+        raise _refused(table, name, f"{', '.join(dependent)} needs it; drop that first")
     if name not in REMOVALS:
-        raise PermanentFeatureError(table=handle.label, feature=name, reason="once a table supports it, it stays")
+        raise PermanentFeatureError(table=table.label, feature=name, reason="once a table supports it, it stays")
     may_truncate = name == CHECKPOINT_PROTECTION or FEATURES[name].kind is FeatureKind.READER_WRITER
     if truncates_history and not may_truncate:
-        raise _refused(handle, name, "it leaves nothing in old versions; leave TRUNCATE HISTORY out")
+        raise _refused(table, name, "it leaves nothing in old versions; leave TRUNCATE HISTORY out")
     if name == CHECKPOINT_PROTECTION and not truncates_history:
         before = snapshot.properties.checkpoint_protection_version
         reason = (
             f"it hides versions before {before}, which may use features dropped since, and can go only with these: "
-            f"ALTER TABLE {handle.label} DROP FEATURE {name} TRUNCATE HISTORY"
+            f"ALTER TABLE {table.label} DROP FEATURE {name} TRUNCATE HISTORY"
         )
-        raise _refused(handle, name, reason)
+        raise _refused(table, name, reason)
     return name
 
 
-def _without_history(handle: TableRef, name: str, removal: FeatureRemoval) -> Snapshot:
+def _without_history(table: TableRef, name: str, removal: FeatureRemoval) -> Snapshot:
     """The newest version, once no older one uses the feature. Raises `FeatureInHistoryError` until it may be so."""
-    snapshot = handle.latest()
-    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
-    last = _last_use(handle, snapshot, listing, name, removal)
+    snapshot = table.latest()
+    listing = list_log(table.delta_log.store, first=0, upto=snapshot.version)
+    last = _last_use(table, snapshot, listing, name, removal)
     if last is None:
         return snapshot
     if not has_checkpoint_after(listing, max(last, snapshot.properties.checkpoint_protection_version - 1)):
-        snapshot = checkpoint_of_its_own(handle)
-    truncate_history(handle, snapshot)
-    listing = list_log(handle.table.store, first=0, upto=snapshot.version)
-    last = _last_use(handle, snapshot, listing, name, removal)
+        snapshot = checkpoint_of_its_own(table)
+    truncate_history(table, snapshot)
+    listing = list_log(table.delta_log.store, first=0, upto=snapshot.version)
+    last = _last_use(table, snapshot, listing, name, removal)
     if last is None:
         return snapshot
     raise FeatureInHistoryError(
-        table=handle.label,
+        table=table.label,
         feature=name,
         last_version=last,
         possible_from=removable_from(
@@ -206,14 +204,14 @@ def _without_history(handle: TableRef, name: str, removal: FeatureRemoval) -> Sn
 
 
 def _last_use(
-    handle: TableRef, snapshot: Snapshot, listing: LogListing, name: str, removal: FeatureRemoval
+    table: TableRef, snapshot: Snapshot, listing: LogListing, name: str, removal: FeatureRemoval
 ) -> int | None:
     """The newest version in the log that an engine without the feature must not see."""
     if name == CHECKPOINT_PROTECTION:
         return _newest_before(listing, snapshot.properties.checkpoint_protection_version)
     if removal.used_in_history is None:
         return None
-    last = last_version_with(handle, listing, in_version=removal.used_in_version, in_action=removal.used_in_history)
+    last = last_version_with(table, listing, in_version=removal.used_in_version, in_action=removal.used_in_history)
     in_checkpoints = newest_v2_checkpoint(listing) if name == "v2Checkpoint" else None
     return max((version for version in (last, in_checkpoints) if version is not None), default=None)
 
@@ -229,14 +227,14 @@ def _retention(snapshot: Snapshot) -> str:
     return (text or "24 hours").removeprefix("interval ")
 
 
-def _refused(handle: TableRef, feature: str, reason: str) -> FeatureDropError:
-    return FeatureDropError(table=handle.label, feature=feature, reason=reason)
+def _refused(table: TableRef, feature: str, reason: str) -> FeatureDropError:
+    return FeatureDropError(table=table.label, feature=feature, reason=reason)
 
 
 # ALTER TABLE … DROP FEATURE, and the calls that raise the protocol of a table.
 
 
-def alter_drop_feature(handle: TableRef, feature: str, *, truncate_history: bool = False) -> CommittedVersion:
+def alter_drop_feature(table: TableRef, feature: str, *, truncate_history: bool = False) -> CommittedVersion:
     """Take a table feature out of the protocol, with all that the newest version of the table has of it.
 
     Where old versions use it in a way that would be misread, they stay behind checkpoints that are protected from then
@@ -246,17 +244,17 @@ def alter_drop_feature(handle: TableRef, feature: str, *, truncate_history: bool
     `FeatureInHistoryError`, which says until when to wait; `ColumnNamesNeedMappingError`; and the exceptions of
     `errors.conflicts` where others change the table again and again meanwhile.
     """
-    return drop_feature(handle, feature, truncates_history=truncate_history)
+    return drop_feature(table, feature, truncates_history=truncate_history)
 
 
-def alter_add_feature(handle: TableRef, feature: str) -> CommittedVersion | None:
+def alter_add_feature(table: TableRef, feature: str) -> CommittedVersion | None:
     """Let the table support a feature. Raises `UnknownFeatureError`, `UnsupportedFeatureError`."""
-    return alter_set_properties(handle, {f"{FEATURE_PREFIX}{feature}": "supported"})
+    return alter_set_properties(table, {f"{FEATURE_PREFIX}{feature}": "supported"})
 
 
-def alter_upgrade_protocol(handle: TableRef, reader_version: int, writer_version: int) -> CommittedVersion | None:
+def alter_upgrade_protocol(table: TableRef, reader_version: int, writer_version: int) -> CommittedVersion | None:
     """Let the table support what these versions imply. Versions never get lower: what is there already stays as it is,
     and so does a table that has it all. Raises `InvalidPropertyError` for versions that do not exist.
     """
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
-    return alter_set_properties(handle, versions)
+    return alter_set_properties(table, versions)

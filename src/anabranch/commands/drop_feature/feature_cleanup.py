@@ -37,16 +37,16 @@ from anabranch.transaction.proposed_commit import Operation
 # `delta.deletedFileRetentionDuration` says, and with them the versions that can be read back that far.
 
 
-def name_vector_files(handle: TableRef) -> None:
+def name_vector_files(table: TableRef) -> None:
     """One commit of tombstones, if some are missing."""
-    snapshot, now_ms = handle.latest(), handle.session.clock.now_ms()
+    snapshot, now_ms = table.latest(), table.session.clock.now_ms()
     tombstones = snapshot.tombstones(after_ms=snapshot.tombstone_retention_start_ms(now_ms=now_ms))
     named = frozenset(tombstones.filter(pc.is_null(tombstones["deletion_vector"]))["path"].to_pylist())
-    paths = sorted(_vector_files(tombstones, handle.path) - named)
+    paths = sorted(_vector_files(tombstones, table.path) - named)
     if not paths:
         return
     removes = [RemoveFile(path=path, deletion_timestamp=now_ms, data_change=False) for path in paths]
-    handle.begin_at(Operation(name="Deletion Vector Tombstones"), snapshot=snapshot).commit(removes)
+    table.begin_at(Operation(name="Deletion Vector Tombstones"), snapshot=snapshot).commit(removes)
 
 
 def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
@@ -63,54 +63,54 @@ def _vector_files(tombstones: pa.Table, table_root: str) -> frozenset[str]:
 _SUSPENDED: Final[Mapping[str, str]] = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
 
 
-def refuse_constraints(handle: TableRef) -> None:
+def refuse_constraints(table: TableRef) -> None:
     """Dropping a feature changes nothing that a table means, so constraints are the user's to drop."""
-    names = sorted(handle.latest().properties.constraints)
+    names = sorted(table.latest().properties.constraints)
     if names:
         reason = f"the table has the constraints {', '.join(names)}; drop them first"
-        raise ConstraintsLeftError(table=handle.label, feature="checkConstraints", reason=reason)
+        raise ConstraintsLeftError(table=table.label, feature="checkConstraints", reason=reason)
 
 
-def purge_vectors(handle: TableRef) -> None:
+def purge_vectors(table: TableRef) -> None:
     """No new vectors, then files without those there are, then the files of the old ones named for VACUUM."""
-    if vectors_in_version(handle.latest()) is not None:
-        alter_unset_properties(handle, ["delta.enableDeletionVectors"], if_exists=True)
-        rewrite_files(handle, files_with_vectors, feature="deletionVectors")
-    name_vector_files(handle)
+    if vectors_in_version(table.latest()) is not None:
+        alter_unset_properties(table, ["delta.enableDeletionVectors"], if_exists=True)
+        rewrite_files(table, files_with_vectors, feature="deletionVectors")
+    name_vector_files(table)
 
 
-def unmap_columns(handle: TableRef) -> None:
+def unmap_columns(table: TableRef) -> None:
     """See `column_mapping_removal`."""
-    remove_column_mapping(handle, unset=True)
+    remove_column_mapping(table, unset=True)
 
 
-def forget_type_changes(handle: TableRef) -> None:
+def forget_type_changes(table: TableRef) -> None:
     """No new changes, then files of today's types alone, then no record of older ones."""
-    snapshot, old_types = handle.latest(), FilesOfOldTypes(handle)
+    snapshot, old_types = table.latest(), FilesOfOldTypes(table)
     has_changed = type_changes_in_action(snapshot.metadata) is not None
-    alter_unset_properties(handle, ["delta.enableTypeWidening"], if_exists=True)
+    alter_unset_properties(table, ["delta.enableTypeWidening"], if_exists=True)
     if not has_changed:
         return
-    rewrite_files(handle, old_types, feature="typeWidening")
-    snapshot = handle.latest()
+    rewrite_files(table, old_types, feature="typeWidening")
+    snapshot = table.latest()
     if old_types(snapshot).any():
         # Somebody added such files meanwhile. The changes stay on record, so that all of this begins anew.
         return
-    schema = parse_schema(snapshot.metadata.schema_string, handle.label)
+    schema = parse_schema(snapshot.metadata.schema_string, table.label)
     changed = msgspec.structs.replace(snapshot.metadata, schema_string=schema_string(without_type_changes(schema)))
     columns = [{"name": ".".join(path), "type": change.new.simpleString()} for path, change in all_type_changes(schema)]
-    transaction = handle.begin_at(Operation(name="DROP FEATURE", parameters={"columns": columns}), snapshot=snapshot)
+    transaction = table.begin_at(Operation(name="DROP FEATURE", parameters={"columns": columns}), snapshot=snapshot)
     transaction.commit([changed], conflicts_with=_added_files)
 
 
-def take_row_ids_away(handle: TableRef) -> None:
+def take_row_ids_away(table: TableRef) -> None:
     """No ids for new files, then none on those there are."""
-    snapshot = handle.latest()
+    snapshot = table.latest()
     configuration = {**snapshot.metadata.configuration, **_SUSPENDED}
     if configuration != snapshot.metadata.configuration:
         suspended = msgspec.structs.replace(snapshot.metadata, configuration=configuration)
         operation = Operation(name="SET TBLPROPERTIES", parameters={"properties": dict(_SUSPENDED)})
-        snapshot = handle.begin_at(operation, snapshot=snapshot).commit([suspended]).snapshot
+        snapshot = table.begin_at(operation, snapshot=snapshot).commit([suspended]).snapshot
     adds = _with_row_ids(snapshot)
     for batch, start in enumerate(range(0, len(adds), FILES_PER_COMMIT_MAX)):
         files = [
@@ -119,22 +119,22 @@ def take_row_ids_away(handle: TableRef) -> None:
         ]
         operation = Operation(name="ROW TRACKING UNBACKFILL", parameters={"batchId": batch})
         # On the very version the files were found in: a file that somebody removes is not to come back.
-        handle.begin_at(operation, snapshot=snapshot).commit(files)
+        table.begin_at(operation, snapshot=snapshot).commit(files)
 
 
-def classic_checkpoints(handle: TableRef) -> None:
+def classic_checkpoints(table: TableRef) -> None:
     """No new V2 checkpoints. Those there are stay, behind newer ones that every reader knows."""
-    if handle.latest().properties.checkpoint_policy == "v2":
-        alter_set_properties(handle, {"delta.checkpointPolicy": "classic"})
+    if table.latest().properties.checkpoint_policy == "v2":
+        alter_set_properties(table, {"delta.checkpointPolicy": "classic"})
 
 
-def remove_domains(handle: TableRef) -> None:
+def remove_domains(table: TableRef) -> None:
     """What features that need domains have left; the features themselves are gone by then."""
-    snapshot = handle.latest()
+    snapshot = table.latest()
     gone = [msgspec.structs.replace(domain, removed=True) for domain in snapshot.domain_metadata.values()]
     if gone:
         operation = Operation(name="DOMAIN METADATA CLEANUP", parameters={"domainMetadataRemovedCount": len(gone)})
-        handle.begin_at(operation, snapshot=snapshot).commit(gone)
+        table.begin_at(operation, snapshot=snapshot).commit(gone)
 
 
 def _with_row_ids(snapshot: Snapshot) -> list[AddFile]:

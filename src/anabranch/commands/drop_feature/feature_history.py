@@ -30,51 +30,51 @@ CHECKPOINTS = 3
 """So many in a row: a reader that fails with one tries an older one, and must give up before it gets past all."""
 
 
-def raise_barrier(handle: TableRef) -> Snapshot:
+def raise_barrier(table: TableRef) -> Snapshot:
     """Checkpoints right behind each other, each of a commit of its own and read back. The version of the first.
 
     Raises `StorageError`, and `CorruptCheckpointError` where a checkpoint cannot be read back.
     """
-    versions = [checkpoint_of_its_own(handle) for _ in range(CHECKPOINTS)]
+    versions = [checkpoint_of_its_own(table) for _ in range(CHECKPOINTS)]
     return versions[0]
 
 
-def checkpoint_of_its_own(handle: TableRef) -> Snapshot:
+def checkpoint_of_its_own(table: TableRef) -> Snapshot:
     """A commit that changes nothing, and its checkpoint. Raises as `raise_barrier`."""
-    committed = handle.begin_at(Operation(name="Empty Commit"), snapshot=handle.latest()).commit([])
+    committed = table.begin_at(Operation(name="Empty Commit"), snapshot=table.latest()).commit([])
     snapshot = committed.snapshot
-    checkpoint(handle, snapshot)
-    for found in list_log(handle.table.store, first=snapshot.version, upto=snapshot.version).checkpoints:
-        read_checkpoint(handle.table.store, found)
+    checkpoint(table, snapshot)
+    for found in list_log(table.delta_log.store, first=snapshot.version, upto=snapshot.version).checkpoints:
+        read_checkpoint(table.delta_log.store, found)
     return snapshot
 
 
-def checkpoint(handle: TableRef, snapshot: Snapshot) -> None:
+def checkpoint(table: TableRef, snapshot: Snapshot) -> None:
     """Write the checkpoint of a version."""
-    session = handle.session
+    session = table.session
     new_uuid = functools.partial(random_uuid, session.random)
-    write_checkpoint(handle.table.store, snapshot, clock=session.clock, new_uuid=new_uuid)
+    write_checkpoint(table.delta_log.store, snapshot, clock=session.clock, new_uuid=new_uuid)
 
 
-def checkpoint_if_possible(handle: TableRef, snapshot: Snapshot) -> None:
+def checkpoint_if_possible(table: TableRef, snapshot: Snapshot) -> None:
     """As `checkpoint`, for a commit that has landed: whatever becomes of this, nothing is to be done again."""
     try:
-        checkpoint(handle, snapshot)
+        checkpoint(table, snapshot)
     except DeltaError:
         LOGGER.warning("version %d landed, but its checkpoint failed", snapshot.version, exc_info=True)
 
 
-def truncate_history(handle: TableRef, snapshot: Snapshot) -> None:
+def truncate_history(table: TableRef, snapshot: Snapshot) -> None:
     """Remove what is older than `delta.dropFeatureTruncateHistory.retentionDuration`, to the minute.
 
     Raises `CorruptCheckpointError`, before anything is removed, where the checkpoint that would stay cannot be read.
     """
-    store = handle.table.store
+    store = table.delta_log.store
     plan = plan_cleanup(
         store,
         upto=snapshot.version,
         cutoff_ms=cutoff_ms(
-            now_ms=handle.session.clock.now_ms(),
+            now_ms=table.session.clock.now_ms(),
             retention_ms=snapshot.properties.drop_feature_retention_ms,
             granularity_ms=MINUTE_MS,
         ),
@@ -82,12 +82,12 @@ def truncate_history(handle: TableRef, snapshot: Snapshot) -> None:
     )
     if plan is None:
         return
-    LOGGER.info("%s: removing %d log files before version %d", handle.label, len(plan.paths), plan.kept_checkpoint)
+    LOGGER.info("%s: removing %d log files before version %d", table.label, len(plan.paths), plan.kept_checkpoint)
     delete_expired(store, plan)
 
 
 def last_version_with(
-    handle: TableRef,
+    table: TableRef,
     listing: LogListing,
     *,
     in_version: Callable[[Snapshot], str | None],
@@ -98,11 +98,11 @@ def last_version_with(
     Tombstones of that oldest version are passed over: nobody reads what they name.
     """
     newest = None
-    for commit, actions in read_actions(handle.table.store, listing.commits):
+    for commit, actions in read_actions(table.delta_log.store, listing.commits):
         if any(in_action(action) is not None for action in actions):
             newest = commit.version
     earliest = listing.earliest_recreatable_version()
-    if newest is None and earliest > 0 and in_version(handle.table.snapshots.at_version(earliest)) is not None:
+    if newest is None and earliest > 0 and in_version(table.delta_log.snapshots.at_version(earliest)) is not None:
         newest = earliest
     return newest
 

@@ -23,18 +23,18 @@ LOGGER = logging.getLogger("anabranch.features")
 ChooseFiles = Callable[[Snapshot], FileMask]
 
 
-def rewrite_files(handle: TableRef, choose: ChooseFiles, *, feature: str) -> None:
+def rewrite_files(table: TableRef, choose: ChooseFiles, *, feature: str) -> None:
     """Write the rows of these files into others, by commits that change no row, as REORG does.
 
     Other writers never make it fail; of what they take away, or add, some may be left.
     """
-    snapshot = handle.latest()
+    snapshot = table.latest()
     if not choose(snapshot).any():
         return
-    settings = OptimizeSettings.of(handle.session, snapshot.properties)
+    settings = OptimizeSettings.of(table.session, snapshot.properties)
 
     def plan(newest: Snapshot) -> Plan:
-        files = files_to_plan(handle, newest, None)
+        files = files_to_plan(table, newest, None)
         bins = pack(
             np.flatnonzero(choose(newest)),
             sizes=files.sizes,
@@ -46,15 +46,15 @@ def rewrite_files(handle: TableRef, choose: ChooseFiles, *, feature: str) -> Non
 
     operation = Operation(name="REORG", parameters={"predicate": [], "applyPurge": True})
     done = run_rewrite_job(
-        handle,
+        table,
         RewriteJob(
             operation=operation,
             plan=plan,
-            rewrite=lambda newest, made, each: compacted(handle, newest, made, each, target=settings.max_file_bytes),
+            rewrite=lambda newest, made, each: compacted(table, newest, made, each, target=settings.max_file_bytes),
             settings=settings,
         ),
     )
-    LOGGER.info("%s: %d files written again to drop %s", handle.label, len(done.removes), feature)
+    LOGGER.info("%s: %d files written again to drop %s", table.label, len(done.removes), feature)
 
 
 def files_with_vectors(snapshot: Snapshot) -> FileMask:
@@ -66,8 +66,8 @@ def files_with_vectors(snapshot: Snapshot) -> FileMask:
 class FilesOfOldTypes:
     """Tells files whose columns have other types than today's; each file is opened once."""
 
-    def __init__(self, handle: TableRef) -> None:
-        self._handle = handle
+    def __init__(self, table: TableRef) -> None:
+        self._table = table
         self._known: dict[tuple[str, str], bool] = {}
 
     def __call__(self, snapshot: Snapshot) -> FileMask:
@@ -75,6 +75,6 @@ class FilesOfOldTypes:
         paths = snapshot.files.columns("path")["path"].to_pylist()
         schema = snapshot.metadata.schema_string
         unknown = [path for path in dict.fromkeys(paths) if (schema, path) not in self._known]
-        for path, stored in zip(unknown, read_schemas(self._handle, unknown), strict=True):
+        for path, stored in zip(unknown, read_schemas(self._table, unknown), strict=True):
             self._known[schema, path] = has_other_types(stored, snapshot.schema, snapshot.column_mapping_mode)
         return np.array([self._known[schema, path] for path in paths], dtype=np.bool_)

@@ -52,7 +52,7 @@ _PARTS = ("materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs")
 
 
 def merge(
-    handle: TableRef, make_statement: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
+    table: TableRef, make_statement: Callable[[], MergeStatement], *, conflict_retries: int | str | None = None
 ) -> Outcome:
     """Change, delete and insert rows of the table as the statement says; `counts` of the outcome has how many.
 
@@ -61,40 +61,40 @@ def merge(
     `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of `errors.conflicts`,
     and those of `errors.commits`.
     """
-    outcome = execute(handle, lambda: prepare_merge(handle, make_statement()), conflict_retries=conflict_retries)
-    register_if_changed(handle, outcome.committed)
+    outcome = execute(table, lambda: prepare_merge(table, make_statement()), conflict_retries=conflict_retries)
+    register_if_changed(table, outcome.committed)
     return outcome
 
 
-def prepare_merge(handle: TableRef, statement: MergeStatement) -> Prepared:
+def prepare_merge(table: TableRef, statement: MergeStatement) -> Prepared:
     """All of a MERGE but its commit."""
-    snapshot = handle.latest()
-    statement.check(table=handle.label)
-    read = versions_read(statement.source, handle.path)
+    snapshot = table.latest()
+    statement.check(table=table.label)
+    read = versions_read(statement.source, table.path)
     if read and min(read) < snapshot.version:
         # The statement depends on what the source saw; commits since then must count as winners.
-        snapshot = handle.table.snapshots.at_version(min(read))
+        snapshot = table.delta_log.snapshots.at_version(min(read))
     try:
-        return _Execution(handle, snapshot, statement, read).prepared()
+        return _Execution(table, snapshot, statement, read).prepared()
     except AnalysisException as error:
         if not str(error.getCondition()).startswith("MISSING_ATTRIBUTES"):
             raise
         missing = (error.getMessageParameters() or {}).get("missingAttributes", "")
-        raise MergeOfOtherColumnsError(table=handle.label, columns=missing) from None
+        raise MergeOfOtherColumnsError(table=table.label, columns=missing) from None
 
 
 class _Execution:
     """One execution of a MERGE on one version of the table."""
 
     def __init__(
-        self, handle: TableRef, snapshot: Snapshot, statement: MergeStatement, source_reads: frozenset[int]
+        self, table: TableRef, snapshot: Snapshot, statement: MergeStatement, source_reads: frozenset[int]
     ) -> None:
-        self.handle = handle
+        self.table = table
         self.snapshot = snapshot
         self.statement = statement
         self.source_reads = source_reads
         """The versions of the table that the source reads."""
-        self.watch = Stopwatch(handle)
+        self.watch = Stopwatch(table)
         self.kept: list[CachedRows] = []
 
     @property
@@ -113,20 +113,20 @@ class _Execution:
             return found
 
     def _prepared(self, source: DataFrame) -> Prepared:
-        _check_allowed(self.handle, self.snapshot, self.statement)
-        plan = plan_merge(self.handle, self.snapshot, self.statement, source)
-        versions = plan.versions_read(self.handle)
+        _check_allowed(self.table, self.snapshot, self.statement)
+        plan = plan_merge(self.table, self.snapshot, self.statement, source)
+        versions = plan.versions_read(self.table)
         if min(versions, default=self.snapshot.version) < self.snapshot.version:
-            self.snapshot = self.handle.table.snapshots.at_version(min(versions))
+            self.snapshot = self.table.delta_log.snapshots.at_version(min(versions))
             return self._prepared(source)
         operation = Operation(name="MERGE", parameters=plan.parameters())
-        transaction = self.handle.begin_at(operation, snapshot=self.snapshot)
-        target = TargetRows(self.handle, self.snapshot, transaction.vectors, alias=self.statement.alias)
+        transaction = self.table.begin_at(operation, snapshot=self.snapshot)
+        target = TargetRows(self.table, self.snapshot, transaction.vectors, alias=self.statement.alias)
         transaction.describe_rows = target.described
         self._record_reads_beside(plan, transaction)
         with self.watch.measured("materializeSourceTimeMs"), typed_violations():
             facts = measure(source, plan.on.keys, partition_columns=self.snapshot.partition_columns)
-        join = plan.join(facts.num_rows, self.handle.session.all_settings())
+        join = plan.join(facts.num_rows, self.table.session.all_settings())
         candidates = target.candidates(plan.changed_predicate(facts))
         with self.watch.measured("scanTimeMs"):
             frame, marks = self._marked(plan, target, join, candidates, at_once=_is_small_change(plan, facts))
@@ -155,7 +155,7 @@ class _Execution:
             deleted_rows=changes.deleted_rows,
             counts=counts,
             metrics={**metrics, **self.watch.metrics(*_PARTS)},
-            tags=rows_kept_tags(self.handle, self.snapshot),
+            tags=rows_kept_tags(self.table, self.snapshot),
             kept=self.kept,
         )
 
@@ -169,7 +169,7 @@ class _Execution:
             # A row that it saw, and that came and went since this version, would never be checked.
             transaction.record_whole_table()
             return
-        record_query_reads(self.handle, self.statement.source, self.snapshot, transaction, at_snapshot=True)
+        record_query_reads(self.table, self.statement.source, self.snapshot, transaction, at_snapshot=True)
 
     def _marked(
         self, plan: MergePlan, target: TargetRows, join: MergeJoin, candidates: FileMask, *, at_once: bool
@@ -237,7 +237,7 @@ class _Execution:
             changed = changed.dropDuplicates(list(POSITION))
         is_update = F.col(ACTION_COLUMN).isin(sorted(plan.updates))
         change = F.when(is_update, UPDATE_PREIMAGE).otherwise(DELETE)
-        return tell(self.handle, self.snapshot, changed.withColumn(CHANGE_TYPE, change))
+        return tell(self.table, self.snapshot, changed.withColumn(CHANGE_TYPE, change))
 
     def _written(
         self,
@@ -265,7 +265,7 @@ class _Execution:
         if not frames:
             return None, list(plan.target.actions), ()
         merged = write_merged(
-            self.handle,
+            self.table,
             plan.target,
             plan.planner,
             frames,
@@ -281,7 +281,7 @@ class _Execution:
 
     def _table_actions(self, plan: MergePlan, adds: Iterable[AddFile], generated: frozenset[str]) -> list[Action]:
         """What changes of the table itself: its schema, and how far its identity columns have counted."""
-        metadata = with_moved_marks(plan.target.metadata, adds, generated, table=self.handle.label)
+        metadata = with_moved_marks(plan.target.metadata, adds, generated, table=self.table.label)
         others: list[Action] = [action for action in plan.target.actions if not isinstance(action, Metadata)]
         return others if metadata == self.snapshot.metadata else [*others, metadata]
 
@@ -305,10 +305,10 @@ def _id_columns(target: TargetRows) -> list[str]:
     return [] if target.tracking is None else [target.tracking.row_id]
 
 
-def _check_allowed(handle: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
+def _check_allowed(table: TableRef, snapshot: Snapshot, statement: MergeStatement) -> None:
     """New rows alone are an append, which every table takes that can be written."""
     check_resolved(statement.alias, snapshot)
     if statement.only_inserts:
-        check_writable(snapshot.protocol, table=handle.label)
+        check_writable(snapshot.protocol, table=table.label)
         return
-    check_may_change_rows(handle, snapshot, "MERGE")
+    check_may_change_rows(table, snapshot, "MERGE")

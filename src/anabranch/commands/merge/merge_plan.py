@@ -64,9 +64,9 @@ class MergePlan:
         asked = (self.on, *self.matched, *self.not_matched, *self.not_matched_by_source)
         return all(condition is None or condition.repeatable for condition in asked)
 
-    def versions_read(self, handle: TableRef) -> frozenset[int]:
+    def versions_read(self, table: TableRef) -> frozenset[int]:
         """The versions of the table that subqueries in values read."""
-        return frozenset[int]().union(*(versions_read(frame, handle.path) for frame in self.planner.asking))
+        return frozenset[int]().union(*(versions_read(frame, table.path) for frame in self.planner.asking))
 
     def parameters(self) -> dict[str, Any]:
         """`operationParameters` of the commit."""
@@ -113,20 +113,20 @@ class MergePlan:
         )
 
 
-def plan_merge(handle: TableRef, snapshot: Snapshot, statement: MergeStatement, source: DataFrame) -> MergePlan:
+def plan_merge(table: TableRef, snapshot: Snapshot, statement: MergeStatement, source: DataFrame) -> MergePlan:
     """Look the statement through.
 
     Raises `NonDeterministicConditionError`, `SubqueryInConditionError`, `AssignmentError`, `MergeColumnNotFoundError`,
     the errors of columns that do not fit, and Spark's `AnalysisException`.
     """
     scope = JoinScope(
-        handle.session.spark,
+        table.session.spark,
         source,
-        table=handle.label,
+        table=table.label,
         schema=snapshot.schema,
         column_mapping=snapshot.column_mapping_mode,
         alias=statement.alias,
-        now_ms=handle.session.clock.now_ms(),
+        now_ms=table.session.clock.now_ms(),
     )
 
     def asked(clauses: Sequence[MergeClause], visible: Scope, kind: str) -> tuple[JoinCondition | None, ...]:
@@ -139,16 +139,16 @@ def plan_merge(handle: TableRef, snapshot: Snapshot, statement: MergeStatement, 
     matched = asked(statement.matched, Scope.BOTH, "WHEN MATCHED")
     not_matched = asked(statement.not_matched, Scope.SOURCE, "WHEN NOT MATCHED")
     by_source = asked(statement.not_matched_by_source, Scope.TARGET, "WHEN NOT MATCHED BY SOURCE")
-    target = merge_target(handle, snapshot, statement, source.schema)
+    target = merge_target(table, snapshot, statement, source.schema)
     planner = ValuePlanner(
         statement,
         scope,
         schema=target.schema,
         old_schema=snapshot.schema,
-        evolves=may_evolve(handle, statement),
-        casting=store_assignment(handle.session),
-        case_sensitive=handle.session.flag(CASE_SENSITIVE_SETTING, default=False),
-        table=handle.label,
+        evolves=may_evolve(table, statement),
+        casting=store_assignment(table.session),
+        case_sensitive=table.session.flag(CASE_SENSITIVE_SETTING, default=False),
+        table=table.label,
     )
     updates = {
         number: planner.update(clause, Scope.BOTH if number < len(statement.matched) else Scope.TARGET)
@@ -259,8 +259,8 @@ def ambiguity(frame: DataFrame, marks: MergeMarks, target: TargetRows, columns: 
     assert twice, "rows were counted twice"
     assert marks.read is not None
     file_id, position = int(twice[0][0]), int(twice[0][1])
-    rows = with_row_counts(marks.read.rows({file_id: BitMap64([position])}), target.handle)
-    return AmbiguousMergeError(table=target.handle.label, row=target.described(rows, columns=columns)[0])
+    rows = with_row_counts(marks.read.rows({file_id: BitMap64([position])}), target.table)
+    return AmbiguousMergeError(table=target.table.label, row=target.described(rows, columns=columns)[0])
 
 
 def record(

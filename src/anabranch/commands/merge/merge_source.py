@@ -279,44 +279,42 @@ class MergeTarget:
     """Protocol and metadata that change; none for a table that stays as it is."""
 
 
-def may_evolve(handle: TableRef, statement: MergeStatement) -> bool:
+def may_evolve(table: TableRef, statement: MergeStatement) -> bool:
     """Whether the statement, or the session, lets the schema grow."""
-    return statement.evolves or handle.session.flag(AUTO_MERGE_SETTING, default=False)
+    return statement.evolves or table.session.flag(AUTO_MERGE_SETTING, default=False)
 
 
-def merge_target(handle: TableRef, snapshot: Snapshot, statement: MergeStatement, source: StructType) -> MergeTarget:
+def merge_target(table: TableRef, snapshot: Snapshot, statement: MergeStatement, source: StructType) -> MergeTarget:
     """The table with the columns and fields that it lacks and that a clause sets from the source's of that name.
 
     Raises `IncompatibleTypesError` for columns of both whose types cannot be brought together.
     """
     as_it_is = MergeTarget(schema=snapshot.schema, metadata=snapshot.metadata)
-    if not may_evolve(handle, statement):
+    if not may_evolve(table, statement):
         return as_it_is
-    case_sensitive = handle.session.flag(CASE_SENSITIVE_SETTING, default=False)
+    case_sensitive = table.session.flag(CASE_SENSITIVE_SETTING, default=False)
     taken = _taken(statement, source, str if case_sensitive else fold)
-    check_duplicates(taken, where="the source", table=handle.label)
+    check_duplicates(taken, where="the source", table=table.label)
     properties = snapshot.properties
     rules = MergeRules(
-        widening=automatic_widening(handle.session, snapshot),
-        casting=store_assignment(handle.session),
+        widening=automatic_widening(table.session, snapshot),
+        casting=store_assignment(table.session),
         iceberg=bool(compat_versions(snapshot.properties)),
     )
     merged = merge(snapshot.schema, as_nullable(visible_schema(taken)), rules)
     if merged.conflicts:
-        raise IncompatibleTypesError(table=handle.label, extra={}, mismatched=merged.conflicts, overwriting=False)
+        raise IncompatibleTypesError(table=table.label, extra={}, mismatched=merged.conflicts, overwriting=False)
     if merged.schema == snapshot.schema:
         return as_it_is
-    check_writable(merged.schema, table=handle.label)
-    check_types_unused(snapshot, merged.schema, table=handle.label)
+    check_writable(merged.schema, table=table.label)
+    check_types_unused(snapshot, merged.schema, table=table.label)
     schema = merged.schema
     if merged.retyped and properties.type_widening_enabled:
         schema = record_type_changes(schema, snapshot.schema)
-    defined = with_schema(
-        snapshot.metadata, snapshot.protocol, schema, label=handle.label, source=handle.session.random
-    )
+    defined = with_schema(snapshot.metadata, snapshot.protocol, schema, label=table.label, source=table.session.random)
     protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
     return MergeTarget(
-        schema=parse_schema(defined.metadata.schema_string, handle.label),
+        schema=parse_schema(defined.metadata.schema_string, table.label),
         metadata=defined.metadata,
         actions=(*protocol, defined.metadata),
     )

@@ -80,7 +80,7 @@ class MergedFiles:
 
 
 def write_merged(
-    handle: TableRef,
+    table: TableRef,
     target: MergeTarget,
     planner: ValuePlanner,
     frames: Mapping[str, DataFrame],
@@ -109,9 +109,9 @@ def write_merged(
     named = first.select(
         *(F.col(outputs.at(field.name)).alias(field.name) for field in outputs.plain), *map(quote, keep), _NEW_ROW
     )
-    ready = conform(named, plan, table=handle.label, keep=keep, new_rows=_NEW_ROW)
+    ready = conform(named, plan, table=table.label, keep=keep, new_rows=_NEW_ROW)
     # Partitions may be by generated columns, which no clause need give.
-    rows = _verified(_together(ready, partition_columns, rows_max), outputs, plan, table=handle.label)
+    rows = _verified(_together(ready, partition_columns, rows_max), outputs, plan, table=table.label)
     schema = without_void(target.schema)
     # Computed once, so that the feed tells the very rows that are in the table.
     kept_rows = None
@@ -125,14 +125,14 @@ def write_merged(
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
         written = replacement.without_staying(
             write_data_files(
-                handle,
+                table,
                 together,
                 schema=with_tracking_columns(schema, tracking),
                 partition_columns=partition_columns,
                 properties=properties,
             )
         )
-        change_files = _change_files(handle, rows, schema, partition_columns, properties) if tells else ()
+        change_files = _change_files(table, rows, schema, partition_columns, properties) if tells else ()
     finally:
         if kept_rows is not None:
             kept_rows.release()
@@ -157,20 +157,20 @@ def _all_rows(frames: Mapping[str, DataFrame], columns: Sequence[str], ids: Sequ
 
 
 def _change_files(
-    handle: TableRef,
+    table: TableRef,
     rows: DataFrame,
     schema: StructType,
     partition_columns: tuple[str, ...],
     properties: TableProperties,
 ) -> tuple[AddCDCFile, ...]:
     return write_change_files(
-        handle.session.engine,
+        table.session.engine,
         rows,
-        table_root=handle.path,
+        table_root=table.path,
         schema=schema,
         partition_columns=partition_columns,
         properties=properties,
-        options=handle.storage,
+        options=table.storage,
     )
 
 

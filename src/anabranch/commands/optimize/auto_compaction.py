@@ -34,7 +34,7 @@ _ON = frozenset({"true", "auto", "legacy"})
 """`auto` and `legacy` are words that other writers of Delta tables know; here they mean `true`."""
 
 
-def compact_after(handle: TableRef, committed: CommittedVersion | None) -> None:
+def compact_after(table: TableRef, committed: CommittedVersion | None) -> None:
     """Compact the partitions that the commit put files into, if that is switched on and there are many small files.
 
     Raises nothing but an interrupt by the user: the statement has landed, whatever becomes of this.
@@ -42,17 +42,17 @@ def compact_after(handle: TableRef, committed: CommittedVersion | None) -> None:
     if committed is None:
         return
     try:
-        if is_enabled(handle, committed.snapshot.properties):
-            _compact(handle, committed)
+        if is_enabled(table, committed.snapshot.properties):
+            _compact(table, committed)
     except Exception:
         version = committed.version
-        LOGGER.warning("%s: the compaction after version %d failed", handle.label, version, exc_info=True)
+        LOGGER.warning("%s: the compaction after version %d failed", table.label, version, exc_info=True)
 
 
-def is_enabled(handle: TableRef, properties: TableProperties) -> bool:
+def is_enabled(table: TableRef, properties: TableProperties) -> bool:
     """Whether the session, or where it says nothing the table, asks for it. Raises `InvalidOptionError`."""
     name = f"{AUTO_COMPACT}enabled"
-    text = handle.session.setting(name)
+    text = table.session.setting(name)
     if text is None:
         return properties.auto_compact_enabled
     word = text.strip().lower()
@@ -75,11 +75,11 @@ class Threshold:
     """How many partitions are compacted at once; those with the most small files come first."""
 
 
-def _compact(handle: TableRef, committed: CommittedVersion) -> None:
+def _compact(table: TableRef, committed: CommittedVersion) -> None:
     added = [action.path for action in committed.actions if isinstance(action, AddFile) and action.data_change]
     if not added:
         return
-    session = handle.session
+    session = table.session
     settings = OptimizeSettings.for_auto_compaction(session, committed.snapshot.properties)
     threshold = Threshold(
         small_file_bytes=settings.min_file_bytes,
@@ -89,30 +89,30 @@ def _compact(handle: TableRef, committed: CommittedVersion) -> None:
     )
 
     def choose(newest: Snapshot) -> FilesToPlan:
-        return _files_to_compact(handle, newest, added, threshold)
+        return _files_to_compact(table, newest, added, threshold)
 
     if not choose(committed.snapshot).considered.any():
         return
     # Whoever compacts the table in this process already takes the files of others along, or leaves them to the next.
-    if handle.table.compacting.acquire(blocking=False):
+    if table.delta_log.compacting.acquire(blocking=False):
         try:
-            run_rewrite_job(handle, optimize_work(handle, auto=True, settings=settings, choose=choose))
+            run_rewrite_job(table, optimize_work(table, auto=True, settings=settings, choose=choose))
         finally:
-            handle.table.compacting.release()
+            table.delta_log.compacting.release()
 
 
-def _files_to_compact(handle: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:
+def _files_to_compact(table: TableRef, snapshot: Snapshot, added: list[str], threshold: Threshold) -> FilesToPlan:
     """All files of the snapshot; those of the partitions to compact are considered."""
     count = snapshot.files.count
     nothing = np.zeros(count, dtype=np.bool_)
-    table = snapshot.files.table
-    small = np.asarray(pc.less(pc.fill_null(table["size"], 0), threshold.small_file_bytes).to_numpy(), dtype=np.bool_)
+    files = snapshot.files.table
+    small = np.asarray(pc.less(pc.fill_null(files["size"], 0), threshold.small_file_bytes).to_numpy(), dtype=np.bool_)
     if columns := quoted_clustering_columns(snapshot):
         # A small file of a cube is where clustering wants it.
-        small &= Cubes.of(table, columns).numbers == NO_CUBE
+        small &= Cubes.of(files, columns).numbers == NO_CUBE
     if small.sum() < threshold.num_files_min:
         return FilesToPlan.of(snapshot, considered=nothing, partitions=np.zeros(count, dtype=np.int64))
-    partitions = partitions_of(handle, snapshot)
+    partitions = partitions_of(table, snapshot)
     chosen = _partitions_to_compact(snapshot, partitions, small, added, threshold)
     return FilesToPlan.of(snapshot, considered=np.isin(partitions, chosen), partitions=partitions)
 

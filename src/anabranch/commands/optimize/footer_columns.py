@@ -37,13 +37,13 @@ _WIDE: dict[type[DataType], pa.DataType] = {
 """The types that a column may get by widening and that have one form in files; see `has_other_types`."""
 
 
-def read_schemas(handle: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
+def read_schemas(table: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
     """The Parquet schema of each of these files, named as in the log. Raises `StorageError`."""
-    store = handle.table.store
+    store = table.delta_log.store
     elsewhere = allowed_places(store)
 
     def read(path: str) -> pa.Schema:
-        with store.open(decode_path(path, table_root=handle.path, allowed_prefixes=elsewhere)) as file:
+        with store.open(decode_path(path, table_root=table.path, allowed_prefixes=elsewhere)) as file:
             return pq.read_schema(file)
 
     with concurrent.futures.ThreadPoolExecutor(_FOOTERS_AT_ONCE, "anabranch-footers") as pool:

@@ -36,7 +36,7 @@ from anabranch.transaction.proposed_commit import Operation
 
 
 def optimize(
-    handle: TableRef,
+    table: TableRef,
     *,
     predicate: str | None = None,
     zorder_by: Sequence[str] = (),
@@ -49,11 +49,11 @@ def optimize(
     left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
     `InvalidClusteringError`, `NotADeltaTableError`.
     """
-    return run_rewrite_job(handle, optimize_work(handle, predicate=predicate, zorder_by=zorder_by, full=full))
+    return run_rewrite_job(table, optimize_work(table, predicate=predicate, zorder_by=zorder_by, full=full))
 
 
 def optimize_work(
-    handle: TableRef,
+    table: TableRef,
     *,
     predicate: str | None = None,
     zorder_by: Sequence[str] = (),
@@ -67,31 +67,31 @@ def optimize_work(
     `auto` is what the log tells: nobody asked for it. `settings` go before the session's, and `choose` says in the
     place of `predicate` which files are considered.
     """
-    snapshot = handle.latest()
-    _check_clauses(handle, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
-    limits = settings or OptimizeSettings.of(handle.session, snapshot.properties)
+    snapshot = table.latest()
+    _check_clauses(table, snapshot, predicate=predicate, zorder_by=zorder_by, full=full)
+    limits = settings or OptimizeSettings.of(table.session, snapshot.properties)
     cluster_by = quoted_clustering_columns(snapshot)
     parameters = _parameters(predicate=predicate, zorder_by=zorder_by, cluster_by=cluster_by, full=full, auto=auto)
 
     def plan(newest: Snapshot) -> Plan:
-        files = choose(newest) if choose is not None else files_to_plan(handle, newest, predicate)
+        files = choose(newest) if choose is not None else files_to_plan(table, newest, predicate)
         if quoted_clustering_columns(newest) != cluster_by:
             # The commit would say what is not so. The next run orders rows by what the table asks for then.
             return Plan(files=files, bins=())
         if cluster_by:
-            order_columns(handle, newest)
+            order_columns(table, newest)
             return cluster_plan(files, Cubes.of(newest.files.table, cluster_by), limits, full=full)
         if not zorder_by:
             return compaction_plan(files, limits)
-        check_zorder_columns(handle, newest, zorder_by, limits)
+        check_zorder_columns(table, newest, zorder_by, limits)
         return zorder_plan(files)
 
     def rewrite(newest: Snapshot, planned: Plan, each: PlannedBin) -> RewrittenBin:
         if cluster_by:
-            return clustered(handle, newest, planned, each, limits)
+            return clustered(table, newest, planned, each, limits)
         if zorder_by:
-            return zordered(handle, newest, planned, each, zorder_by, limits)
-        return compacted(handle, newest, planned, each, target=limits.max_file_bytes)
+            return zordered(table, newest, planned, each, zorder_by, limits)
+        return compacted(table, newest, planned, each, target=limits.max_file_bytes)
 
     return RewriteJob(
         operation=Operation(name="OPTIMIZE", parameters=parameters), plan=plan, rewrite=rewrite, settings=limits
@@ -99,12 +99,12 @@ def optimize_work(
 
 
 def optimize_frame(
-    handle: TableRef, *, predicate: str | None = None, zorder_by: Sequence[str] = (), full: bool = False
+    table: TableRef, *, predicate: str | None = None, zorder_by: Sequence[str] = (), full: bool = False
 ) -> DataFrame:
     """As `optimize`. The result is Delta's: one row with `path` and `metrics`."""
-    before = handle.latest()
-    done = optimize(handle, predicate=predicate, zorder_by=zorder_by, full=full)
-    return result_frame(handle, metrics_of(before, done, zorder=bool(zorder_by)))
+    before = table.latest()
+    done = optimize(table, predicate=predicate, zorder_by=zorder_by, full=full)
+    return result_frame(table, metrics_of(before, done, zorder=bool(zorder_by)))
 
 
 def metrics_of(snapshot: Snapshot, done: RewriteResult, *, zorder: bool = False) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def metrics_of(snapshot: Snapshot, done: RewriteResult, *, zorder: bool = False)
     }
 
 
-def files_to_plan(handle: TableRef, snapshot: Snapshot, predicate: str | None) -> FilesToPlan:
+def files_to_plan(table: TableRef, snapshot: Snapshot, predicate: str | None) -> FilesToPlan:
     """The files of the partitions that `predicate` chooses, and what is known of all."""
-    considered = files_of_partitions(handle, snapshot, predicate)
-    return FilesToPlan.of(snapshot, considered=considered, partitions=partitions_of(handle, snapshot))
+    considered = files_of_partitions(table, snapshot, predicate)
+    return FilesToPlan.of(snapshot, considered=considered, partitions=partitions_of(table, snapshot))
 
 
 def _parameters(
@@ -158,12 +158,12 @@ def _parameters(
 
 
 def _check_clauses(
-    handle: TableRef, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str], full: bool
+    table: TableRef, snapshot: Snapshot, *, predicate: str | None, zorder_by: Sequence[str], full: bool
 ) -> None:
     if supported(snapshot.protocol, "clustering"):
         if predicate is not None:
-            raise ClusteredTableError(table=handle.label, clause="WHERE", given=predicate)
+            raise ClusteredTableError(table=table.label, clause="WHERE", given=predicate)
         if zorder_by:
-            raise ClusteredTableZOrderError(table=handle.label, given=", ".join(zorder_by))
+            raise ClusteredTableZOrderError(table=table.label, given=", ".join(zorder_by))
     if full and not quoted_clustering_columns(snapshot):
-        raise FullNeedsClusteringError(table=handle.label)
+        raise FullNeedsClusteringError(table=table.label)

@@ -78,10 +78,10 @@ METRICS = _fields(
 RESULT = _fields(("path", StringType()), ("metrics", METRICS))
 
 
-def result_frame(handle: TableRef, metrics: dict[str, Any]) -> DataFrame:
+def result_frame(table: TableRef, metrics: dict[str, Any]) -> DataFrame:
     """One row, `path` and `metrics`. What `metrics` leaves out is NULL."""
-    path = handle.path if ":" in handle.path else f"file:{handle.path}"
-    return handle.session.spark.createDataFrame([(path, _row(metrics, METRICS))], RESULT)
+    path = table.path if ":" in table.path else f"file:{table.path}"
+    return table.session.spark.createDataFrame([(path, _row(metrics, METRICS))], RESULT)
 
 
 def size_metrics(files: Sequence[AddFile | RemoveFile]) -> dict[str, Any]:

@@ -201,9 +201,9 @@ def _packed(files: FilesToPlan, chosen: FileMask, *, bin_bytes_max: int | None, 
 _GROUP = "__anabranch_group"
 
 
-def partitions_of(handle: TableRef, snapshot: Snapshot) -> npt.NDArray[np.int64]:
+def partitions_of(table: TableRef, snapshot: Snapshot) -> npt.NDArray[np.int64]:
     """A number for each file, the same for files of one partition, however the log spells its values."""
-    listing, zone = _listing(handle, snapshot), handle.session.time_zone
+    listing, zone = _listing(table, snapshot), table.session.time_zone
     number_of = np.zeros(listing.group_count, dtype=np.int64)
     for texts, name in zip(listing.groups, snapshot.partition_columns, strict=True):
         values = parse_column(texts, snapshot.schema[name].dataType, zone=zone)
@@ -213,7 +213,7 @@ def partitions_of(handle: TableRef, snapshot: Snapshot) -> npt.NDArray[np.int64]
     return np.asarray(number_of[listing.group_of], dtype=np.int64)
 
 
-def files_of_partitions(handle: TableRef, snapshot: Snapshot, condition: str | None) -> FileMask:
+def files_of_partitions(table: TableRef, snapshot: Snapshot, condition: str | None) -> FileMask:
     """The files of the partitions for which `condition` is true; all files without one.
 
     Raises `NonPartitionColumnError`, `PartitionConditionError`, and Spark's `ParseException`.
@@ -221,7 +221,7 @@ def files_of_partitions(handle: TableRef, snapshot: Snapshot, condition: str | N
     everything = np.ones(snapshot.files.count, dtype=np.bool_)
     if condition is None:
         return everything
-    asked = _understood(handle, snapshot, condition)
+    asked = _understood(table, snapshot, condition)
     possible = can_be_true(asked.predicate, snapshot.skipping_columns)
     certain = files_wholly_true(
         snapshot.files.table,
@@ -230,19 +230,19 @@ def files_of_partitions(handle: TableRef, snapshot: Snapshot, condition: str | N
         partition_columns=snapshot.physical_partition_columns,
         columns=snapshot.skipping_columns,
     )
-    return possible if (possible == certain).all() else _partitions_by_spark(handle, snapshot, asked)
+    return possible if (possible == certain).all() else _partitions_by_spark(table, snapshot, asked)
 
 
-def _understood(handle: TableRef, snapshot: Snapshot, condition: str) -> ReadCondition:
+def _understood(table: TableRef, snapshot: Snapshot, condition: str) -> ReadCondition:
     """The condition as one on rows that have the partition columns alone."""
     partitions = StructType([snapshot.schema[name] for name in snapshot.partition_columns])
     try:
         asked = resolve_condition(
-            handle.session.spark,
+            table.session.spark,
             condition,
             schema=partitions,
             column_mapping=snapshot.column_mapping_mode,
-            now_ms=handle.session.clock.now_ms(),
+            now_ms=table.session.clock.now_ms(),
             reads_table=lambda _: False,
         )
     except ParseException:
@@ -251,34 +251,34 @@ def _understood(handle: TableRef, snapshot: Snapshot, condition: str) -> ReadCon
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             name = (error.getMessageParameters() or {}).get("objectName", condition).replace("`", "")
             columns = snapshot.partition_columns
-            raise NonPartitionColumnError(table=handle.label, column=name, partition_columns=columns) from error
+            raise NonPartitionColumnError(table=table.label, column=name, partition_columns=columns) from error
         problem = str(error).split("\n", 1)[0].rstrip(".")
-        raise PartitionConditionError(table=handle.label, predicate=condition, problem=problem) from error
+        raise PartitionConditionError(table=table.label, predicate=condition, problem=problem) from error
     if asked.has_subquery:
         problem = "it asks other rows, or is no condition; write the values of partition columns"
-        raise PartitionConditionError(table=handle.label, predicate=condition, problem=problem)
+        raise PartitionConditionError(table=table.label, predicate=condition, problem=problem)
     return asked
 
 
-def _partitions_by_spark(handle: TableRef, snapshot: Snapshot, asked: ReadCondition) -> FileMask:
+def _partitions_by_spark(table: TableRef, snapshot: Snapshot, asked: ReadCondition) -> FileMask:
     """The condition, evaluated by Spark on one row a partition: for what only Spark understands."""
-    listing = _listing(handle, snapshot)
+    listing = _listing(table, snapshot)
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     texts = [column.to_pylist() for column in listing.groups]
     rows = [(str(group), *(column[group] for column in texts)) for group in range(listing.group_count)]
     # By position, since a column may have any name.
     stored = StructType([StructField(f"c{i}", StringType()) for i in range(len(fields) + 1)])
     typed = [F.col(f"c{i + 1}").cast(field.dataType).alias(field.name) for i, field in enumerate(fields)]
-    values = handle.session.spark.createDataFrame(rows, stored).select(F.col("c0").alias(_GROUP), *typed)
+    values = table.session.spark.createDataFrame(rows, stored).select(F.col("c0").alias(_GROUP), *typed)
     found = values.where(asked.condition).select(_GROUP).collect()
     chosen = np.zeros(listing.group_count, dtype=np.bool_)
     chosen[[int(row[0]) for row in found]] = True
     return np.asarray(chosen[listing.group_of], dtype=np.bool_)
 
 
-def _listing(handle: TableRef, snapshot: Snapshot) -> FileListing:
+def _listing(table: TableRef, snapshot: Snapshot) -> FileListing:
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     names = [physical_name(field, snapshot.column_mapping_mode) for field in fields]
     files: pa.Table = snapshot.files.table
-    places = allowed_places(handle.table.store)
-    return listing_of(files, table_root=handle.path, physical_partition_columns=names, allowed_prefixes=places)
+    places = allowed_places(table.delta_log.store)
+    return listing_of(files, table_root=table.path, physical_partition_columns=names, allowed_prefixes=places)

@@ -28,7 +28,7 @@ from anabranch.transaction.proposed_commit import Operation
 # Files that still hold columns which the table has not any more, told by their footers.
 
 
-def files_with_dropped_columns(handle: TableRef, snapshot: Snapshot, files: FileMask) -> FileMask:
+def files_with_dropped_columns(table: TableRef, snapshot: Snapshot, files: FileMask) -> FileMask:
     """Those among `files` that hold such a column, at any depth.
 
     Columns are dropped by column mapping alone; a table that never dropped one is not looked at. Raises `StorageError`.
@@ -49,7 +49,7 @@ def files_with_dropped_columns(handle: TableRef, snapshot: Snapshot, files: File
     )
     chosen = np.flatnonzero(files)
     paths = snapshot.files.columns("path")["path"].take(pa.array(chosen)).to_pylist()
-    found[chosen] = [kept.lacks_any_of(stored, snapshot.schema) for stored in read_schemas(handle, paths)]
+    found[chosen] = [kept.lacks_any_of(stored, snapshot.schema) for stored in read_schemas(table, paths)]
     return found
 
 
@@ -88,35 +88,35 @@ class KeptColumns:
         return False
 
 
-def purge(handle: TableRef, *, predicate: str | None = None) -> RewriteResult:
+def purge(table: TableRef, *, predicate: str | None = None) -> RewriteResult:
     """Write files again that hide rows, or that hold columns which were dropped; without these, that is.
 
     `predicate` chooses partitions. Until VACUUM the old files are still there. Other writers never make it fail. Raises
     the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`, `NotADeltaTableError`.
     """
-    return run_rewrite_job(handle, purge_work(handle, predicate=predicate))
+    return run_rewrite_job(table, purge_work(table, predicate=predicate))
 
 
-def purge_work(handle: TableRef, *, predicate: str | None = None) -> RewriteJob:
+def purge_work(table: TableRef, *, predicate: str | None = None) -> RewriteJob:
     """What `purge` does, not done yet."""
-    settings = OptimizeSettings.of(handle.session, handle.latest().properties)
+    settings = OptimizeSettings.of(table.session, table.latest().properties)
     parameters = {"predicate": [] if predicate is None else [predicate], "applyPurge": True}
 
     def plan(newest: Snapshot) -> Plan:
-        files = files_to_plan(handle, newest, predicate)
-        outdated = files_with_dropped_columns(handle, newest, files.considered)
+        files = files_to_plan(table, newest, predicate)
+        outdated = files_with_dropped_columns(table, newest, files.considered)
         return purge_plan(files, settings, outdated=outdated, apart=bool(clustering_columns(newest)))
 
     return RewriteJob(
         operation=Operation(name="REORG", parameters=parameters),
         plan=plan,
-        rewrite=lambda newest, planned, each: compacted(handle, newest, planned, each, target=settings.max_file_bytes),
+        rewrite=lambda newest, planned, each: compacted(table, newest, planned, each, target=settings.max_file_bytes),
         settings=settings,
     )
 
 
-def purge_frame(handle: TableRef, *, predicate: str | None = None) -> DataFrame:
+def purge_frame(table: TableRef, *, predicate: str | None = None) -> DataFrame:
     """As `purge`. The result is Delta's: one row with `path` and `metrics`."""
-    before = handle.latest()
-    done = purge(handle, predicate=predicate)
-    return result_frame(handle, metrics_of(before, done))
+    before = table.latest()
+    done = purge(table, predicate=predicate)
+    return result_frame(table, metrics_of(before, done))

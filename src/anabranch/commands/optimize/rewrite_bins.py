@@ -165,7 +165,7 @@ RewriteBin = Callable[[Snapshot, Plan, PlannedBin], RewrittenBin]
 
 
 def rewrite_bins(
-    handle: TableRef,
+    table: TableRef,
     snapshot: Snapshot,
     plan: Plan,
     bins: Sequence[PlannedBin],
@@ -182,12 +182,12 @@ def rewrite_bins(
     lost: list[PlannedBin] = []
     done_bytes, all_bytes = 0, sum(each.size_bytes for each in bins)
     with concurrent.futures.ThreadPoolExecutor(max(1, min(threads_max, len(bins))), "anabranch-bins") as pool:
-        futures = [pool.submit(_with_job_group(handle, rewrite, snapshot, plan, each)) for each in bins]
+        futures = [pool.submit(_with_job_group(table, rewrite, snapshot, plan, each)) for each in bins]
         for each, future in zip(bins, futures, strict=True):
             try:
                 written.append(future.result())
             except (DeltaError, PySparkException, Py4JError, OSError):
-                if _are_live(handle, sources(snapshot, each)):
+                if _are_live(table, sources(snapshot, each)):
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
                 lost.append(each)
@@ -198,37 +198,37 @@ def rewrite_bins(
             done_bytes += each.size_bytes
             number = len(written) + len(lost)
             LOGGER.info(
-                "%s: %s: bin %d of %d, %d of %d bytes", handle.label, what, number, len(bins), done_bytes, all_bytes
+                "%s: %s: bin %d of %d, %d of %d bytes", table.label, what, number, len(bins), done_bytes, all_bytes
             )
     return written, lost
 
 
 def _with_job_group(
-    handle: TableRef, rewrite: RewriteBin, snapshot: Snapshot, plan: Plan, planned: PlannedBin
+    table: TableRef, rewrite: RewriteBin, snapshot: Snapshot, plan: Plan, planned: PlannedBin
 ) -> Callable[[], RewrittenBin]:
     """To run on another thread, as a part of what the user started on this one: cancelled and shown with it.
 
     Made for each bin: threads that shared the properties of their jobs would take each other's for their own.
     """
-    run: Callable[[], RewrittenBin] = inheritable_thread_target(handle.session.spark)(
+    run: Callable[[], RewrittenBin] = inheritable_thread_target(table.session.spark)(
         lambda: rewrite(snapshot, plan, planned)
     )
-    return as_part_of_answer(handle.session.spark, run)
+    return as_part_of_answer(table.session.spark, run)
 
 
-def compacted(handle: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, *, target: int) -> RewrittenBin:
+def compacted(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, *, target: int) -> RewrittenBin:
     """The rows of a bin as one file, with word of where each file's rows went."""
     adds = sources(snapshot, planned)
-    request = rewrite_request(handle, snapshot, plan, planned)
+    request = rewrite_request(table, snapshot, plan, planned)
     counts = request.row_counts
-    result = handle.session.engine.rewrite(request)
+    result = table.session.engine.rewrite(request)
     outputs = tuple(in_cube_of(adds, as_output(add, adds, target=target)) for add in result.written.adds)
     runs: dict[int, list[Run]] = {}
     if counts is not None:
         shown = [counts[i] - hidden_rows(adds[i]) for i in result.order]
         found = runs_of(shown, [(add.path, result.written.num_rows) for add in outputs])
         runs = dict(zip(result.order, found, strict=True))
-    now_ms = handle.session.clock.now_ms()
+    now_ms = table.session.clock.now_ms()
     removes = tuple(_removed(add, runs.get(i), now_ms) for i, add in enumerate(adds))
     return rewritten_bin(planned, outputs, removes)
 
@@ -249,18 +249,18 @@ def rewritten_bin(planned: PlannedBin, adds: tuple[AddFile, ...], removes: tuple
     return RewrittenBin(planned=planned, adds=adds, removes=removes, part=part)
 
 
-def rewrite_request(handle: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
+def rewrite_request(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin) -> RewriteRequest:
     """To write the rows of the bin's files into others, where they keep the ids that row tracking gave them."""
     everything = np.ones(len(planned.files), dtype=np.bool_)
     files = snapshot.files.table.take(pa.array(planned.files, pa.int64()))
-    tracking = tracking_of(handle, snapshot)
-    scan = dataclasses.replace(scan_request(handle, snapshot), files=files, prune=lambda _: everything)
+    tracking = tracking_of(table, snapshot)
+    scan = dataclasses.replace(scan_request(table, snapshot), files=files, prune=lambda _: everything)
     return RewriteRequest(
         scan=with_tracking(scan, tracking),
         row_counts=plan.files.row_counts(planned.files),
         properties=snapshot.properties,
         row_tracking=tracking,
-        options=handle.storage,
+        options=table.storage,
     )
 
 
@@ -288,7 +288,7 @@ def _removed(add: AddFile, runs: Sequence[Run] | None, now_ms: int) -> RemoveFil
     return msgspec.structs.replace(remove, tags={**(remove.tags or {}), **moved_to_tags(runs)})
 
 
-def _are_live(handle: TableRef, adds: Sequence[AddFile]) -> bool:
+def _are_live(table: TableRef, adds: Sequence[AddFile]) -> bool:
     """Whether these files are all in the newest version."""
-    files = handle.latest().files
+    files = table.latest().files
     return all(any(live.key == add.key for live in files.at_path(add.path)) for add in adds)

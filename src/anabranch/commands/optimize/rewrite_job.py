@@ -76,32 +76,32 @@ class _Progress:
     num_bins: int = 0
 
 
-def run_rewrite_job(handle: TableRef, work: RewriteJob) -> RewriteResult:
+def run_rewrite_job(table: TableRef, work: RewriteJob) -> RewriteResult:
     """Do it, round after round, until nothing is left that other writers took away."""
-    clock = handle.session.clock
+    clock = table.session.clock
     start_ms, progress = clock.now_ms(), _Progress()
-    parallelism = default_parallelism(handle.session.spark)
+    parallelism = default_parallelism(table.session.spark)
     considered, left = 0, 0
     cubes: FilesInCubes | None = None
     wanted: set[PartitionKey] | None = None
-    table_id = handle.latest().metadata.id
+    table_id = table.latest().metadata.id
     for number in range(ROUNDS_MAX):
-        snapshot = handle.latest()
-        plan = _plan(handle, work, snapshot, again=number > 0)
+        snapshot = table.latest()
+        plan = _plan(table, work, snapshot, again=number > 0)
         if plan is None or snapshot.metadata.id != table_id:
             break
         bins = [each for each in plan.bins if wanted is None or _partition(snapshot, each) in wanted]
         if not number:
             considered, cubes = int(plan.files.considered.sum()), plan.cubes
-        LOGGER.info("%s: %s: %d bins in round %d", handle.label, work.operation.name, len(bins), number + 1)
-        dropped = _round(handle, work, snapshot, plan, bins, progress, parallelism=parallelism)
+        LOGGER.info("%s: %s: %d bins in round %d", table.label, work.operation.name, len(bins), number + 1)
+        dropped = _round(table, work, snapshot, plan, bins, progress, parallelism=parallelism)
         left = len(dropped)
         if not dropped:
             break
         known = {_partition(snapshot, each) for each in dropped}
         wanted = known if wanted is None else wanted & known
     if left:
-        LOGGER.warning("%s: %s left %d bins to a later run", handle.label, work.operation.name, left)
+        LOGGER.warning("%s: %s left %d bins to a later run", table.label, work.operation.name, left)
     return RewriteResult(
         adds=tuple(progress.adds),
         removes=tuple(progress.removes),
@@ -117,21 +117,21 @@ def run_rewrite_job(handle: TableRef, work: RewriteJob) -> RewriteResult:
     )
 
 
-def _plan(handle: TableRef, work: RewriteJob, snapshot: Snapshot, *, again: bool) -> Plan | None:
+def _plan(table: TableRef, work: RewriteJob, snapshot: Snapshot, *, again: bool) -> Plan | None:
     """None where somebody has changed the table meanwhile so that it cannot be done any more."""
-    check_writable(snapshot.protocol, table=handle.label)
-    check_no_intervals(snapshot.schema, table=handle.label)
+    check_writable(snapshot.protocol, table=table.label)
+    check_no_intervals(snapshot.schema, table=table.label)
     try:
         return work.plan(snapshot)
     except DeltaAnalysisError:
         if not again:
             raise
-        LOGGER.warning("%s: %s ends early", handle.label, work.operation.name, exc_info=True)
+        LOGGER.warning("%s: %s ends early", table.label, work.operation.name, exc_info=True)
         return None
 
 
 def _round(
-    handle: TableRef,
+    table: TableRef,
     work: RewriteJob,
     snapshot: Snapshot,
     plan: Plan,
@@ -141,11 +141,11 @@ def _round(
     parallelism: int,
 ) -> list[PlannedBin]:
     """Write and commit the bins. Gives back those that are to be done again."""
-    handle.session.describe_jobs(f"{work.operation.name} {handle.label}")
+    table.session.describe_jobs(f"{work.operation.name} {table.label}")
     dropped: list[PlannedBin] = []
     for batch in batches(bins, bytes_max=work.settings.batch_bytes_max, files_max=FILES_PER_COMMIT_MAX):
         written, lost = rewrite_bins(
-            handle,
+            table,
             snapshot,
             plan,
             batch,
@@ -153,7 +153,7 @@ def _round(
             threads_max=min(parallelism, work.settings.threads_max),
             what=work.operation.name,
         )
-        landed = _committed(handle, work, snapshot, written, progress)
+        landed = _committed(table, work, snapshot, written, progress)
         dropped += [*lost, *(each.planned for each in written if id(each) not in landed)]
         progress.num_bins += len(landed)
         progress.partitions |= {_partition(snapshot, each.planned) for each in written if id(each) in landed}
@@ -161,21 +161,21 @@ def _round(
 
 
 def _committed(
-    handle: TableRef, work: RewriteJob, snapshot: Snapshot, written: Sequence[RewrittenBin], progress: _Progress
+    table: TableRef, work: RewriteJob, snapshot: Snapshot, written: Sequence[RewrittenBin], progress: _Progress
 ) -> set[int]:
     """Ids of the bins that landed."""
     actions = [action for each in written for action in (*each.removes, *each.adds)]
     if not actions:
         return set()
-    transaction = handle.begin_at(work.operation, snapshot=snapshot)
+    transaction = table.begin_at(work.operation, snapshot=snapshot)
     metrics: Mapping[str, int | str] = commit_metrics(written)
     try:
         committed = transaction.commit_bins(
-            actions, [each.part for each in written], metrics=metrics, tags=rows_kept_tags(handle, snapshot)
+            actions, [each.part for each in written], metrics=metrics, tags=rows_kept_tags(table, snapshot)
         )
     except DeltaConcurrentModificationException as lost:
         # The table itself was changed. What was written is of no use, and what is to be done must be looked at anew.
-        LOGGER.info("%s: %s begins again: %s", handle.label, work.operation.name, lost)
+        LOGGER.info("%s: %s begins again: %s", table.label, work.operation.name, lost)
         return set()
     if committed is None:
         return set()

@@ -61,7 +61,7 @@ class RowOrder:
 
 
 def ordered(
-    handle: TableRef,
+    table: TableRef,
     snapshot: Snapshot,
     plan: Plan,
     planned: PlannedBin,
@@ -70,10 +70,10 @@ def ordered(
 ) -> RewrittenBin:
     """Without word of where rows went: who has to know looks for them by their values."""
     adds = sources(snapshot, planned)
-    request = rewrite_request(handle, snapshot, plan, planned)
+    request = rewrite_request(table, snapshot, plan, planned)
     counts, scan = request.row_counts, dataclasses.replace(request.scan, with_positions=True)
     shown = None if counts is None else sum(counts) - sum(map(hidden_rows, adds))
-    frame = with_stable_ids(handle.session.engine.scan(scan), scan.files, request.row_tracking)
+    frame = with_stable_ids(table.session.engine.scan(scan), scan.files, request.row_tracking)
     rows = ordered_frame(
         frame,
         order.columns,
@@ -83,16 +83,16 @@ def ordered(
         file_count=max(1, planned.size_bytes // max(1, settings.max_file_bytes)),
     )
     stored = rows.select(*(rows[quote(field.name)] for field in stored_columns(request)))
-    written = handle.session.engine.write(write_request(request, stored))
+    written = table.session.engine.write(write_request(request, stored))
     if shown is not None and written.num_rows != shown:
-        raise RowOrderError(table=handle.label, problem=f"{written.num_rows} rows came where {shown} were due")
+        raise RowOrderError(table=table.label, problem=f"{written.num_rows} rows came where {shown} were due")
     outputs = tuple(
         msgspec.structs.replace(
             output, tags={**(output.tags or {}), **order.tags}, clustering_provider=order.clustering_provider
         )
         for output in (as_output(add, adds, target=settings.max_file_bytes) for add in written.adds)
     )
-    now_ms = handle.session.clock.now_ms()
+    now_ms = table.session.clock.now_ms()
     removes = tuple(removal(add, removed_at_ms=now_ms, data_change=False) for add in adds)
     return rewritten_bin(planned, outputs, removes)
 
@@ -100,27 +100,25 @@ def ordered(
 # ZORDER BY: all rows of a partition written anew, near each other where they are alike in the columns named.
 
 
-def check_zorder_columns(
-    handle: TableRef, snapshot: Snapshot, names: Sequence[str], settings: OptimizeSettings
-) -> None:
+def check_zorder_columns(table: TableRef, snapshot: Snapshot, names: Sequence[str], settings: OptimizeSettings) -> None:
     """Raises a typed error for a column by which rows cannot be ordered, or need not be."""
     indexed = indexed_columns(snapshot.schema, snapshot.properties, partition_columns=snapshot.partition_columns)
     without: list[str] = []
     for name in names:
-        fields = _fields_of(handle, snapshot, name)
+        fields = _fields_of(table, snapshot, name)
         if fields[0].name in snapshot.partition_columns:
-            raise ZOrderPartitionColumnError(table=handle.label, column=name)
+            raise ZOrderPartitionColumnError(table=table.label, column=name)
         kind = fields[-1].dataType
         if not has_order(kind):
-            raise ZOrderTypeError(table=handle.label, column=name, data_type=kind.simpleString())
+            raise ZOrderTypeError(table=table.label, column=name, data_type=kind.simpleString())
         if tuple(physical_name(field, snapshot.column_mapping_mode) for field in fields) not in indexed:
             without.append(name)
     if without and settings.check_statistics:
-        raise ZOrderWithoutStatisticsError(table=handle.label, columns=tuple(without), setting=CHECK_STATISTICS_SETTING)
+        raise ZOrderWithoutStatisticsError(table=table.label, columns=tuple(without), setting=CHECK_STATISTICS_SETTING)
 
 
 def zordered(
-    handle: TableRef,
+    table: TableRef,
     snapshot: Snapshot,
     plan: Plan,
     planned: PlannedBin,
@@ -128,16 +126,16 @@ def zordered(
     settings: OptimizeSettings,
 ) -> RewrittenBin:
     """The rows of a bin in the order of their keys, in files of about the size wanted."""
-    order = RowOrder(columns=[_column(handle, snapshot, name) for name in names], curve=ZOrder())
-    return ordered(handle, snapshot, plan, planned, order, settings)
+    order = RowOrder(columns=[_column(table, snapshot, name) for name in names], curve=ZOrder())
+    return ordered(table, snapshot, plan, planned, order, settings)
 
 
-def _column(handle: TableRef, snapshot: Snapshot, name: str) -> OrderColumn:
-    fields = _fields_of(handle, snapshot, name)
+def _column(table: TableRef, snapshot: Snapshot, name: str) -> OrderColumn:
+    fields = _fields_of(table, snapshot, name)
     return OrderColumn(column=F.col(".".join(quote(field.name) for field in fields)), data_type=fields[-1].dataType)
 
 
-def _fields_of(handle: TableRef, snapshot: Snapshot, name: str) -> list[StructField]:
+def _fields_of(table: TableRef, snapshot: Snapshot, name: str) -> list[StructField]:
     """The fields on the way to the column. A name with a dot is that of a column, if there is such a one."""
     whole = _field(snapshot.schema, name)
     if whole is not None:
@@ -147,7 +145,7 @@ def _fields_of(handle: TableRef, snapshot: Snapshot, name: str) -> list[StructFi
     for part in _parts(name):
         field = _field(here, part) if isinstance(here, StructType) else None
         if field is None:
-            raise ZOrderColumnMissingError(table=handle.label, column=name, known=tuple(snapshot.schema.fieldNames()))
+            raise ZOrderColumnMissingError(table=table.label, column=name, known=tuple(snapshot.schema.fieldNames()))
         found.append(field)
         here = field.dataType
     return found
@@ -168,7 +166,7 @@ def _parts(name: str) -> tuple[str, ...]:
 # Clustering: rows that are alike in the clustering columns written together. See "Clustered Table".
 
 
-def order_columns(handle: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
+def order_columns(table: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
     """The clustering columns.
 
     Raises `UnorderedClusteringColumnError` where another engine let the table be clustered by what has no order.
@@ -180,23 +178,23 @@ def order_columns(handle: TableRef, snapshot: Snapshot) -> list[OrderColumn]:
         assert field is not None, "a path that the schema has"
         if not has_order(field.dataType):
             reason = f"values of {quoted(path)} are {field.dataType.simpleString()}, unordered"
-            raise UnorderedClusteringColumnError(table=handle.label, columns=tuple(map(quoted, paths)), reason=reason)
+            raise UnorderedClusteringColumnError(table=table.label, columns=tuple(map(quoted, paths)), reason=reason)
         found.append(OrderColumn(column=F.col(_reference(path)), data_type=field.dataType))
     return found
 
 
 def clustered(
-    handle: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, settings: OptimizeSettings
+    table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, settings: OptimizeSettings
 ) -> RewrittenBin:
     """The rows of a bin as a new cube: along the Hilbert curve, or in the order of the one clustering column."""
-    columns = order_columns(handle, snapshot)
+    columns = order_columns(table, snapshot)
     order = RowOrder(
         columns=columns,
         curve=HilbertOrder() if len(columns) > 1 else ZOrder(),
         tags=cube_tags([quoted(path) for path in clustering_columns(snapshot)]),
         clustering_provider=CLUSTERING_PROVIDER,
     )
-    return ordered(handle, snapshot, plan, planned, order, settings)
+    return ordered(table, snapshot, plan, planned, order, settings)
 
 
 def cube_tags(columns: Sequence[str]) -> dict[str, str | None]:

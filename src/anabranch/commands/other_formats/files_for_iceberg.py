@@ -89,7 +89,7 @@ class IncompatibleFiles:
         return int(self.mask.sum())
 
 
-def incompatible_files(handle: TableRef, snapshot: Snapshot, wanted: IcebergFiles) -> IncompatibleFiles:
+def incompatible_files(table: TableRef, snapshot: Snapshot, wanted: IcebergFiles) -> IncompatibleFiles:
     """The files of a snapshot that are not as `wanted`. Files with the tag of the version are taken at its word.
 
     Raises `StorageError`.
@@ -106,7 +106,7 @@ def incompatible_files(handle: TableRef, snapshot: Snapshot, wanted: IcebergFile
         elif (add.tags or {}).get(COMPAT_TAG) != str(wanted.version):
             unknown.append(row)
     paths: list[str] = snapshot.files.columns("path")["path"].to_pylist()
-    for row, stored in zip(unknown, read_schemas(handle, [paths[row] for row in unknown]), strict=True):
+    for row, stored in zip(unknown, read_schemas(table, [paths[row] for row in unknown]), strict=True):
         problem = wanted.problem_of(stored)
         if problem is not None:
             problems[row] = problem
@@ -128,7 +128,7 @@ def files_wanted(defined: ResolvedDefinition, *, version: int, label: str) -> Ic
     )
 
 
-def check_iceberg_upgrade(handle: TableRef, snapshot: Snapshot, defined: ResolvedDefinition) -> None:
+def check_iceberg_upgrade(table: TableRef, snapshot: Snapshot, defined: ResolvedDefinition) -> None:
     """Whether a table that keeps to a version of Iceberg compatibility from now on has the files for it.
 
     Raises `IcebergCompatFilesError`, `StorageError`.
@@ -136,11 +136,11 @@ def check_iceberg_upgrade(handle: TableRef, snapshot: Snapshot, defined: Resolve
     new = compat_versions(TableProperties(defined.metadata.configuration))
     if not new or new == compat_versions(snapshot.properties):
         return
-    wanted = files_wanted(defined, version=new[0], label=handle.label)
-    found = incompatible_files(handle, snapshot, wanted)
+    wanted = files_wanted(defined, version=new[0], label=table.label)
+    found = incompatible_files(table, snapshot, wanted)
     if found.count:
         raise IcebergCompatFilesError(
-            table=handle.label,
+            table=table.label,
             compat_version=new[0],
             num_files=found.count,
             example=found.example,

@@ -21,15 +21,15 @@ def check_mode(mode: str) -> None:
         raise UnknownGenerateModeError(mode=mode, known=(SYMLINK_MANIFEST,))
 
 
-def generate(handle: TableRef, mode: str) -> None:
+def generate(table: TableRef, mode: str) -> None:
     """Write manifests of the newest version, and remove those of partitions that it does not have any more.
 
     Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
     """
     check_mode(mode)
-    snapshot = handle.latest()
-    check_listable(snapshot, table=handle.label)
-    write_manifests(handle.table.store, snapshot)
+    snapshot = table.latest()
+    check_listable(snapshot, table=table.label)
+    write_manifests(table.delta_log.store, snapshot)
 
 
 # Which tables may keep manifests up to date: those whose files show all that there is to know.

@@ -39,35 +39,35 @@ from anabranch.uniform.iceberg_library import check_installed
 OPERATION = "REORG TABLE UPGRADE UNIFORM"
 
 
-def upgrade_uniform(handle: TableRef, *, version: int) -> RewriteResult | None:
+def upgrade_uniform(table: TableRef, *, version: int) -> RewriteResult | None:
     """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be written again.
 
     Raises the errors of `errors.uniform` and `errors.optimize`, `NotADeltaTableError`.
     """
     if version not in COMPAT_VERSIONS:
-        raise IcebergCompatVersionError(table=handle.label, compat_version=version)
-    _enable(handle, version)
+        raise IcebergCompatVersionError(table=table.label, compat_version=version)
+    _enable(table, version)
     done = None
-    if _outdated(handle, handle.latest(), version).count:
-        done = run_rewrite_job(handle, _rewriting(handle, version))
-        left = _outdated(handle, handle.latest(), version).count
+    if _outdated(table, table.latest(), version).count:
+        done = run_rewrite_job(table, _rewriting(table, version))
+        left = _outdated(table, table.latest(), version).count
         if left:
-            raise IcebergCompatRewriteError(table=handle.label, compat_version=version, num_files=left)
-    if ICEBERG not in universal_formats(handle.latest().properties):
-        alter_set_properties(handle, {FORMATS: ICEBERG})
+            raise IcebergCompatRewriteError(table=table.label, compat_version=version, num_files=left)
+    if ICEBERG not in universal_formats(table.latest().properties):
+        alter_set_properties(table, {FORMATS: ICEBERG})
     return done
 
 
-def upgrade_uniform_frame(handle: TableRef, *, version: int) -> DataFrame:
+def upgrade_uniform_frame(table: TableRef, *, version: int) -> DataFrame:
     """As `upgrade_uniform`. The result is that of OPTIMIZE; it has no row where no file had to be written again."""
-    done = upgrade_uniform(handle, version=version)
-    frame = result_frame(handle, metrics_of(handle.latest(), done or RewriteResult()))
+    done = upgrade_uniform(table, version=version)
+    frame = result_frame(table, metrics_of(table.latest(), done or RewriteResult()))
     return frame.limit(0) if done is None else frame
 
 
-def _enable(handle: TableRef, version: int) -> None:
+def _enable(table: TableRef, version: int) -> None:
     """Set the properties that the version needs, and unset those of another."""
-    alteration = Alteration(handle)
+    alteration = Alteration(table)
     snapshot = alteration.snapshot
     current = current_properties(snapshot.metadata)
     wanted = {
@@ -77,27 +77,27 @@ def _enable(handle: TableRef, version: int) -> None:
         **({} if snapshot.column_mapping_mode.maps else {MAPPING_MODE: "name"}),
     }
     defined = alteration.define(configuration={**current, **wanted})
-    check_installed(TableProperties({**current, **wanted, FORMATS: ICEBERG}), table=handle.label)
+    check_installed(TableProperties({**current, **wanted, FORMATS: ICEBERG}), table=table.label)
     if version not in compat_versions(snapshot.properties):
         alteration.commit(OPERATION, {"properties": wanted}, defined)
 
 
-def _outdated(handle: TableRef, snapshot: Snapshot, version: int) -> IncompatibleFiles:
+def _outdated(table: TableRef, snapshot: Snapshot, version: int) -> IncompatibleFiles:
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
-    return incompatible_files(handle, snapshot, files_wanted(defined, version=version, label=handle.label))
+    return incompatible_files(table, snapshot, files_wanted(defined, version=version, label=table.label))
 
 
-def _rewriting(handle: TableRef, version: int) -> RewriteJob:
-    settings = OptimizeSettings.of(handle.session, handle.latest().properties)
+def _rewriting(table: TableRef, version: int) -> RewriteJob:
+    settings = OptimizeSettings.of(table.session, table.latest().properties)
 
     def plan(newest: Snapshot) -> Plan:
-        files = files_to_plan(handle, newest, None)
-        outdated = _outdated(handle, newest, version).mask
+        files = files_to_plan(table, newest, None)
+        outdated = _outdated(table, newest, version).mask
         return purge_plan(files, settings, outdated=outdated, apart=bool(clustering_columns(newest)))
 
     return RewriteJob(
         operation=Operation(name="REORG", parameters={"predicate": [], "applyPurge": True}),
         plan=plan,
-        rewrite=lambda newest, planned, each: compacted(handle, newest, planned, each, target=settings.max_file_bytes),
+        rewrite=lambda newest, planned, each: compacted(table, newest, planned, each, target=settings.max_file_bytes),
         settings=settings,
     )

@@ -102,98 +102,98 @@ def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | N
     return ChangesAsked(start=start, end=end)
 
 
-def read_changes(handle: TableRef, asked: ChangesAsked) -> DataFrame:
+def read_changes(table: TableRef, asked: ChangesAsked) -> DataFrame:
     """The changes of these versions, each row with its change, version and time.
 
     Raises the errors of `errors.change_feed`, `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
     `TimestampEarlierThanFirstCommitError`, `InvalidOptionError`, `NotADeltaTableError`.
     """
-    latest = handle.latest()
-    versions = _versions(handle, latest, asked)
+    latest = table.latest()
+    versions = _versions(table, latest, asked)
     if versions is None:
-        return feed_rows(handle.session.engine, feed_source(handle, latest), FeedFiles())
-    store = handle.table.store
-    first = handle.table.snapshots.at_version(versions.start)
+        return feed_rows(table.session.engine, feed_source(table, latest), FeedFiles())
+    store = table.delta_log.store
+    first = table.delta_log.snapshots.at_version(versions.start)
     commits = read_commits(store, after=versions.start - 1, upto=versions.end)
     if [commit.version for commit in commits] != list(range(versions.start, versions.end + 1)):
-        earliest = handle.table.snapshots.earliest_version()
-        raise VersionNotFoundError(table=handle.label, version=versions.start, earliest=earliest, latest=latest.version)
-    _check_recorded(handle, versions, first, commits)
-    last = latest if versions.end == latest.version else handle.table.snapshots.at_version(versions.end)
+        earliest = table.delta_log.snapshots.earliest_version()
+        raise VersionNotFoundError(table=table.label, version=versions.start, earliest=earliest, latest=latest.version)
+    _check_recorded(table, versions, first, commits)
+    last = latest if versions.end == latest.version else table.delta_log.snapshots.at_version(versions.end)
     # Under column mapping a later schema may call columns otherwise: then the end of the range says what they are.
     mapped = any(snapshot.column_mapping_mode.maps for snapshot in (first, last, latest))
     read = last if mapped else latest
-    if not handle.session.flag(_UNSAFE, default=False):
-        _check_readable(handle, versions, first, commits, read)
-    files = feed_files(_with_times(handle, commits), table=handle.label, partitioned=bool(read.partition_columns))
-    return feed_rows(handle.session.engine, feed_source(handle, read), files)
+    if not table.session.flag(_UNSAFE, default=False):
+        _check_readable(table, versions, first, commits, read)
+    files = feed_files(_with_times(table, commits), table=table.label, partitioned=bool(read.partition_columns))
+    return feed_rows(table.session.engine, feed_source(table, read), files)
 
 
-def _versions(handle: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
+def _versions(table: TableRef, latest: Snapshot, asked: ChangesAsked) -> FeedRange | None:
     search = TimestampSearch.of(
-        handle.table.store,
+        table.delta_log.store,
         latest_version=latest.version,
         latest_timestamp_ms=latest.timestamp_ms,
         properties=latest.properties,
     )
     return resolve_range(
-        _resolved(handle, asked.start, "startingTimestamp"),
-        None if asked.end is None else _resolved(handle, asked.end, "endingTimestamp"),
+        _resolved(table, asked.start, "startingTimestamp"),
+        None if asked.end is None else _resolved(table, asked.end, "endingTimestamp"),
         search,
-        allows_out_of_range=handle.session.flag(_OUT_OF_RANGE, default=False),
+        allows_out_of_range=table.session.flag(_OUT_OF_RANGE, default=False),
     )
 
 
-def _resolved(handle: TableRef, bound: ChangesBound, option: str) -> FeedBound:
+def _resolved(table: TableRef, bound: ChangesBound, option: str) -> FeedBound:
     if bound.timestamp is None:
         return FeedBound(version=bound.version)
-    return FeedBound(timestamp_ms=to_milliseconds(handle.session, bound.timestamp, option=option))
+    return FeedBound(timestamp_ms=to_milliseconds(table.session, bound.timestamp, option=option))
 
 
-def feed_source(handle: TableRef, snapshot: Snapshot) -> FeedSource:
+def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
     """Where the rows of changes are read, under the columns of `snapshot`."""
-    store = handle.table.store
+    store = table.delta_log.store
     return FeedSource(
         snapshot=snapshot,
-        table_root=handle.path,
-        table=handle.label,
+        table_root=table.path,
+        table=table.label,
         load_vector=functools.partial(load_vector, store),
         allowed_prefixes=allowed_places(store),
-        options=handle.storage,
+        options=table.storage,
     )
 
 
-def _check_recorded(handle: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit]) -> None:
+def _check_recorded(table: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit]) -> None:
     """Raises `ChangesNotRecordedError` where the feed was off."""
     described = [(versions.start, first.metadata)]
     described += [(commit.version, action) for commit in commits for action in _metadata(commit)]
     for version, metadata in described:
         if not TableProperties(metadata.configuration).change_data_feed_enabled:
-            raise ChangesNotRecordedError(table=handle.label, version=version, start=versions.start, end=versions.end)
+            raise ChangesNotRecordedError(table=table.label, version=version, start=versions.start, end=versions.end)
 
 
 def _check_readable(
-    handle: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit], read: Snapshot
+    table: TableRef, versions: FeedRange, first: Snapshot, commits: Sequence[Commit], read: Snapshot
 ) -> None:
     """Raises `ChangesSchemaError`, or its subclass, where rows were written under columns that the result has not."""
     described = [(versions.start, first.metadata)]
     described += [(commit.version, each) for commit in commits[1:] for each in _metadata(commit)]
-    wanted = TableColumns.of(read.metadata, table=handle.label)
+    wanted = TableColumns.of(read.metadata, table=table.label)
     for version, metadata in described:
-        difference = unreadable_difference(TableColumns.of(metadata, table=handle.label), wanted)
+        difference = unreadable_difference(TableColumns.of(metadata, table=table.label), wanted)
         if difference is not None:
-            raise _schema_error(ChangesSchemaError, handle, versions, read, version=version, difference=difference)
+            raise _schema_error(ChangesSchemaError, table, versions, read, version=version, difference=difference)
     if versions.start and redescribes_and_removes(commits[0]):
-        before = handle.table.snapshots.at_version(versions.start - 1).metadata
-        difference = unreadable_removed(TableColumns.of(before, table=handle.label), wanted)
+        before = table.delta_log.snapshots.at_version(versions.start - 1).metadata
+        difference = unreadable_removed(TableColumns.of(before, table=table.label), wanted)
         if difference is not None:
             error = ChangesDataSchemaError
-            raise _schema_error(error, handle, versions, read, version=versions.start, difference=difference)
+            raise _schema_error(error, table, versions, read, version=versions.start, difference=difference)
 
 
 def _schema_error(
     error: type[ChangesSchemaError],
-    handle: TableRef,
+    table: TableRef,
     versions: FeedRange,
     read: Snapshot,
     *,
@@ -201,7 +201,7 @@ def _schema_error(
     difference: str,
 ) -> ChangesSchemaError:
     return error(
-        table=handle.label,
+        table=table.label,
         start=versions.start,
         end=versions.end,
         read_version=read.version,
@@ -214,9 +214,9 @@ def _metadata(commit: Commit) -> list[Metadata]:
     return [action for action in commit.actions if isinstance(action, Metadata)]
 
 
-def _with_times(handle: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Commit, int]]:
+def _with_times(table: TableRef, commits: Sequence[Commit]) -> Iterator[tuple[Commit, int]]:
     """The commits with their times, as the history tells them."""
-    listing = list_log(handle.table.store, first=0, upto=commits[-1].version)
+    listing = list_log(table.delta_log.store, first=0, upto=commits[-1].version)
     times = {time.version: time.timestamp_ms for time in monotonic_times(listing.commits)}
     for commit in commits:
         own = None if commit.info is None else commit.info.in_commit_timestamp

@@ -39,7 +39,7 @@ def table_in_folder(
     `TimeTravelTwiceError`, and `InvalidOptionError` where the table has no such partition column.
     """
     table = table_at(session, path, options)
-    if table.table.snapshots.latest_or_none() is not None:
+    if table.delta_log.snapshots.latest_or_none() is not None:
         return table, travel, {}
     plain, suffix = split_time_travel(path)
     if not suffix.is_newest and not travel.is_newest:
@@ -49,43 +49,43 @@ def table_in_folder(
     if suffix.is_newest and not partitions:
         return table, travel, {}
     table, travel = table_at(session, root, options), suffix if travel.is_newest else travel
-    if table.table.snapshots.latest_or_none() is None:
+    if table.delta_log.snapshots.latest_or_none() is None:
         return table, travel, {}
     for column, value in partitions.items():
         partition_column(table, column, value)
     return table, travel, partitions
 
 
-def read(handle: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
+def read(table: TableRef, travel: TimeTravel = NEWEST, *, declared: StructType | str | None = None) -> DataFrame:
     """The rows of one version of a table."""
-    snapshot = snapshot_of(handle, travel)
+    snapshot = snapshot_of(table, travel)
     if declared is not None:
-        check_declared(handle, snapshot, declared)
-    return handle.session.engine.scan(scan_request(handle, snapshot, time_travel=not travel.is_newest))
+        check_declared(table, snapshot, declared)
+    return table.session.engine.scan(scan_request(table, snapshot, time_travel=not travel.is_newest))
 
 
-def snapshot_of(handle: TableRef, travel: TimeTravel) -> Snapshot:
+def snapshot_of(table: TableRef, travel: TimeTravel) -> Snapshot:
     """The version meant. Raises `NotADeltaTableError`, and typed errors for versions there are not."""
-    newest = handle.latest()
+    newest = table.latest()
     if travel.version is not None:
-        return handle.table.snapshots.at_version(travel.version)
+        return table.delta_log.snapshots.at_version(travel.version)
     if travel.timestamp is not None:
-        timestamp_ms = to_milliseconds(handle.session, travel.timestamp)
-        return handle.table.snapshots.at_version(handle.table.snapshots.version_at_timestamp(timestamp_ms))
+        timestamp_ms = to_milliseconds(table.session, travel.timestamp)
+        return table.delta_log.snapshots.at_version(table.delta_log.snapshots.version_at_timestamp(timestamp_ms))
     return newest
 
 
 def scan_request(
-    handle: TableRef, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
+    table: TableRef, snapshot: Snapshot, *, time_travel: bool = False, with_positions: bool = False
 ) -> ScanRequest:
     """What an engine needs to read all live files of `snapshot`.
 
     Raises `ReservedColumnsError` and `ReadWithoutColumnsError`.
     """
     if not snapshot.schema.fields:
-        raise ReadWithoutColumnsError(table=handle.label)
-    check_own_names(snapshot.schema, table=handle.label)
-    store = handle.table.store
+        raise ReadWithoutColumnsError(table=table.label)
+    check_own_names(snapshot.schema, table=table.label)
+    store = table.delta_log.store
 
     def load(descriptor: DeletionVectorDescriptor) -> Any:
         return load_vector(store, descriptor)
@@ -94,7 +94,7 @@ def scan_request(
         return can_be_true(predicate, snapshot.skipping_columns)
 
     return ScanRequest(
-        table_root=handle.path,
+        table_root=table.path,
         version=None if time_travel else snapshot.version,
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
@@ -104,7 +104,7 @@ def scan_request(
         prune=prune,
         with_positions=with_positions,
         allowed_prefixes=allowed_places(store),
-        options=handle.storage,
+        options=table.storage,
     )
 
 
@@ -126,12 +126,12 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-def check_declared(handle: TableRef, snapshot: Snapshot, declared: StructType | str) -> None:
+def check_declared(table: TableRef, snapshot: Snapshot, declared: StructType | str) -> None:
     """Raises `InvalidOptionError` for a schema other than the table's."""
     wanted = declared if isinstance(declared, StructType) else _parsed(declared)
     actual = visible_schema(snapshot.schema)
     if wanted.fieldNames() != actual.fieldNames() or not same_type(visible_schema(wanted), actual):
-        own = f"{handle.label} has its own schema, {actual.simpleString()}"
+        own = f"{table.label} has its own schema, {actual.simpleString()}"
         problem = f"{own}; leave the schema out and select the columns you want"
         raise InvalidOptionError(option="schema", value=wanted.simpleString(), problem=problem)
 
@@ -142,19 +142,19 @@ def _parsed(ddl: str) -> StructType:
     return kind
 
 
-def equals_partition(frame: DataFrame, handle: TableRef, column: str, value: str | None) -> Column:
+def equals_partition(frame: DataFrame, table: TableRef, column: str, value: str | None) -> Column:
     """Whether a row is of the partition that a folder's name says. Raises `InvalidOptionError`."""
-    snapshot = handle.latest()
-    name = partition_column(handle, column, value)
+    snapshot = table.latest()
+    name = partition_column(table, column, value)
     return frame[f"`{name}`"].eqNullSafe(F.lit(value).cast(snapshot.schema[name].dataType))
 
 
-def partition_column(handle: TableRef, column: str, value: str | None) -> str:
+def partition_column(table: TableRef, column: str, value: str | None) -> str:
     """The partition column that a folder `column=value` is of. Raises `InvalidOptionError`."""
-    snapshot = handle.latest()
+    snapshot = table.latest()
     names = {name.lower(): name for name in snapshot.partition_columns}
     if column.lower() not in names:
         partitions = ", ".join(snapshot.partition_columns) or "none"
-        problem = f"{column} is not a partition column of {handle.label} (it has: {partitions})"
+        problem = f"{column} is not a partition column of {table.label} (it has: {partitions})"
         raise InvalidOptionError(option="path", value=f"{column}={value}", problem=problem)
     return names[column.lower()]

@@ -188,7 +188,7 @@ class PreparedRestore:
         return winner.changes_data and any(isinstance(action, Metadata) for action in self.description)
 
 
-def restore(handle: TableRef, travel: TimeTravel) -> Restored | None:
+def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
     """Make the table what it was; None where it is at that version.
 
     Raises the errors of time travel for versions that are not there, `RestoreFilesMissingError`,
@@ -196,44 +196,44 @@ def restore(handle: TableRef, travel: TimeTravel) -> Restored | None:
     """
 
     def run(attempt: Attempt) -> Restored | None:
-        prepared = prepare_restore(handle, travel)
+        prepared = prepare_restore(table, travel)
         return None if prepared is None else prepared.commit(attempt)
 
-    restored = executed_again(handle, run, None)
+    restored = executed_again(table, run, None)
     if restored is not None:
-        register_if_changed(handle, restored.committed)
+        register_if_changed(table, restored.committed)
     return restored
 
 
-def restore_frame(handle: TableRef, travel: TimeTravel) -> DataFrame:
+def restore_frame(table: TableRef, travel: TimeTravel) -> DataFrame:
     """As `restore`. The result is Delta's: one row of sizes and numbers of files, none where nothing had to be done."""
-    restored = restore(handle, travel)
+    restored = restore(table, travel)
     rows = [] if restored is None else [tuple(restored.metrics.values())]
-    return handle.session.spark.createDataFrame(rows, RESULT)
+    return table.session.spark.createDataFrame(rows, RESULT)
 
 
-def prepare_restore(handle: TableRef, travel: TimeTravel) -> PreparedRestore | None:
+def prepare_restore(table: TableRef, travel: TimeTravel) -> PreparedRestore | None:
     """All of `restore` but the commit; None where the table is at that version."""
-    now = handle.latest()
+    now = table.latest()
     with _told_as_restore():
-        version, timestamp = _version(handle, travel)
+        version, timestamp = _version(table, travel)
         if version == now.version:
             return None
-        then = handle.table.snapshots.at_version(version)
-    check_writable(now.protocol, table=handle.label)
-    _check_retention(handle, now, then)
+        then = table.delta_log.snapshots.at_version(version)
+    check_writable(now.protocol, table=table.label)
+    _check_retention(table, now, then)
     difference = file_difference(now.files, then.files)
     if difference.num_leaving:
-        check_may_change_rows(handle, now, "RESTORE")
-    if not handle.session.flag(IGNORE_MISSING_SETTING, default=False):
-        _check_files(handle, then.files.table.filter(difference.coming), version)
+        check_may_change_rows(table, now, "RESTORE")
+    if not table.session.flag(IGNORE_MISSING_SETTING, default=False):
+        _check_files(table, then.files.table.filter(difference.coming), version)
     operation = Operation(name="RESTORE", parameters={"version": travel.version, "timestamp": timestamp})
     return planned_restore(
-        handle.begin_at(operation, snapshot=now),
+        table.begin_at(operation, snapshot=now),
         then,
         difference,
-        may_downgrade=handle.session.flag(DOWNGRADE_SETTING, default=False),
-        now_ms=handle.session.clock.now_ms(),
+        may_downgrade=table.session.flag(DOWNGRADE_SETTING, default=False),
+        now_ms=table.session.clock.now_ms(),
     )
 
 
@@ -283,33 +283,33 @@ def _same(kind: type[DeltaAnalysisError], error: DeltaAnalysisError) -> DeltaAna
     return kind(**{field.name: getattr(error, field.name) for field in dataclasses.fields(error)})
 
 
-def _version(handle: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
+def _version(table: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
     """The version meant, and how the history tells of the time that was given."""
     assert not travel.is_newest, "RESTORE says where to"
     if travel.version is not None:
         return travel.version, None
     assert travel.timestamp is not None
-    timestamp_ms = to_milliseconds(handle.session, travel.timestamp)
-    local = handle.session.time_zone.local_of(timestamp_ms * 1000)
+    timestamp_ms = to_milliseconds(table.session, travel.timestamp)
+    local = table.session.time_zone.local_of(timestamp_ms * 1000)
     at = value_text.micros_to_datetime(local, utc=False)
     fraction = f"{timestamp_ms % 1000:03}".rstrip("0") or "0"
-    return handle.table.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
+    return table.delta_log.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
-def _check_retention(handle: TableRef, now: Snapshot, then: Snapshot) -> None:
+def _check_retention(table: TableRef, now: Snapshot, then: Snapshot) -> None:
     """A VACUUM that runs now looks at the version there is, by which it may take files so old that come back here."""
-    if not handle.session.flag(RETENTION_SETTING, default=True):
+    if not table.session.flag(RETENTION_SETTING, default=True):
         return
     retention_ms = now.properties.deleted_file_retention_ms
-    if then.timestamp_ms < handle.session.clock.now_ms() - retention_ms:
+    if then.timestamp_ms < table.session.clock.now_ms() - retention_ms:
         raise RestoreBeyondRetentionError(
-            table=handle.label, version=then.version, retention_ms=retention_ms, setting=RETENTION_SETTING
+            table=table.label, version=then.version, retention_ms=retention_ms, setting=RETENTION_SETTING
         )
 
 
-def _check_files(handle: TableRef, coming: pa.Table, version: int) -> None:
-    missing = missing_files(handle.table.store, coming)
+def _check_files(table: TableRef, coming: pa.Table, version: int) -> None:
+    missing = missing_files(table.delta_log.store, coming)
     if missing:
         raise RestoreFilesMissingError(
-            table=handle.label, version=version, num_missing=len(missing), examples=tuple(missing[:EXAMPLES_MAX])
+            table=table.label, version=version, num_missing=len(missing), examples=tuple(missing[:EXAMPLES_MAX])
         )

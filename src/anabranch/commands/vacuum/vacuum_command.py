@@ -37,8 +37,8 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
 from anabranch.storage.storage_paths import TEMPORARY_PREFIX
 from anabranch.transaction.commit.commit_context import CommittedVersion
+from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
-from anabranch.transaction.table import Table
 from anabranch.transaction.transaction import Transaction
 
 # One VACUUM, from the newest version to the last empty directory. Why it is safe: docs/design/vacuum.md.
@@ -57,7 +57,7 @@ class VacuumTarget(Protocol):
         """What messages call it."""
 
     @property
-    def table(self) -> Table:
+    def delta_log(self) -> DeltaLog:
         """Where it is."""
 
     def latest(self) -> Snapshot:
@@ -131,7 +131,7 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
         plan = plan_vacuum(listed, _needed(work, work.target.latest()), cutoff_ms=work.cutoff_ms)
     cleared = _cleared(work, plan)
     if job.inventory is None:
-        write_hint(work.target.table.store, _reached(work))
+        write_hint(work.target.delta_log.store, _reached(work))
     return Vacuumed(plan=plan, cleared=cleared)
 
 
@@ -152,7 +152,7 @@ def _decided(job: VacuumJob) -> _Work:
 
 
 def _listed(work: _Work) -> pa.Table:
-    hiding, store = Hiding.of(work.snapshot), work.target.table.store
+    hiding, store = Hiding.of(work.snapshot), work.target.delta_log.store
     if work.job.inventory is not None:
         return files_of_inventory(work.job.inventory(), hiding)
     if work.is_lite:
@@ -164,7 +164,7 @@ def _listed(work: _Work) -> pa.Table:
 def _needed(work: _Work, snapshot: Snapshot) -> NeededFiles:
     if work.given_ms is None or work.given_ms <= snapshot.properties.deleted_file_retention_ms:
         return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms)
-    store = work.target.table.store
+    store = work.target.delta_log.store
     window = CommitWindow.of(store, snapshot, cutoff_ms=work.cutoff_ms)
     return NeededFiles.of(snapshot, removed_from_ms=work.cutoff_ms, besides=removed_within(store, window))
 
@@ -172,7 +172,7 @@ def _needed(work: _Work, snapshot: Snapshot) -> NeededFiles:
 def _reached(work: _Work) -> int | None:
     """Up to which version a later LITE need not look. An old commit that cannot be read is no reason to fail now."""
     try:
-        return CommitWindow.of(work.target.table.store, work.snapshot, cutoff_ms=work.cutoff_ms).expired_upto
+        return CommitWindow.of(work.target.delta_log.store, work.snapshot, cutoff_ms=work.cutoff_ms).expired_upto
     except DeltaError:
         LOGGER.warning("%s: the next VACUUM LITE begins with the oldest commit", work.target.label, exc_info=True)
         return None
@@ -182,7 +182,7 @@ def _cleared(work: _Work, plan: VacuumPlan) -> Cleared:
     cleared = None
     try:
         cleared = clear(
-            work.target.table.store,
+            work.target.delta_log.store,
             plan,
             clock=work.job.clock,
             threads=work.job.settings.threads,
@@ -250,7 +250,7 @@ def _storage_time_ms(job: VacuumJob, snapshot: Snapshot) -> int:
 
     Where no file can be made to ask it, as on a full disk, the time of the newest version.
     """
-    store = job.target.table.store
+    store = job.target.delta_log.store
     path = f"{LOG_DIRECTORY}/{TEMPORARY_PREFIX}{random_uuid(job.random)}.clock"
     try:
         store.put(path, b"")
@@ -293,30 +293,30 @@ class VacuumRequest:
     dry_run: bool = False
 
 
-def vacuum(handle: TableRef, request: VacuumRequest) -> Vacuumed:
+def vacuum(table: TableRef, request: VacuumRequest) -> Vacuumed:
     """Delete what nobody needs. Raises as `run_vacuum`, `InventorySchemaError` and `InvalidOptionError`."""
     inventory = request.inventory
     return run_vacuum(
         VacuumJob(
-            target=handle,
-            settings=VacuumSettings.of(handle.session),
-            clock=handle.session.clock,
-            random=handle.session.random,
+            target=table,
+            settings=VacuumSettings.of(table.session),
+            clock=table.session.clock,
+            random=table.session.random,
             lite=request.lite,
             retention_hours=request.retention_hours,
-            inventory=None if inventory is None else lambda: inventory_of(handle, inventory),
+            inventory=None if inventory is None else lambda: inventory_of(table, inventory),
             dry_run=request.dry_run,
         )
     )
 
 
-def vacuum_frame(handle: TableRef, request: VacuumRequest) -> DataFrame:
+def vacuum_frame(table: TableRef, request: VacuumRequest) -> DataFrame:
     """As `vacuum`. The result is Delta's: a dry run has a row `path` for each file, else there is one of the table."""
-    done, root = vacuum(handle, request), file_root(handle.path)
+    done, root = vacuum(table, request), file_root(table.path)
     paths = [f"{root.rstrip('/')}/{path}" for path in done.plan.paths] if request.dry_run else [root]
-    return handle.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
+    return table.session.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}), RESULT)
 
 
-def nothing(handle: TableRef) -> DataFrame:
+def nothing(table: TableRef) -> DataFrame:
     """No rows and no columns, as `DeltaTable.vacuum` gives back."""
-    return handle.session.spark.createDataFrame([], StructType([]))
+    return table.session.spark.createDataFrame([], StructType([]))

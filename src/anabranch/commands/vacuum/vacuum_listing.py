@@ -171,7 +171,7 @@ INVENTORY_SCHEMA = StructType(
 )
 
 
-def inventory_of(handle: TableRef, inventory: DataFrame) -> Inventory:
+def inventory_of(table: TableRef, inventory: DataFrame) -> Inventory:
     """The rows below the table's folder.
 
     Paths are complete and plain, as `file:/t/a b.parquet`. Other columns are passed over. Raises
@@ -180,9 +180,9 @@ def inventory_of(handle: TableRef, inventory: DataFrame) -> Inventory:
     given = {field.name: field.dataType for field in inventory.schema.fields}
     if any(given.get(field.name) != field.dataType for field in INVENTORY_SCHEMA):
         raise InventorySchemaError(
-            table=handle.label, found=_described(inventory.schema), expected=_described(INVENTORY_SCHEMA)
+            table=table.label, found=_described(inventory.schema), expected=_described(INVENTORY_SCHEMA)
         )
-    roots = _roots(handle.path)
+    roots = _roots(table.path)
     is_below = functools.reduce(operator.or_, [F.col("path").startswith(root) for root in roots])
     columns = ("path", "length", "modificationTime", "isDir")
     rows = inventory.select(*columns).where(is_below).toArrow()

@@ -42,7 +42,7 @@ PARTITIONS_NAMED_MAX = 200
 
 
 def replaced_rows(
-    handle: TableRef,
+    table: TableRef,
     snapshot: Snapshot,
     transaction: Transaction,
     options: WriteOptions,
@@ -50,8 +50,8 @@ def replaced_rows(
 ) -> RowChanges:
     """What the overwrite takes away; recorded as read, since it depends on what was there."""
     if options.replace_where is not None or options.replaced is not None:
-        return _replaced_where(handle, snapshot, transaction, options)
-    now_ms = handle.session.clock.now_ms()
+        return _replaced_where(table, snapshot, transaction, options)
+    now_ms = table.session.clock.now_ms()
     if options.dynamic_partition_overwrite and snapshot.partition_columns:
         mask = _same_partitions(snapshot, written)
         transaction.record_scan(in_partitions(snapshot, written), files=mask)
@@ -60,21 +60,19 @@ def replaced_rows(
     return _whole_files(snapshot, np.ones(snapshot.files.count, dtype=bool), now_ms)
 
 
-def _replaced_where(
-    handle: TableRef, snapshot: Snapshot, transaction: Transaction, options: WriteOptions
-) -> RowChanges:
+def _replaced_where(table: TableRef, snapshot: Snapshot, transaction: Transaction, options: WriteOptions) -> RowChanges:
     """The rows that satisfy the condition, found and taken out as DELETE does."""
     condition, alias = options.replace_where, options.target_alias
     if options.replaced is not None:
         condition, alias = options.replaced.condition, options.replaced.alias
     assert condition is not None
-    asked = understand(handle, snapshot, condition, alias=alias)
+    asked = understand(table, snapshot, condition, alias=alias)
     if asked.has_subquery and options.replaced is None:
         raise UnsupportedOperationError(
-            operation=f"replaceWhere with a subquery ({asked.text}), on {handle.label},",
+            operation=f"replaceWhere with a subquery ({asked.text}), on {table.label},",
             instead="Write its result into the condition, or use MERGE.",
         )
-    target = TargetRows(handle, snapshot, transaction.vectors, alias=alias)
+    target = TargetRows(table, snapshot, transaction.vectors, alias=alias)
     transaction.describe_rows = target.described
     asking = select_rows(target, asked)
     rows = rows_asked_for(target, asking)

@@ -71,7 +71,7 @@ class Replacing:
 
 
 def replacing(
-    handle: TableRef,
+    table: TableRef,
     rows: DataFrame,
     how: ReplaceOn | ReplaceUsing,
     options: WriteOptions,
@@ -83,14 +83,14 @@ def replacing(
 
     Raises `UnknownReplaceUsingColumnError`.
     """
-    read = versions_read(rows, handle.path)
+    read = versions_read(rows, table.path)
     frozen = freeze(rows)
     named = renamed(frozen.frame)
     if isinstance(how, ReplaceOn):
         replaced = _replaced_on(how, frozen.frame, view_of, read)
     else:
         _check_columns(how, "The query", named.columns)
-        _check_columns(how, handle.label, handle.latest().schema.fieldNames())
+        _check_columns(how, table.label, table.latest().schema.fieldNames())
         replaced = _replaced_using(how, view_of(named), read)
     chosen = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
     return Replacing(rows=named, options=chosen, kept=frozen.kept)
@@ -124,7 +124,7 @@ def _check_columns(how: ReplaceUsing, owner: str, known: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def chosen_rows(
-    handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+    table: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> Iterator[tuple[DataFrame, WriteOptions]]:
     """What a DataFrame writer writes, and how, with its options replaceOn and replaceUsing carried out.
 
@@ -133,7 +133,7 @@ def chosen_rows(
     if not options.replaces_matches or options.mode is not SaveMode.OVERWRITE:
         yield frame, options
         return
-    snapshot = snapshot or handle.latest()
+    snapshot = snapshot or table.latest()
     views: list[str] = []
 
     def view_of(rows: DataFrame) -> str:
@@ -142,28 +142,28 @@ def chosen_rows(
         views.append(name)
         return name
 
-    how = _asked(handle, snapshot, frame, options, api)
+    how = _asked(table, snapshot, frame, options, api)
     names = snapshot.schema.fieldNames() if api is WriteApi.SQL_BY_POSITION else []
 
     def renamed(rows: DataFrame) -> DataFrame:
         # INSERT … REPLACE USING speaks of the table's columns, whatever the query calls its own.
         return rows.toDF(*names) if len(names) == len(rows.columns) else rows
 
-    found = replacing(handle, frame, how, options, view_of=view_of, renamed=renamed)
+    found = replacing(table, frame, how, options, view_of=view_of, renamed=renamed)
     try:
         yield found.rows, found.options
     finally:
         found.close()
         for name in views:
-            handle.session.spark.catalog.dropTempView(name)
+            table.session.spark.catalog.dropTempView(name)
 
 
 def _asked(
-    handle: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, api: WriteApi
+    table: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, api: WriteApi
 ) -> ReplaceOn | ReplaceUsing:
     if options.replace_on is not None:
         alias = alias_of_text(options.target_alias)
-        _check_condition(handle, snapshot, frame, options, alias)
+        _check_condition(table, snapshot, frame, options, alias)
         return ReplaceOn(
             condition=options.replace_on_read or options.replace_on,
             written=options.replace_on,
@@ -172,21 +172,21 @@ def _asked(
         )
     how = ReplaceUsing(columns=options.replace_using_columns, written=str(options.replace_using))
     if api is WriteApi.INSERT_INTO:
-        _check_places(handle, snapshot, frame, how)
+        _check_places(table, snapshot, frame, how)
     return how
 
 
 def _check_condition(
-    handle: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, alias: str | None
+    table: TableRef, snapshot: Snapshot, frame: DataFrame, options: WriteOptions, alias: str | None
 ) -> None:
     """Every column of the condition must be one of the table's or of the rows', and not of both."""
     written = str(options.replace_on)
-    facts: dict[str, Any] = {"table": handle.label, "predicate": written}
+    facts: dict[str, Any] = {"table": table.label, "predicate": written}
     if alias is not None and fold(alias) in map(fold, frame.columns):
         # In a subquery a field of that column would go before a column of the table.
         reason = f"{alias} is the name of the table and of a column of the rows."
         raise AmbiguousReplaceOnError(**facts, reason=reason)
-    target = empty_frame(handle.session.spark, snapshot.schema, alias)
+    target = empty_frame(table.session.spark, snapshot.schema, alias)
     try:
         condition = F.expr(written) if options.replace_on_read is None else options.replace_on_read.column
         target.join(frame, condition, "left_semi").schema  # noqa: B018 - has Spark resolve the condition
@@ -200,12 +200,12 @@ def _check_condition(
         raise
 
 
-def _check_places(handle: TableRef, snapshot: Snapshot, frame: DataFrame, how: ReplaceUsing) -> None:
+def _check_places(table: TableRef, snapshot: Snapshot, frame: DataFrame, how: ReplaceUsing) -> None:
     """Where columns are matched by position, those that decide must be the same ones by name."""
     known = [fold(name) for name in snapshot.schema.fieldNames()]
     given = [fold(name) for name in frame.columns]
-    _check_columns(how, handle.label, snapshot.schema.fieldNames())
+    _check_columns(how, table.label, snapshot.schema.fieldNames())
     _check_columns(how, "The DataFrame", frame.columns)
     misplaced = tuple(name for name in how.columns if known.index(fold(name)) != given.index(fold(name)))
     if misplaced:
-        raise MisalignedReplaceUsingError(table=handle.label, columns=misplaced)
+        raise MisalignedReplaceUsingError(table=table.label, columns=misplaced)

@@ -63,17 +63,17 @@ _CHAR = re.compile(r"(?<!var)char\(", re.IGNORECASE)
 # The files that a write adds, and what its commit says of them.
 
 
-def write_rows(handle: TableRef, frame: DataFrame, target: WriteTarget, options: WriteOptions) -> WrittenFiles:
+def write_rows(table: TableRef, frame: DataFrame, target: WriteTarget, options: WriteOptions) -> WrittenFiles:
     """Run the frame and write its rows as the target's files. Nothing is committed."""
-    rows = conform(_with_strings(frame), target.plan, table=handle.label)
+    rows = conform(_with_strings(frame), target.plan, table=table.label)
     if options.replace_where is not None and options.check_replace_where:
-        rows = with_partition_values(rows, target.file_schema(handle.label), target.partition_columns)
-        rows, advice = _compared_as_read(handle, rows)
-        rows = _checked(named(rows, options.target_alias), options.replace_where, table=handle.label, advice=advice)
+        rows = with_partition_values(rows, target.file_schema(table.label), target.partition_columns)
+        rows, advice = _compared_as_read(table, rows)
+        rows = _checked(named(rows, options.target_alias), options.replace_where, table=table.label, advice=advice)
     return write_data_files(
-        handle,
+        table,
         rows,
-        schema=target.file_schema(handle.label),
+        schema=target.file_schema(table.label),
         partition_columns=target.partition_columns,
         properties=target.properties,
         max_records_per_file=options.max_records_per_file,
@@ -110,13 +110,13 @@ def write_metrics(written: WrittenFiles, replaced: RowChanges) -> dict[str, int]
     return found | {name: told[name] for name in names}
 
 
-def _compared_as_read(handle: TableRef, rows: DataFrame) -> tuple[DataFrame, str]:
+def _compared_as_read(table: TableRef, rows: DataFrame) -> tuple[DataFrame, str]:
     """The rows, their CHAR columns compared as queries of the session compare those of the table; advice for who fails.
 
     Else rows would pass for a condition that finds none of the rows that they are to replace.
     """
     chars = {field.name for field in rows.schema.fields if _CHAR.search(str(field.metadata.get(DECLARED_TYPE, "")))}
-    if not chars or not handle.session.flag(_CHAR_IS_A_TYPE, default=False):
+    if not chars or not table.session.flag(_CHAR_IS_A_TYPE, default=False):
         return rows, ""
     columns = [F.col(quote(name)) for name in rows.columns]
     plain = [
@@ -151,32 +151,32 @@ def save(session: DeltaSession, frame: Rows, path: str, options: WriteOptions) -
     return write_frame(table_to_write(session, path, options.file_system), frame, options, WriteApi.SAVE)
 
 
-def write_named(handle: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
+def write_named(table: TableRef, rows: Rows, options: WriteOptions) -> CommittedVersion | None:
     """Write to the table, columns matched as `saveAsTable` does, and make the catalog know its name and columns."""
-    entry = handle.entry
-    known = entry is None or handle.session.catalog.find(entry.full_name) is not None
-    committed = write_frame(handle, rows, options, WriteApi.SAVE_AS_TABLE)
+    entry = table.entry
+    known = entry is None or table.session.catalog.find(entry.full_name) is not None
+    committed = write_frame(table, rows, options, WriteApi.SAVE_AS_TABLE)
     if entry is not None and not known:
-        register(handle, entry, committed)
+        register(table, entry, committed)
     else:
-        register_if_changed(handle, committed)
+        register_if_changed(table, committed)
     return committed
 
 
-def write_frame(handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
+def write_frame(table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi) -> CommittedVersion | None:
     """Write rows and commit them as one version; None where the options say to do nothing.
 
     A first append that loses the race to create the table becomes an append to the winner's table.
     """
     for _ in range(CREATION_RACES_MAX):
-        snapshot = handle.table.snapshots.latest_or_none()
+        snapshot = table.delta_log.snapshots.latest_or_none()
         if snapshot is not None and options.mode is SaveMode.ERROR_IF_EXISTS:
             exists = PathExistsError if api is WriteApi.SAVE else TableAlreadyExistsError
-            raise exists(table=handle.label)
+            raise exists(table=table.label)
         if snapshot is not None and options.mode is SaveMode.IGNORE:
             return None
         try:
-            return _write(handle, frame, options, api, snapshot)
+            return _write(table, frame, options, api, snapshot)
         except ProtocolChangedException as lost:
             if lost.reason is not ConflictReason.TABLE_CREATED or options.mode is not SaveMode.APPEND:
                 raise
@@ -185,29 +185,29 @@ def write_frame(handle: TableRef, frame: Rows, options: WriteOptions, api: Write
             if lost.reason is not ConflictReason.ALREADY_WRITTEN or api is WriteApi.STREAM:
                 raise
             return None
-    return _write(handle, frame, options, api, handle.latest())
+    return _write(table, frame, options, api, table.latest())
 
 
 def _write(
-    handle: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+    table: TableRef, frame: Rows, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> CommittedVersion | None:
     """Write, and after a conflict as often again as the user allows. A table to be created is the caller's matter."""
     _check_names_rows(options, snapshot)
 
     def run(attempt: Attempt) -> CommittedVersion | None:
-        newest = snapshot if attempt.number == 1 else handle.latest()
+        newest = snapshot if attempt.number == 1 else table.latest()
         made = frame if isinstance(frame, DataFrame) else frame()
         try:
-            with chosen_rows(handle, made, options, api, newest) as (rows, chosen):
-                return _write_once(handle, rows, chosen, api, newest, attempt)
+            with chosen_rows(table, made, options, api, newest) as (rows, chosen):
+                return _write_once(table, rows, chosen, api, newest, attempt)
         except CastOverflowError as overflow:
             if type(overflow) is not CastOverflowError:
                 raise
             # The check of rows does not know for what statement it is.
             raise InsertOverflowError(**overflow.facts()) from None
 
-    committed = run(FIRST) if snapshot is None else executed_again(handle, run, options.conflict_retries)
-    compact_after(handle, committed)
+    committed = run(FIRST) if snapshot is None else executed_again(table, run, options.conflict_retries)
+    compact_after(table, committed)
     return committed
 
 
@@ -221,7 +221,7 @@ def _check_names_rows(options: WriteOptions, snapshot: Snapshot | None) -> None:
 
 
 def _write_once(
-    handle: TableRef,
+    table: TableRef,
     frame: DataFrame,
     options: WriteOptions,
     api: WriteApi,
@@ -230,35 +230,35 @@ def _write_once(
 ) -> CommittedVersion | None:
     reads_itself = frozenset[int]()
     if snapshot is not None:
-        reads_itself = _versions_read(handle, frame, snapshot, options)
+        reads_itself = _versions_read(table, frame, snapshot, options)
         oldest = min(reads_itself, default=NEWEST_VERSION)
         if oldest not in {NEWEST_VERSION, snapshot.version}:
             # The rows depend on what the frame saw; commits since then must count as winners, and no others.
-            snapshot = handle.table.snapshots.at_version(oldest)
+            snapshot = table.delta_log.snapshots.at_version(oldest)
         check_resolved(options.target_alias, snapshot)
-    transaction = handle.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
+    transaction = table.begin_at(_operation(options, api, snapshot), snapshot=snapshot)
     if options.application is not None:
         app_id, version = options.application
         if transaction.has_written(app_id=app_id, version=version):
             return None
-    target = _target(handle, frame, options, api, snapshot)
+    target = _target(table, frame, options, api, snapshot)
     if options.reads_target or options.replaced is not None:
         transaction.record_whole_table()
     if reads_itself and snapshot is not None:
-        transaction.describe_rows = TargetRows(handle, snapshot, transaction.vectors).described
+        transaction.describe_rows = TargetRows(table, snapshot, transaction.vectors).described
         at_snapshot = reads_itself == {snapshot.version}
-        record_query_reads(handle, frame, snapshot, transaction, at_snapshot=at_snapshot)
-    written = write_rows(handle, frame, target, options)
+        record_query_reads(table, frame, snapshot, transaction, at_snapshot=at_snapshot)
+    written = write_rows(table, frame, target, options)
     replaced = NOTHING_REPLACED
     if snapshot is not None and options.mode is SaveMode.OVERWRITE:
-        replaced = replaced_rows(handle, snapshot, transaction, options, written.adds)
-        replaced = with_inserts_recorded(handle, target, written, replaced)
-    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=handle.label)
+        replaced = replaced_rows(table, snapshot, transaction, options, written.adds)
+        replaced = with_inserts_recorded(table, target, written, replaced)
+    metadata = with_moved_marks(target.metadata, written.adds, target.plan.generates_identity, table=table.label)
     actions: list[Action] = [*target.actions_with(metadata), *replaced.actions(written)]
     if not options.data_change:
         actions = [_rearranging(action) for action in actions]
     if options.application is not None:
-        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=handle.session.clock.now_ms()))
+        actions.append(SetTransaction(app_id=app_id, version=version, last_updated=table.session.clock.now_ms()))
     metrics = write_metrics(written, replaced)
     if api is WriteApi.STREAM:
         metrics = _stream_metrics(metrics)
@@ -266,37 +266,37 @@ def _write_once(
         actions,
         deleted_rows=replaced.deleted_rows,
         metrics={**metrics, **attempt.metrics()},
-        tags={**_rows_kept(handle, options, snapshot), **attempt.tags()},
+        tags={**_rows_kept(table, options, snapshot), **attempt.tags()},
     )
 
 
-def _rows_kept(handle: TableRef, options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
+def _rows_kept(table: TableRef, options: WriteOptions, snapshot: Snapshot | None) -> dict[str, str]:
     """What the commit says of rows that keep their ids: those beside the ones that a condition replaces."""
     chooses = options.replace_where is not None or options.replaced is not None
-    return rows_kept_tags(handle, snapshot) if snapshot is not None and chooses and options.data_change else {}
+    return rows_kept_tags(table, snapshot) if snapshot is not None and chooses and options.data_change else {}
 
 
-def _versions_read(handle: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
+def _versions_read(table: TableRef, frame: DataFrame, snapshot: Snapshot, options: WriteOptions) -> frozenset[int]:
     """The versions of the table that the rows, or what they replace, depend on."""
-    found = versions_read(frame, handle.path)
+    found = versions_read(frame, table.path)
     if options.replaced is None:
         return found
-    asked = empty_frame(handle.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
-    return found | options.replaced.versions_read | versions_read(asked, handle.path)
+    asked = empty_frame(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    return found | options.replaced.versions_read | versions_read(asked, table.path)
 
 
 def _target(
-    handle: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
+    table: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> WriteTarget:
     # With this setting CHAR and VARCHAR are types of their own, which no table stores.
     data = without_char_varchar(frame.schema)
     if snapshot is None:
-        warn_of_parquet(handle)
-        return new_target(handle, data, options)
-    check_writable(snapshot.protocol, table=handle.label)
+        warn_of_parquet(table)
+        return new_target(table, data, options)
+    check_writable(snapshot.protocol, table=table.label)
     if options.mode is SaveMode.OVERWRITE and options.data_change and snapshot.properties.append_only:
-        raise AppendOnlyTableError(table=handle.label, operation="Overwriting")
-    return existing_target(handle, data, options, api, snapshot)
+        raise AppendOnlyTableError(table=table.label, operation="Overwriting")
+    return existing_target(table, data, options, api, snapshot)
 
 
 def _stream_metrics(metrics: Mapping[str, int]) -> dict[str, int]:

@@ -66,9 +66,9 @@ class WriteTarget:
         return without_void(parse_schema(self.metadata.schema_string, table))
 
 
-def new_target(handle: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
+def new_target(table: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
     """A table made for this data."""
-    plan = plan_new_schema(data, table=handle.label, constraints={}, partition_columns=options.partition_by)
+    plan = plan_new_schema(data, table=table.label, constraints={}, partition_columns=options.partition_by)
     defined = define_table(
         TableDefinition(
             schema=plan.schema,
@@ -76,20 +76,20 @@ def new_target(handle: TableRef, data: StructType, options: WriteOptions) -> Wri
             clustering_columns=options.cluster_by,
             properties=options.table_properties,
         ),
-        label=handle.label,
-        session_settings=handle.session.all_settings(),
-        now_ms=handle.session.clock.now_ms(),
-        source=handle.session.random,
+        label=table.label,
+        session_settings=table.session.all_settings(),
+        now_ms=table.session.clock.now_ms(),
+        source=table.session.random,
     )
     constraints = TableProperties(defined.metadata.configuration).constraints
-    plan = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=handle.label))
+    plan = dataclasses.replace(plan, row_rules=row_rules(plan.schema, constraints, table=table.label))
     return WriteTarget(
         plan=plan, metadata=defined.metadata, actions=(defined.protocol, defined.metadata, *defined.domains)
     )
 
 
 def existing_target(
-    handle: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
+    table: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
 ) -> WriteTarget:
     """The table as it is, or as the options let it become.
 
@@ -101,9 +101,9 @@ def existing_target(
         overwriting=overwriting,
         merge_schema=options.merge_schema,
         overwrite_schema=options.replaces_schema,
-        policy=store_assignment(handle.session),
-        case_sensitive=handle.session.flag(CASE_SENSITIVE_SETTING, default=False),
-        widening=automatic_widening(handle.session, snapshot),
+        policy=store_assignment(table.session),
+        case_sensitive=table.session.flag(CASE_SENSITIVE_SETTING, default=False),
+        widening=automatic_widening(table.session, snapshot),
         iceberg=bool(compat_versions(snapshot.properties)),
         records_type_changes=snapshot.properties.type_widening_enabled,
     )
@@ -111,52 +111,52 @@ def existing_target(
         data,
         snapshot.schema,
         rules,
-        table=handle.label,
+        table=table.label,
         constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
         given_partitioning=options.partition_by,
     )
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if plan.schema_changed:
-        defined = _with_schema(handle, options, snapshot, plan)
+        defined = _with_schema(table, options, snapshot, plan)
     if options.cluster_by and api is not WriteApi.STREAM:
-        defined = _clustered(handle, options, snapshot, defined)
+        defined = _clustered(table, options, snapshot, defined)
     protocol = () if defined.protocol == snapshot.protocol else (defined.protocol,)
     metadata = () if defined.metadata is snapshot.metadata else (defined.metadata,)
     return WriteTarget(plan=plan, metadata=defined.metadata, actions=(*protocol, *metadata, *defined.domains))
 
 
-def _with_schema(handle: TableRef, options: WriteOptions, snapshot: Snapshot, plan: WritePlan) -> ResolvedDefinition:
+def _with_schema(table: TableRef, options: WriteOptions, snapshot: Snapshot, plan: WritePlan) -> ResolvedDefinition:
     """The table with the columns of the plan; without its clustering where that does not fit them."""
     replaces = options.replaces_schema
     if replaces:
-        check_constraints_find_columns(snapshot, plan.schema, table=handle.label)
+        check_constraints_find_columns(snapshot, plan.schema, table=table.label)
     else:
-        check_types_unused(snapshot, plan.schema, table=handle.label)
+        check_types_unused(snapshot, plan.schema, table=table.label)
     defined = with_schema(
         snapshot.metadata,
         snapshot.protocol,
         plan.schema,
         partition_columns=options.partition_by if replaces else None,
-        label=handle.label,
-        source=handle.session.random,
+        label=table.label,
+        source=table.session.random,
     )
     unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
     return dataclasses.replace(defined, domains=tuple(unclustered))
 
 
 def _clustered(
-    handle: TableRef, options: WriteOptions, snapshot: Snapshot, defined: ResolvedDefinition
+    table: TableRef, options: WriteOptions, snapshot: Snapshot, defined: ResolvedDefinition
 ) -> ResolvedDefinition:
     """The table with the clustering that the writer names, which only an overwrite of all rows can change."""
     try:
-        check_clustering(options.cluster_by, snapshot, table=handle.label)
+        check_clustering(options.cluster_by, snapshot, table=table.label)
         if not defined.domains:
             return defined
     except ClusteringMismatchError:
         if not options.replaces_all_rows(snapshot.partition_columns):
             raise
-    return with_clustering(defined, options.cluster_by, label=handle.label)
+    return with_clustering(defined, options.cluster_by, label=table.label)
 
 
 def store_assignment(session: DeltaSession) -> Casting:

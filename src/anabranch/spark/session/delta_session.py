@@ -28,7 +28,7 @@ from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, 
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.store_opening import open_store
-from anabranch.transaction.table import Table
+from anabranch.transaction.delta_log import DeltaLog
 
 logger = logging.getLogger("anabranch.spark")
 
@@ -49,7 +49,7 @@ _recent: OrderedDict[str, DeltaSession] = OrderedDict()
 _lock = threading.Lock()
 
 
-def open_table_of_file(path: str) -> tuple[str, Table] | None:
+def open_table_of_file(path: str) -> tuple[str, DeltaLog] | None:
     """The table that a file belongs to, with its root: the innermost that any session has open; None without one."""
     with _lock:
         sessions = list(_sessions.values())
@@ -80,7 +80,7 @@ class DeltaSession:
         self.engine = NativeEngine(spark)
         # The function does not refer to this object, which ends with its last user.
         self.catalog = CatalogsOfSession(spark, ClassicCatalog(spark), functools.partial(_open_root, spark))
-        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Table] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], DeltaLog] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
         """By root of a table: folders of other tables whose files it has, as a clone made by this session."""
@@ -116,7 +116,7 @@ class DeltaSession:
             since = time.monotonic() - seconds
             return {key for key, session in _recent.items() if session._used < since}
 
-    def table(self, path: str, options: Mapping[str, str] | None = None) -> Table:
+    def table(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
         """The table at `path`, with its cached snapshots; the table need not exist yet.
 
         `options` are `fs.*` settings for this table alone; they go before the session's.
@@ -138,7 +138,7 @@ class DeltaSession:
         if is_answering():
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
-    def opened(self) -> list[tuple[str, Table]]:
+    def opened(self) -> list[tuple[str, DeltaLog]]:
         """The roots and the tables that are open."""
         with self._guard:
             return [(root, table) for (root, _), table in self._tables.items()]
@@ -219,14 +219,14 @@ class DeltaSession:
         """Every setting of the session."""
         return dict(self.spark.conf.getAll)
 
-    def _open(self, root: str, options: dict[str, str]) -> Table:
+    def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
             places=lambda: self.allowed_prefixes_of(root),
             open_place=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
-        return Table(
+        return DeltaLog(
             store,
             clock=self.clock,
             random=self.random,

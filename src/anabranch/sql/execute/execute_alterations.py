@@ -37,7 +37,7 @@ def alter(context: StatementContext, statement: AlterTable) -> DataFrame:
     return context.nothing()
 
 
-def _add_columns(handle: TableRef, form: AddColumns) -> None:
+def _add_columns(table: TableRef, form: AddColumns) -> None:
     types = types_of([column.type for column in form.columns])
     columns = [
         NewColumn(
@@ -50,14 +50,14 @@ def _add_columns(handle: TableRef, form: AddColumns) -> None:
         )
         for column, kind in zip(form.columns, types, strict=True)
     ]
-    refuse_rules(handle, form.columns, "ADD COLUMNS")
-    alter_add_columns(handle, columns, if_not_exists=form.if_not_exists)
+    refuse_rules(table, form.columns, "ADD COLUMNS")
+    alter_add_columns(table, columns, if_not_exists=form.if_not_exists)
 
 
-def _alter_columns(handle: TableRef, form: AlterColumns) -> None:
+def _alter_columns(table: TableRef, form: AlterColumns) -> None:
     written = [column.type for column in form.columns if column.type is not None]
     types = iter(types_of(written))
-    alter_change_columns(handle, [_change(column, types) for column in form.columns])
+    alter_change_columns(table, [_change(column, types) for column in form.columns])
 
 
 def _change(column: ColumnAlteration, types: Any) -> ColumnChange:
@@ -73,34 +73,34 @@ def _change(column: ColumnAlteration, types: Any) -> ColumnChange:
     )
 
 
-def _sync_identity(handle: TableRef, form: SyncIdentity) -> None:
-    alter_sync_identity(handle, form.path)
+def _sync_identity(table: TableRef, form: SyncIdentity) -> None:
+    alter_sync_identity(table, form.path)
 
 
-def _add_constraint(handle: TableRef, form: AddConstraint) -> None:
+def _add_constraint(table: TableRef, form: AddConstraint) -> None:
     if form.check.name is None:
         problem = "a constraint of a table that is there needs a name: ADD CONSTRAINT name CHECK (…)"
         raise InvalidArgumentError(argument="CHECK", value=form.check.condition.text, problem=problem)
-    alter_add_constraint(handle, form.check.name, form.check.condition.text)
+    alter_add_constraint(table, form.check.name, form.check.condition.text)
 
 
-def _drop_constraint(handle: TableRef, form: DropConstraint) -> None:
-    alter_drop_constraint(handle, form.name, if_exists=form.if_exists)
+def _drop_constraint(table: TableRef, form: DropConstraint) -> None:
+    alter_drop_constraint(table, form.name, if_exists=form.if_exists)
 
 
-def _drop_feature(handle: TableRef, form: DropFeature) -> None:
-    alter_drop_feature(handle, form.feature, truncate_history=form.truncates_history)
+def _drop_feature(table: TableRef, form: DropFeature) -> None:
+    alter_drop_feature(table, form.feature, truncate_history=form.truncates_history)
 
 
 def _position(place: Place | None) -> Position | None:
     return None if place is None else Position(after=place.after)
 
 
-def refuse_rules(handle: TableRef, columns: Sequence[ColumnDefinition], form: str) -> None:
+def refuse_rules(table: TableRef, columns: Sequence[ColumnDefinition], form: str) -> None:
     """Raises `UnsupportedOperationError` for a column that is computed or checked."""
     for column in columns:
         if column.generated is not None or column.identity is not None or column.checks:
-            operation = f"ALTER TABLE {handle.label} {form} with a column that is computed or checked"
+            operation = f"ALTER TABLE {table.label} {form} with a column that is computed or checked"
             raise UnsupportedOperationError(operation=operation, instead="Use CREATE OR REPLACE TABLE.")
 
 
@@ -120,13 +120,13 @@ ALTERATIONS: Mapping[type, Callable[[StatementContext, Any], DataFrame]] = {Alte
 
 def _detail(context: StatementContext, statement: DescribeDetail) -> DataFrame:
     try:
-        handle = context.table(statement.table)
+        table = context.table(statement.table)
     except NotADeltaTableError:
         other = describe_other(context.session, context.identifier(statement.table))
         if other is None:
             raise
         return other
-    return describe_detail(handle)
+    return describe_detail(table)
 
 
 def _history(context: StatementContext, statement: DescribeHistory) -> DataFrame:

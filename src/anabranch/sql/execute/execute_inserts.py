@@ -38,36 +38,36 @@ def insert(context: StatementContext, statement: Insert, *before: Fragment) -> D
 
 def prepared(context: StatementContext, statement: Insert, *before: Fragment) -> Callable[[], None]:
     """All of an INSERT but the writing."""
-    handle = context.table(statement.table)
+    table = context.table(statement.table)
     if statement.if_not_exists:
-        raise UnsupportedOperationError(operation=f"INSERT … IF NOT EXISTS on the Delta table {handle.label}")
-    options = _options(context, handle, statement)
+        raise UnsupportedOperationError(operation=f"INSERT … IF NOT EXISTS on the Delta table {table.label}")
+    options = _options(context, table, statement)
     if statement.replace_on is not None or statement.replace_using:
-        return _prepared_replacing(context, handle, statement, options, before)
-    frame, by_name = _rows(context, handle, statement, before)
+        return _prepared_replacing(context, table, statement, options, before)
+    frame, by_name = _rows(context, table, statement, before)
     api = WriteApi.SQL_BY_NAME if by_name else WriteApi.SQL_BY_POSITION
-    return lambda: register_if_changed(handle, write_frame(handle, frame, options, api))
+    return lambda: register_if_changed(table, write_frame(table, frame, options, api))
 
 
 def _prepared_replacing(
-    context: StatementContext, handle: TableRef, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
+    context: StatementContext, table: TableRef, statement: Insert, options: WriteOptions, before: Sequence[Fragment]
 ) -> Callable[[], None]:
     """`REPLACE ON` and `REPLACE USING`, whose rows are evaluated once."""
-    names = None if statement.by_name else handle.latest().schema.fieldNames()
+    names = None if statement.by_name else table.latest().schema.fieldNames()
     found = replacing(
-        handle,
+        table,
         context.query(*before, statement.query),
         _replacement(context, statement),
         options,
         view_of=context.view_of,
         renamed=lambda frame: _filled(
-            frame if names is None else _named(frame, names, handle), statement.defaults, handle
+            frame if names is None else _named(frame, names, table), statement.defaults, table
         ),
     )
 
     def write() -> None:
         try:
-            register_if_changed(handle, write_frame(handle, found.rows, found.options, WriteApi.SQL_BY_NAME))
+            register_if_changed(table, write_frame(table, found.rows, found.options, WriteApi.SQL_BY_NAME))
         finally:
             found.close()
 
@@ -86,7 +86,7 @@ def _replacement(context: StatementContext, statement: Insert) -> ReplaceOn | Re
     )
 
 
-def _options(context: StatementContext, handle: TableRef, statement: Insert) -> WriteOptions:
+def _options(context: StatementContext, table: TableRef, statement: Insert) -> WriteOptions:
     static = [(each.column, each.value) for each in statement.partition if each.value is not None]
     replaces = any((statement.replace_where, statement.replace_on, statement.replace_using))
     options = WriteOptions.parse(
@@ -103,7 +103,7 @@ def _options(context: StatementContext, handle: TableRef, statement: Insert) -> 
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
     # In dynamic mode the rows alone say which partitions go, whatever PARTITION gives.
     if statement.overwrite and static and not options.dynamic_partition_overwrite:
-        known = {fold(name): name for name in handle.latest().partition_columns}
+        known = {fold(name): name for name in table.latest().partition_columns}
         equals = [_equals(known.get(fold(name), name), context.expression(value)) for name, value in static]
         condition = " AND ".join(equals)
         return dataclasses.replace(options, replace_where=condition, dynamic_partition_overwrite=False)
@@ -116,72 +116,72 @@ def _equals(column: str, value: str) -> str:
 
 
 def _rows(
-    context: StatementContext, handle: TableRef, statement: Insert, before: Sequence[Fragment]
+    context: StatementContext, table: TableRef, statement: Insert, before: Sequence[Fragment]
 ) -> tuple[DataFrame, bool]:
     """The rows, and whether their columns are meant by name."""
-    _check_no_column_has_two_values(handle, statement)
+    _check_no_column_has_two_values(table, statement)
     names = statement.columns
     if names is None and statement.partition and not statement.by_name:
-        names = _columns_besides(handle, statement)
+        names = _columns_besides(table, statement)
     if statement.rows is not None:
-        return _rows_with_default(context, handle, statement, names or tuple(handle.latest().schema.fieldNames()))
+        return _rows_with_default(context, table, statement, names or tuple(table.latest().schema.fieldNames()))
     frame = context.query(*before, statement.query)
     if names is None and statement.defaults and not statement.by_name:
-        names = tuple(handle.latest().schema.fieldNames())
+        names = tuple(table.latest().schema.fieldNames())
     if names is not None:
-        frame = _named(frame, names, handle)
+        frame = _named(frame, names, table)
     # What the query leaves to the table for every row, the table fills.
     frame = frame.drop(*(frame.columns[place] for place in statement.defaults))
-    frame = _with_partition(context, handle, frame, statement)
+    frame = _with_partition(context, table, frame, statement)
     return frame, statement.by_name or names is not None
 
 
-def _check_no_column_has_two_values(handle: TableRef, statement: Insert) -> None:
+def _check_no_column_has_two_values(table: TableRef, statement: Insert) -> None:
     """Raises `StaticPartitionColumnListedError`."""
     static = {fold(each.column) for each in statement.partition if each.value is not None}
     for name in statement.columns or ():
         if fold(name) in static:
-            raise StaticPartitionColumnListedError(table=handle.label, column=name)
+            raise StaticPartitionColumnListedError(table=table.label, column=name)
 
 
-def _filled(frame: DataFrame, defaults: Sequence[int], handle: TableRef) -> DataFrame:
+def _filled(frame: DataFrame, defaults: Sequence[int], table: TableRef) -> DataFrame:
     """The rows with the values that DEFAULT stands for in these columns."""
     names = [frame.columns[place] for place in defaults]
-    return frame.withColumns({name: given_default(handle, (name,)) for name in names})
+    return frame.withColumns({name: given_default(table, (name,)) for name in names})
 
 
-def _columns_besides(handle: TableRef, statement: Insert) -> tuple[str, ...]:
+def _columns_besides(table: TableRef, statement: Insert) -> tuple[str, ...]:
     """The table's columns that PARTITION gives no value for, in order."""
     given = {fold(each.column) for each in statement.partition if each.value is not None}
-    return tuple(name for name in handle.latest().schema.fieldNames() if fold(name) not in given)
+    return tuple(name for name in table.latest().schema.fieldNames() if fold(name) not in given)
 
 
-def _named(frame: DataFrame, names: Sequence[str], handle: TableRef) -> DataFrame:
+def _named(frame: DataFrame, names: Sequence[str], table: TableRef) -> DataFrame:
     if len(frame.columns) != len(names):
-        raise InvalidColumnListError(table=handle.label, columns=tuple(names), found=len(frame.columns))
+        raise InvalidColumnListError(table=table.label, columns=tuple(names), found=len(frame.columns))
     return frame.toDF(*names)
 
 
-def _with_partition(context: StatementContext, handle: TableRef, frame: DataFrame, statement: Insert) -> DataFrame:
+def _with_partition(context: StatementContext, table: TableRef, frame: DataFrame, statement: Insert) -> DataFrame:
     """The rows with the values that PARTITION gives."""
-    known = {fold(name) for name in handle.latest().partition_columns}
+    known = {fold(name) for name in table.latest().partition_columns}
     for each in statement.partition:
         if fold(each.column) not in known:
             reason = f"{each.column} is not among its partition columns"
-            raise InvalidPartitioningError(table=handle.label, columns=(each.column,), reason=reason)
+            raise InvalidPartitioningError(table=table.label, columns=(each.column,), reason=reason)
         if each.value is not None:
             frame = frame.withColumn(each.column, F.expr(context.expression(each.value)))
     return frame
 
 
 def _rows_with_default(
-    context: StatementContext, handle: TableRef, statement: Insert, names: Sequence[str]
+    context: StatementContext, table: TableRef, statement: Insert, names: Sequence[str]
 ) -> tuple[DataFrame, bool]:
     """Rows of VALUES in which some values are left to the table."""
     assert statement.rows is not None
     for row in statement.rows:
         if len(row) != len(names):
-            raise InvalidColumnListError(table=handle.label, columns=tuple(names), found=len(row))
+            raise InvalidColumnListError(table=table.label, columns=tuple(names), found=len(row))
     groups: dict[tuple[bool, ...], list[Row]] = {}
     for row in statement.rows:
         groups.setdefault(tuple(value is None for value in row), []).append(row)
@@ -192,10 +192,10 @@ def _rows_with_default(
             # Where other rows have a value, the column is there, and the table no longer fills it.
             for name, missing in zip(names, left_out, strict=True):
                 if missing:
-                    frame = frame.withColumn(name, given_default(handle, (name,)))
+                    frame = frame.withColumn(name, given_default(table, (name,)))
         frames.append(frame)
     merged = functools.reduce(lambda one, other: one.unionByName(other), frames)
-    return _with_partition(context, handle, merged, statement), True
+    return _with_partition(context, table, merged, statement), True
 
 
 def _values(context: StatementContext, rows: Sequence[Row], names: Sequence[str]) -> DataFrame:

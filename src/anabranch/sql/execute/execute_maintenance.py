@@ -26,35 +26,35 @@ from anabranch.sql.statement_context import StatementContext
 
 
 def _optimize(context: StatementContext, statement: Optimize) -> DataFrame:
-    handle = context.table(statement.table)
+    table = context.table(statement.table)
     columns = [quoted(path) for path in statement.z_order]
     condition = _condition(context, statement.condition)
-    return optimize_frame(handle, predicate=condition, zorder_by=columns, full=statement.full)
+    return optimize_frame(table, predicate=condition, zorder_by=columns, full=statement.full)
 
 
 def _reorganize(context: StatementContext, statement: Reorganize) -> DataFrame:
-    handle = context.table(statement.table)
+    table = context.table(statement.table)
     if statement.iceberg_version is not None:
         if statement.condition is not None:
             raise UnsupportedOperationError(
-                operation=f"REORG TABLE {handle.label} WHERE … APPLY (UPGRADE UNIFORM(…))",
+                operation=f"REORG TABLE {table.label} WHERE … APPLY (UPGRADE UNIFORM(…))",
                 instead="A table is compatible as a whole: leave WHERE out.",
             )
-        return upgrade_uniform_frame(handle, version=statement.iceberg_version)
-    return purge_frame(handle, predicate=_condition(context, statement.condition))
+        return upgrade_uniform_frame(table, version=statement.iceberg_version)
+    return purge_frame(table, predicate=_condition(context, statement.condition))
 
 
 def _vacuum(context: StatementContext, statement: Vacuum) -> DataFrame:
-    handle = context.table(statement.table)
+    table = context.table(statement.table)
     if statement.lite and statement.full:
-        raise VacuumModeError(table=handle.label, clauses="LITE and FULL")
+        raise VacuumModeError(table=table.label, clauses="LITE and FULL")
     request = VacuumRequest(
         lite=statement.lite if statement.lite or statement.full else None,
         retention_hours=None if statement.retain_hours is None else _hours(statement.retain_hours),
         inventory=None if statement.inventory is None else context.relation(statement.inventory),
         dry_run=statement.dry_run,
     )
-    return vacuum_frame(handle, request)
+    return vacuum_frame(table, request)
 
 
 def _hours(text: str) -> float:
@@ -65,10 +65,10 @@ def _hours(text: str) -> float:
 
 
 def _restore(context: StatementContext, statement: Restore) -> DataFrame:
-    handle = context.table(statement.table)
+    table = context.table(statement.table)
     if statement.timestamp is None:
-        return restore_frame(handle, TimeTravel(version=parse_version(str(statement.version))))
-    return restore_frame(handle, TimeTravel(timestamp=context.timestamp(statement.timestamp)))
+        return restore_frame(table, TimeTravel(version=parse_version(str(statement.version))))
+    return restore_frame(table, TimeTravel(timestamp=context.timestamp(statement.timestamp)))
 
 
 def _convert(context: StatementContext, statement: Convert) -> DataFrame:

@@ -51,17 +51,17 @@ def create(context: StatementContext, statement: CreateTable) -> DataFrame:
         if unsupported is not None:
             raise UnsupportedOperationError(operation=f"{unsupported} of a Delta table in CREATE TABLE")
     location, properties = _location_and_properties(statement.clauses)
-    handle = _handle(context, statement.table, location, replaces=statement.replaces)
+    table = _table(context, statement.table, location, replaces=statement.replaces)
     definition = _definition(statement, properties)
     mode = _mode(statement)
     query = statement.query
     if query is None:
-        create_table(handle, definition, mode)
+        create_table(table, definition, mode)
         return context.nothing()
     if definition.schema.fields:
         problem = "CREATE TABLE … AS takes its columns from the query; leave their definitions out"
         raise InvalidArgumentError(argument="columns", value=definition.schema.simpleString(), problem=problem)
-    create_table_as(handle, definition, lambda: context.query(query), mode)
+    create_table_as(table, definition, lambda: context.query(query), mode)
     return context.nothing()
 
 
@@ -72,7 +72,7 @@ def create_like(context: StatementContext, statement: CreateTableLike) -> DataFr
     location, properties = _location_and_properties(statement.clauses)
     definition = definition_like(context.session, context.identifier(statement.source), dict(properties))
     mode = CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
-    create_table(_handle(context, statement.table, location), definition, mode)
+    create_table(_table(context, statement.table, location), definition, mode)
     return context.nothing()
 
 
@@ -92,8 +92,8 @@ def clone(context: StatementContext, statement: CloneTable) -> DataFrame:
     source = clone_source(
         context.session, context.identifier(statement.source), _travel(context, statement.time_travel)
     )
-    handle = _handle(context, statement.table, clauses.location, replaces=statement.replaces)
-    return clone_frame(context.session, shallow_clone(handle, source, _mode(statement), dict(clauses.properties)))
+    table = _table(context, statement.table, clauses.location, replaces=statement.replaces)
+    return clone_frame(context.session, shallow_clone(table, source, _mode(statement), dict(clauses.properties)))
 
 
 def _travel(context: StatementContext, piece: Fragment | None) -> TimeTravel:
@@ -114,7 +114,7 @@ def _mode(statement: CreateTable | CloneTable) -> CreationMode:
     return CreationMode.CREATE_IF_NOT_EXISTS if statement.if_not_exists else CreationMode.CREATE
 
 
-def _handle(context: StatementContext, table: TableName, location: str | None, *, replaces: bool = False) -> TableRef:
+def _table(context: StatementContext, table: TableName, location: str | None, *, replaces: bool = False) -> TableRef:
     identifier = context.identifier(table)
     if not isinstance(identifier, PathIdentifier):
         return table_to_create(context.session, identifier, location=location, replaces=replaces)

@@ -26,7 +26,7 @@ ENGINE_INFO = f"anabranch/{__version__}"
 DEFAULT_BOUNDS = RetryLimits()
 
 
-class Table:
+class DeltaLog:
     """One table, be it there already or not. Any number of threads may use it.
 
     `random` names transactions and spreads retries. Outside of tests it is a `random.SystemRandom`: two
