@@ -40,7 +40,7 @@ class _Inside(enum.Enum):
     ANSWER = enum.auto()
     """It answers a callback."""
     END = enum.auto()
-    """It converts an answer to one of the JVM's objects."""
+    """It converts an error to an answer for the JVM."""
 
 
 class _CallAbandoned(BaseException):

@@ -39,7 +39,7 @@ from anabranch.spark.write.file_schema import (
     stored_schema,
     with_partition_values,
 )
-from anabranch.spark.write.rewrite_request import checked, first_rows, stored_columns, write_request
+from anabranch.spark.write.rewrite_request import checked_rewrite, first_rows, stored_columns, write_request
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.spark.write.written_files import OpenFile, completed, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
@@ -303,7 +303,7 @@ class NativeRewrite:
         stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
         with typed_violations():
             written = self._write.files(write_request(request, stored))
-        return RewrittenFile(written=checked(request, written), order=order)
+        return RewrittenFile(written=checked_rewrite(request, written), order=order)
 
     def _reader_session(self) -> Any:
         return self._values.delta.Writes.session(self._values.session, joined_map(_ONE_TASK))

@@ -20,7 +20,7 @@ from anabranch.spark.gateway.jvm_classes import column_of
 from anabranch.spark.write.file_schema import quoted_name
 from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import refuse_when
-from anabranch.spark.write.row_rules import checked, default_value, with_generated_columns
+from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
 from anabranch.spark.write.stored_values import named_as, row_as_json, stored_value
 
 _NESTED = (StructType, ArrayType, MapType)
@@ -57,7 +57,7 @@ def conform(
         value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
     columns += [F.col(quoted_name(source.columns[names.index(name)])).alias(name) for name in keep]
-    return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
+    return with_row_checks(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
 
 
 def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:

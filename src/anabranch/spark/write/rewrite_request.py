@@ -55,7 +55,7 @@ def first_rows(row_counts: Sequence[int], order: Sequence[int]) -> npt.NDArray[n
     return starts
 
 
-def checked(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
+def checked_rewrite(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
     """`written`, if it is one file and has as many rows as the log says there are. Raises `RowOrderError`."""
     if len(written.adds) > 1:
         raise RowOrderError(

@@ -148,7 +148,7 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
     return rows.select(*columns, *(F.col(quoted_name(name)) for name in rows.columns if name not in own))
 
 
-def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
     """`rows`, which has all columns of the table: a row that breaks a rule fails the job that reads it.
 
     For a row that breaks several, the error is first about a missing value, then about a wrong one.
