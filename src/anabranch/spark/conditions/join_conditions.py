@@ -91,7 +91,7 @@ class JoinScope:
         self._now_ms = now_ms
 
     def frame(self, scope: Scope) -> DataFrame:
-        """An empty or lazy frame with the columns that a condition of the scope may name."""
+        """A frame with the columns that a condition of the scope may name."""
         if scope is Scope.BOTH:
             return self.target.join(self.source)
         return self.source if scope is Scope.SOURCE else self.target

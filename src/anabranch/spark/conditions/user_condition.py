@@ -32,7 +32,7 @@ _LEAVES_OF_FIXED_DATA = frozenset(
 )
 """Leaves of a plan that show what they read. Rows of a checkpoint are an RDD's and fixed, like a MERGE's source."""
 _ROW_BY_ROW = frozenset({"Project", "Filter", "ArrowEvalPython", "BatchEvalPython"})
-"""Operators whose output rows are rows of their input."""
+"""Operators that return one row, or none, for each row of their input."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where calls of the JVM arrive: one method that finds the answering function and turns its errors into the JVM's."""
+"""The endpoint for calls of the JVM: one method, which runs the answering function and converts its errors."""
 
 from __future__ import annotations
 

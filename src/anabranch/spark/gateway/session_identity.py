@@ -1,4 +1,4 @@
-"""Which Spark session a Python object represents."""
+"""The identity of the Spark session that a Python object represents."""
 
 from __future__ import annotations
 

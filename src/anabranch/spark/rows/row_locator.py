@@ -1,4 +1,4 @@
-"""Locates rows of files that another commit rewrote in the new files: two jobs, if that commit landed first.
+"""Locates rows of files that a winner rewrote in the new files. It takes two jobs, only after a lost race.
 
 Rows are recognized by the ids and versions of row tracking, else by their values.
 """

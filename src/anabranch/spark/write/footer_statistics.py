@@ -202,7 +202,7 @@ def _text(raw: bytes) -> Any:
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _FIRST_DAY = -141_427
-"""1582-10-15, from which on the Julian and the Gregorian calendar of Spark and Java give the same days."""
+"""1582-10-15, from which on the hybrid and the proleptic Gregorian calendar have the same days."""
 _FIRST_MICROS = -2_208_988_800_000_000
 """1900-01-01, from which on Java's old classes have the right offsets of time zones."""
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
