@@ -44,8 +44,8 @@ def test_three_statements_of_all_kinds(record_property: Tell) -> None:
         f"sequences of three statements of {len(ALL_KINDS)} kinds, part {TODAY + 1} of {DAYS}, {LEVEL_TODAY}: {explored}",
     )
     assert explored.problems == []
-    assert explored.states > 5_000
-    assert explored.refusals > 1_000
+    assert explored.states > 1_000
+    assert explored.refusals > 200
 
 
 @pytest.mark.parametrize("level", LEVELS)
