@@ -6,7 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterable
 
-from anabranch.log.commit_files import subject_of
+from anabranch.log.commit_files import reconciliation_key
 from anabranch.protocol.actions import (
     PARQUET,
     Action,
@@ -179,7 +179,7 @@ def write_compaction(store: MemoryStore, *, first: int, last: int) -> None:
     newest: dict[object, Action] = {}
     for version in range(first, last + 1):
         for action in parse_actions(store.read(commit_path(version))):
-            subject = subject_of(action)
+            subject = reconciliation_key(action)
             if subject is not None:
                 newest.pop(subject, None)
                 newest[subject] = action

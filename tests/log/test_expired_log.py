@@ -16,7 +16,7 @@ from anabranch.log.cleanup import (
     CleanupPlan,
     clean_up_log,
     delete_expired,
-    delete_unnamed_sidecars,
+    delete_orphaned_sidecars,
     plan_cleanup,
     sidecars_of,
 )
@@ -204,12 +204,12 @@ def test_young_sidecars_stay_and_a_checkpoint_that_tells_nothing_keeps_all() -> 
     checkpoints = list_log(log.store, first=0, upto=None).checkpoints
     all_of_them = sidecars(log)
     before_ms = START_MS + 8 * DAY_MS
-    assert delete_unnamed_sidecars(log.store, checkpoints[2:], before_ms=before_ms) == 1
+    assert delete_orphaned_sidecars(log.store, checkpoints[2:], before_ms=before_ms) == 1
     left = all_of_them - sidecars_of(log.store, checkpoints[0])
     assert sidecars(log) == left
     log.store.put(checkpoints[2].files[0].path, b"torn")
     with pytest.raises(CorruptCheckpointError):
-        delete_unnamed_sidecars(log.store, checkpoints[1:], before_ms=START_MS + 90 * DAY_MS)
+        delete_orphaned_sidecars(log.store, checkpoints[1:], before_ms=START_MS + 90 * DAY_MS)
     assert sidecars(log) == left
 
 

@@ -251,7 +251,7 @@ def test_requests_that_make_no_sense() -> None:
         requested_protocol(validated({"delta.feature.rowTracking": "true"}))
     with pytest.raises(InvalidProtocolError, match=r"writer version 7"):
         protocol_for_new_table(PLAIN, NO_PROPERTIES, ProtocolRequest(min_reader_version=3, min_writer_version=5))
-    with pytest.raises(InvalidProtocolError, match=r"not for both"):
+    with pytest.raises(InvalidProtocolError, match=r"not both"):
         protocol_for_new_table(
             PLAIN, NO_PROPERTIES, ProtocolRequest(features=frozenset({"variantType", "variantType-preview"}))
         )

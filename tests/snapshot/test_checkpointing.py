@@ -347,7 +347,7 @@ def test_a_small_checkpoint_of_very_many_rows_is_given_up(
     monkeypatch: pytest.MonkeyPatch, path: str | None, rows: int
 ) -> None:
     """One row repeated costs a file nothing, and memory everything."""
-    monkeypatch.setattr(checkpoint_part, "DECODED_ANYWAY", 1 << 20)
+    monkeypatch.setattr(checkpoint_part, "DECODED_ALWAYS", 1 << 20)
     log = LogInMemory.created()
     log.commit(add("a"))
     paths = pa.repeat(pa.scalar(path, pa.string()), rows)

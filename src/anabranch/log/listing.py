@@ -1,4 +1,4 @@
-"""What a listing of `_delta_log` shows, sorted by what the files are."""
+"""Listings of `_delta_log`, sorted by the kinds of files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ CHECKPOINT_PARTS_MAX = 10_000
 """A checkpoint that claims more parts is ignored as incomplete."""
 
 NamedFile = tuple[LogPath, StoredFile]
+"""A file of the log, with the parts of its name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFile:
-    """`N.json`."""
+    """The file of a commit, `N.json`."""
 
     version: int
     file: StoredFile
@@ -24,7 +25,7 @@ class CommitFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFile:
-    """`x.y.compacted.json`, for versions `first` to `last`, both covered."""
+    """A compaction `x.y.compacted.json` of the versions `first` to `last`, both included."""
 
     first: int
     last: int
@@ -33,7 +34,7 @@ class CompactedFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFiles:
-    """One complete checkpoint: all its parts, in order. Sidecars are named inside."""
+    """The files of a complete checkpoint: all its parts, in order, without sidecars, to which these refer."""
 
     version: int
     kind: LogFileKind
@@ -42,7 +43,7 @@ class CheckpointFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogListing:
-    """Commits by version; complete checkpoints, the preferred ones last; the rest by name."""
+    """The files of a listing: commits by version, complete checkpoints, the preferred one last, compactions by name."""
 
     commits: tuple[CommitFile, ...]
     checkpoints: tuple[CheckpointFiles, ...]
@@ -50,8 +51,10 @@ class LogListing:
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that a commit or a checkpoint speaks of."""
-        versions = [commit.version for commit in self.commits[-1:]] + [one.version for one in self.checkpoints[-1:]]
+        """The newest version that has a commit or a checkpoint."""
+        versions = [commit.version for commit in self.commits[-1:]] + [
+            checkpoint.version for checkpoint in self.checkpoints[-1:]
+        ]
         return max(versions, default=None)
 
     def newest_checkpoint(self, unusable: frozenset[str] = frozenset()) -> CheckpointFiles | None:
@@ -62,7 +65,7 @@ class LogListing:
         return None
 
     def earliest_recreatable_version(self) -> int:
-        """The oldest version that this listing, if it is of the whole log, can rebuild."""
+        """The oldest version that can be rebuilt, if this is a listing of the whole log."""
         if self.commits and self.commits[0].version == 0:
             return 0
         if self.checkpoints:
@@ -71,7 +74,7 @@ class LogListing:
 
 
 def list_log(store: LogStore, *, first: int, upto: int | None) -> LogListing:
-    """The log files of versions `first` to `upto`; a compaction counts where all it covers is within."""
+    """The log files of versions `first` to `upto`, with the compactions that only cover these versions."""
     return sorted_listing(list_named(store, first=first, upto=upto), upto=upto)
 
 
@@ -87,7 +90,7 @@ def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[Nam
 
 
 def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListing:
-    """What was listed of the log, sorted by what the files are; with `upto`, as it was at that version."""
+    """The listed files, sorted by kind; with `upto`, only those of versions up to it."""
     commits: list[CommitFile] = []
     compactions: list[CompactedFile] = []
     candidates: list[NamedFile] = []
@@ -108,7 +111,7 @@ def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListin
 
 
 def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
-    """The last run without a gap: before it, a clean-up of the log was stopped half-way."""
+    """The commits after the last gap, which is where log cleanup was interrupted."""
     first = max(len(commits) - 1, 0)
     while first > 0 and commits[first - 1].version + 1 == commits[first].version:
         first -= 1
@@ -116,7 +119,7 @@ def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
 
 
 def _complete_checkpoints(candidates: list[NamedFile]) -> list[CheckpointFiles]:
-    """See "Multi-part checkpoint": one with missing parts is ignored."""
+    """The checkpoints of which all parts exist; others are ignored, see "Multi-part checkpoint"."""
     groups: dict[tuple[int, int, str], list[NamedFile]] = {}
     for name, file in candidates:
         group = (name.version, -(name.parts or 0), name.unique_id or "")

@@ -1,6 +1,6 @@
 """Which features a table supports, which are active, and whether anabranch may read and write it.
 
-See "Table Features" of PROTOCOL.md; the features themselves are rows of `feature_table`.
+See "Table Features" of PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from anabranch.protocol.properties import TableProperties
 
 
 Need = Callable[[StructType, TableProperties], bool]
-"""Whether schema or properties of a table ask for a feature."""
+"""Whether the schema or the properties of a table need a feature."""
 
 
 class FeatureKind(enum.Enum):
-    """Who must know the feature."""
+    """Which clients must know the feature."""
 
     WRITER = "writer"
     READER_WRITER = "reader and writer"
@@ -44,14 +44,14 @@ class Feature:
     writable: bool
     """Whether anabranch writes tables that support it."""
     legacy_reader: int | None = None
-    """First reader version that implied it; None for writer features and those of versions 3 and 7."""
+    """The first reader version that implied it; None for writer features and those of versions 3 and 7."""
     legacy_writer: int | None = None
     requires: tuple[str, ...] = ()
     """Features that must be supported with it."""
     needed: Need | None = None
-    """When it is active; None: as soon as it is supported, which only `delta.feature.<name>` asks for."""
+    """When it is active. None: as soon as it is supported, which only `delta.feature.<name>` causes."""
     joins_existing_tables: bool = True
-    """Whether a change of metadata may bring it in; if not, the user must ask for it by name."""
+    """Whether a change of metadata may add it; if not, the user must set `delta.feature.<name>`."""
 
     @property
     def reader_version(self) -> int:
@@ -197,7 +197,7 @@ _ROWS: Final[tuple[Feature, ...]] = (
     ),
 )
 
-_OF_OTHERS: Final[dict[str, str]] = {
+_UNIMPLEMENTED: Final[dict[str, str]] = {
     "catalogOwned-preview": "a catalog decides which commits count",
     "clusteringExpressions": "clustering by expressions",
     "collations": "strings that are compared by a collation",
@@ -217,13 +217,13 @@ _OF_OTHERS: Final[dict[str, str]] = {
 
 FEATURES: Final[dict[str, Feature]] = {row.name: row for row in _ROWS}
 FEATURES_BY_LOWER_NAME: Final[dict[str, Feature]] = {row.name.lower(): row for row in _ROWS}
-"""`delta.feature.<name>` is stored by Delta in small letters."""
+"""Delta stores `delta.feature.<name>` in lower case."""
 
 
 READER_VERSION_MAX: Final = 3
-"""The one that lists reader features."""
+"""The reader version that lists reader features."""
 WRITER_VERSION_MAX: Final = 7
-"""The one that lists writer features."""
+"""The writer version that lists writer features."""
 
 _NO_COLUMNS: Final = StructType([])
 _NEWER: Final = "It is newer than this anabranch; upgrade, or use an engine that knows it."
@@ -232,19 +232,19 @@ _NEWER: Final = "It is newer than this anabranch; upgrade, or use an engine that
 def supported_features(protocol: Protocol) -> frozenset[str]:
     """Names of all features that the table supports: listed, or implied by a legacy version.
 
-    Names nobody here knows are among them.
+    Features that anabranch does not know are among them.
     """
     listed = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return frozenset(listed | _implied(protocol.min_reader_version, protocol.min_writer_version))
 
 
 def supported(protocol: Protocol, feature: str) -> bool:
-    """See "Supported Features"."""
+    """Whether the protocol supports the feature. See "Supported Features"."""
     return feature in supported_features(protocol)
 
 
 def active(protocol: Protocol, feature: str, *, properties: TableProperties, schema: StructType = _NO_COLUMNS) -> bool:
-    """Supported, and its property is set or its column type is there. See "Active Features"."""
+    """Whether a feature is supported, and its property set or its column type used. See "Active Features"."""
     if not supported(protocol, feature):
         return False
     row = FEATURES.get(feature)
@@ -265,7 +265,7 @@ def check_writable(protocol: Protocol, *, table: str) -> None:
 
 
 def _implied(reader_version: int, writer_version: int) -> set[str]:
-    """Legacy features that come with versions below those that list features."""
+    """The legacy features that these versions imply; versions that list features imply none."""
     return {
         row.name
         for row in FEATURES.values()
@@ -276,7 +276,7 @@ def _implied(reader_version: int, writer_version: int) -> set[str]:
 
 
 def _reader_features(protocol: Protocol) -> Iterable[str]:
-    """What a reader must know. Column mapping is listed for writers alone where the reader version is 2."""
+    """The features that a reader must know. Reader version 2 implies column mapping, which only writers list."""
     names = protocol.reader_features or ()
     if protocol.min_reader_version == 2:
         return [*names, "columnMapping"]
@@ -329,5 +329,5 @@ def _unsupported(
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         detail=detail,
-        meanings={name: _OF_OTHERS[name] for name in features if name in _OF_OTHERS},
+        meanings={name: _UNIMPLEMENTED[name] for name in features if name in _UNIMPLEMENTED},
     )
