@@ -11,7 +11,7 @@ import boto3
 
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from processes.s3_server import OneRequestAtATime
 
 BUCKET = "tables"

@@ -12,7 +12,7 @@ from anabranch.storage.hadoop.hadoop_listing import HadoopFile, decode_statuses
 from anabranch.storage.hadoop.hadoop_store import HadoopStore
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from storage.services import hadoop_session, hadoop_store
 
 spark_test = pytest.mark.spark
@@ -124,5 +124,5 @@ def test_decoding_statuses() -> None:
         HadoopFile(path="hdfs:a", is_directory=True, size_bytes=0, modified_ms=1 + (1 << 32)),
         HadoopFile(path="hdfs:b", is_directory=False, size_bytes=300, modified_ms=7),
     ]
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         list(decode_statuses(data[:-1]))

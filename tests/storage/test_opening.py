@@ -11,7 +11,7 @@ from anabranch.errors.environment import StorageOptionError, UnsupportedStorageE
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.storage.object.object_store import ObjectStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 
 KEY = {"fs.azure.account.key": "a2V5", "fs.gs.auth.type": "UNAUTHENTICATED"}
 

@@ -264,13 +264,13 @@ _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *'"#%*/:=?[\\]^{\x7f', "
 _ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
-def escape(text: str) -> str:
+def escape_path_name(text: str) -> str:
     """A column name or value, escaped for a directory name."""
     return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
 
 
-def unescape(text: str) -> str:
-    """The reverse of `escape`; a `%` that begins no escape is kept."""
+def unescape_path_name(text: str) -> str:
+    """The reverse of `escape_path_name`; a `%` that begins no escape is kept."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
@@ -283,7 +283,7 @@ def partition_path(values: Mapping[str, str | None]) -> str:
 
 
 def _directory(column: str, value: str | None) -> str:
-    return f"{escape(column)}={escape(value) if value else NULL_DIRECTORY}"
+    return f"{escape_path_name(column)}={escape_path_name(value) if value else NULL_DIRECTORY}"
 
 
 def parse_partition_path(path: str) -> dict[str, str | None]:
@@ -296,8 +296,8 @@ def parse_partition_path(path: str) -> dict[str, str | None]:
         column, equals, text = directory.partition("=")
         if not equals or not column:
             continue
-        name = unescape(column)
-        value = None if text == NULL_DIRECTORY else unescape(text)
+        name = unescape_path_name(column)
+        value = None if text == NULL_DIRECTORY else unescape_path_name(text)
         if name in values and values[name] != value:
             raise PartitionValueError(value=text, data_type="single value", column=name, reason=f"{path!r} has two")
         values[name] = value

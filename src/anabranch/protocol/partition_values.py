@@ -53,7 +53,7 @@ _NOT_FINITE: Final[dict[str, float]] = {
 }
 
 
-def serialize(value: Any, data_type: DataType) -> str | None:
+def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
     """The string for `add.partitionValues`; None for null and for empty strings and binaries.
 
     Timestamps are written in UTC, `1970-01-01T00:00:00.123456Z`, so that no reader needs to know our time
@@ -75,7 +75,7 @@ def serialize(value: Any, data_type: DataType) -> str | None:
     return text or None
 
 
-def parse(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any:
+def parse_partition_value(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any:
     """The value of a partition string; None for null and for an empty string, of any type.
 
     `zone` is for timestamps without an offset. Timestamps are returned in UTC; dates and timestamps of years
@@ -96,7 +96,7 @@ def parse(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any
 
 
 def parse_column(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, zone: TimeZone = UTC) -> pa.Array:
-    """`parse` for a column of strings, typed for comparing. Each distinct string is parsed once."""
+    """`parse_partition_value` for a column of strings, typed for comparing. Each distinct string is parsed once."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)

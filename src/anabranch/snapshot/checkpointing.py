@@ -189,7 +189,7 @@ def write_checkpoint(
     return write_classic_checkpoint(store, content)
 
 
-def is_due(snapshot: Snapshot) -> bool:
+def is_checkpoint_due(snapshot: Snapshot) -> bool:
     """Whether a checkpoint is due after this version. See `delta.checkpointInterval`."""
     return snapshot.version > 0 and snapshot.version % snapshot.properties.checkpoint_interval == 0
 

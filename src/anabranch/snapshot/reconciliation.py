@@ -100,7 +100,7 @@ def no_tombstones() -> pa.Table:
     return TOMBSTONE_SCHEMA.empty_table()
 
 
-def subtract(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
+def without_keys(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
     """The rows whose logical key is not in `keys`."""
     if len(keys) == 0 or table.num_rows == 0:
         return table
@@ -130,7 +130,7 @@ class Tombstones:
         # Keys of all tombstones are compared once, not once per commit: a table may have many.
         changes = _newest_of(list(self._layers))
         keys = logical_keys_of(changes.adds, changes.removes)
-        return pa.concat_tables([subtract(self._load(), keys), changes.removes]).combine_chunks()
+        return pa.concat_tables([without_keys(self._load(), keys), changes.removes]).combine_chunks()
 
     def apply(self, changes: FileChanges) -> Tombstones:
         """The tombstones after these changes."""

@@ -121,7 +121,7 @@ def load_newest(store: LogStore, *, upto: int | None = None) -> tuple[LogSegment
     segment = find_segment(store, upto=upto)
     for skipped in itertools.count(1):
         try:
-            return segment, load(store, segment)
+            return segment, load_segment(store, segment)
         except (CorruptCheckpointError, CorruptCommitError) as error:
             damaged = _damaged(segment, error)
             if not damaged or skipped > SKIPPED_MAX:
@@ -131,7 +131,7 @@ def load_newest(store: LogStore, *, upto: int | None = None) -> tuple[LogSegment
     raise AssertionError("the count has no end")
 
 
-def load(store: LogStore, segment: LogSegment) -> TableState:
+def load_segment(store: LogStore, segment: LogSegment) -> TableState:
     """The state after replaying the files of `segment`."""
     base = EMPTY_STATE if segment.checkpoint is None else _state_of(read_checkpoint(store, segment.checkpoint))
     state = advance(store, base, segment.steps())

@@ -37,7 +37,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.session_settings import flag_of
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 # Times as users write them.
 
@@ -158,7 +158,7 @@ def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
         table_root=table.path,
         table=table.label,
         load_vector=functools.partial(load_vector, store),
-        allowed_prefixes=allowed_places(store),
+        allowed_prefixes=allowed_prefixes_of(store),
         options=table.storage,
     )
 
