@@ -1,4 +1,4 @@
-"""Log compactions, by other engines and by us, are read as the commits that they stand for."""
+"""Log compactions, by other engines and by us, are read as the commits that they replace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_ours_says_what_is_left_of_the_commits() -> None:
     write_compaction(expected.store, first=1, last=4)
     assert (made.path, made.existed) == (compacted_path(1, 4), False)
     assert log.store.read(made.path) == expected.store.read(made.path)
-    # Readers take it in the place of the commits.
+    # Readers use it instead of the commits.
     log.store.put(commit_path(2), b"not a commit")
     after = log.snapshots().latest()
     assert [add.key for add in after.files.to_actions(None)] == [add.key for add in before.files.to_actions(None)]
@@ -61,7 +61,7 @@ def test_it_is_written_once_and_of_whole_ranges() -> None:
 
 
 def lint_of_actions(log: LogInMemory, path: str) -> int:
-    """How many actions are in the file, each about something of its own."""
+    """The number of actions in the file, none with the key of another one."""
     subjects = [reconciliation_key(action) for action in parse_actions(log.store.read(path))]
     assert len(set(subjects)) == len(subjects)
     return len(subjects)

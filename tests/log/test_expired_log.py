@@ -1,4 +1,4 @@
-"""Clean-up of the log: whatever it takes, every version from the cut-off on reads as before."""
+"""Log cleanup: every version from the cutoff on reads as before."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def stamping(log: LogInMemory, stamp: int | None, version: int) -> object:
     )
 
 
-def told(snapshot: Snapshot) -> tuple[object, ...]:
+def content_of(snapshot: Snapshot) -> tuple[object, ...]:
     files = sorted(snapshot.files.columns("path", "stats").to_pylist(), key=str)
     tombstones = sorted(snapshot.tombstones().select(["path", "deletion_timestamp"]).to_pylist(), key=str)
     return files, tombstones, snapshot.metadata, snapshot.protocol, snapshot.timestamp_ms
 
 
 def times_of(log: LogInMemory, versions: list[Snapshot], properties: TableProperties) -> dict[int, int]:
-    """When each version was committed, by the plainest reading."""
+    """The commit time of each version, computed in the simplest way."""
     times: dict[int, int] = {}
     for commit in list_log(log.store, first=0, upto=None).commits:
         snapshot = versions[commit.version]
@@ -103,7 +103,7 @@ def test_versions_from_the_cut_off_on_read_as_before(seed: int) -> None:
     times = times_of(log, versions, newest.properties)
     cutoff = chance.choice(list(times.values())) + chance.choice([-1, 0, 1, DAY_MS])
     first_needed = max((version for version, time_ms in times.items() if time_ms <= cutoff), default=0)
-    before = [told(snapshot) for snapshot in versions]
+    before = [content_of(snapshot) for snapshot in versions]
     protected = chance.choice([0, 0, first_needed, newest.version])
 
     def plan() -> CleanupPlan | None:
@@ -124,19 +124,19 @@ def test_versions_from_the_cut_off_on_read_as_before(seed: int) -> None:
     if again is not None:
         assert set(again.paths) <= set(planned.paths)
         delete_expired(log.store, again)
-    anew = log.snapshots()
+    fresh = log.snapshots()
     for version in range(planned.kept_checkpoint, newest.version + 1):
-        assert told(anew.at_version(version)) == before[version]
+        assert content_of(fresh.at_version(version)) == before[version]
     for version in range(planned.kept_checkpoint):
         with pytest.raises((VersionNotFoundError, LogGapError, TruncatedLogError)):
-            anew.at_version(version)
+            fresh.at_version(version)
     names = [parse_log_path(name) for name in log.names()]
     assert not [name for name in names if name is not None and name.version < planned.kept_checkpoint]
     assert plan() is None
 
 
 class Counting(MemoryStore):
-    """Notes what is listed; deletes nothing where told so."""
+    """A store that records listings; once `refuses` is set, nothing may be deleted."""
 
     listed: list[str]
     refuses = False

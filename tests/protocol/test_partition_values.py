@@ -1,4 +1,4 @@
-"""Partition values as text, as Python values and as Arrow columns. What Spark does was asked of Spark 4.3."""
+"""Partition values as text, as Python values and as Arrow columns. Expected values are those of Spark 4.3."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_a_column_parses_each_distinct_text_once_and_keeps_its_order() -> None:
 
 
 def test_directories_are_escaped_as_spark_escapes_them() -> None:
-    """`ExternalCatalogUtils.escapePathName`, asked for all characters below 128."""
+    """The results of `ExternalCatalogUtils.escapePathName` for all characters below 128."""
     escaped = [code for code in range(1, 300) if escape_path_name(chr(code)) != chr(code)]
     assert escaped == [*range(1, 32), 34, 35, 37, 39, 42, 47, 58, 61, 63, 91, 92, 93, 94, 123, 127]
     assert escape_path_name("a\x01=b\x7f é") == "a%01%3Db%7F é"

@@ -27,7 +27,7 @@ def make_bucket(endpoint: str) -> None:
 
 
 class FaultyS3:
-    """moto behind a front that misbehaves as told.
+    """moto behind a front that misbehaves as a test requires.
 
     `before` may change the request or answer it by itself with a status; `after` may replace the
     answer once moto has done its work.

@@ -1,4 +1,4 @@
-"""A table's store that reads files of other tables, below allowed places and nowhere else. Covers attack A2."""
+"""A table's store that reads files of other tables, below allowed prefixes only. Covers attack A2."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from anabranch.storage.opening.store_opening import open_with_external_files
         ("/", ("/",)),
     ],
 )
-def test_places_are_spelled_in_one_way(text: str | None, expected: tuple[str, ...]) -> None:
+def test_prefixes_are_spelled_canonically(text: str | None, expected: tuple[str, ...]) -> None:
     assert parse_allowed_prefixes(text) == expected
 
 
 @pytest.mark.parametrize("text", ["relative/path", "/a,b", "C:x"])
-def test_a_place_that_depends_on_who_asks_is_refused(text: str) -> None:
+def test_a_relative_prefix_is_refused(text: str) -> None:
     with pytest.raises(InvalidOptionError, match="absolute path"):
         parse_allowed_prefixes(text)
 
@@ -47,15 +47,15 @@ def stores() -> tuple[ExternalFileStore, MemoryStore, list[str]]:
     return ExternalFileStore(own, allowed_prefixes=lambda: tuple(allowed), open_prefix=lambda _: other), other, allowed
 
 
-def test_files_below_a_place_are_read_by_their_absolute_path() -> None:
+def test_files_below_a_prefix_are_read_by_their_absolute_path() -> None:
     store, _, _ = stores()
     path = "memory:/other/d/theirs"
     assert store.read(path) == b"23456"
     assert store.read_range(path, 1, 2) == b"34"
     assert store.open(path).read() == b"23456"
-    found = store.head(path)
-    assert found is not None
-    assert (found.path, found.size_bytes) == (path, 5)
+    file = store.head(path)
+    assert file is not None
+    assert (file.path, file.size_bytes) == (path, 5)
     assert store.head("memory:/other/d/none") is None
     assert store.read("mine") == b"1"
     assert [file.path for file in store.list_tree()] == ["mine"]
@@ -107,5 +107,5 @@ def test_a_neighbour_whose_name_begins_alike_is_elsewhere(tmp_path: Path) -> Non
         store.read(str(tmp_path / "other2" / "f"))
 
 
-def test_without_places_the_store_is_the_plain_one(tmp_path: Path) -> None:
+def test_without_prefixes_the_store_is_not_wrapped(tmp_path: Path) -> None:
     assert isinstance(open_with_external_files(str(tmp_path), {}), LocalStore)

@@ -52,8 +52,8 @@ def test_no_temporary_files_stay(spark: Any, tmp_path: Path) -> None:
     for _ in range(3):
         store.put_if_absent(NAME, b"x")
         store.put("_delta_log/_last_checkpoint", b"x")
-    found = {path.name for path in (tmp_path / "t" / "_delta_log").iterdir() if not path.name.endswith(".crc")}
-    assert found == {"0.json", "_last_checkpoint"}
+    names = {path.name for path in (tmp_path / "t" / "_delta_log").iterdir() if not path.name.endswith(".crc")}
+    assert names == {"0.json", "_last_checkpoint"}
 
 
 @spark_test
@@ -103,7 +103,7 @@ def test_a_wide_tree_takes_few_calls(spark: Any, tmp_path: Path, monkeypatch: py
     send_command, commands = client.send_command, []
 
     def counted(command: str, *arguments: Any, **options: Any) -> Any:
-        # "m" tells the JVM what Python has let go of, whoever held it.
+        # The command "m" releases a Java object after Python has dropped its proxy, from any thread.
         if not command.startswith("m\n"):
             commands.append(command)
         return send_command(command, *arguments, **options)

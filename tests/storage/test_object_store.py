@@ -44,7 +44,7 @@ def is_put_of(environ: dict[str, Any], name: str = NAME) -> bool:
     return bool(environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith(name))
 
 
-def test_a_service_that_ignores_the_condition_is_found_out(front: FaultyS3, store: LogStore) -> None:
+def test_a_service_that_ignores_the_condition_is_detected(front: FaultyS3, store: LogStore) -> None:
     def strip(environ: dict[str, Any]) -> None:
         environ.pop("HTTP_IF_NONE_MATCH", None)
 
@@ -113,7 +113,7 @@ def test_reading_sends_no_probe(front: FaultyS3, store: LogStore) -> None:
 
 @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Slow Down", "429 Too Many Requests"])
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_server_error_leaves_the_fate_unknown(
+def test_a_server_error_leaves_the_outcome_unknown(
     front: FaultyS3, store: LogStore, status: str, applied: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Covers faults F15, F16 and F20."""
@@ -131,7 +131,7 @@ def test_a_server_error_leaves_the_fate_unknown(
     front.before = front.after = lambda environ: None
     assert (store.head(NAME) is not None) is applied
     assert sum(path.endswith(NAME) for path in front.puts) == 1, (
-        "one attempt: a second would hide the fate of the first"
+        "one attempt: a second would hide the outcome of the first"
     )
     assert store.put_if_absent(NAME, b"x") is (PutOutcome.EXISTS if applied else PutOutcome.CREATED)
 
@@ -253,12 +253,12 @@ def test_secrets_stay_secret(front: FaultyS3, store: LogStore, caplog: pytest.Lo
     """Covers attack A13: an answer that quotes everything it was sent still shows none of it."""
     quoted = f"<?xml version='1.0'?><Error><Code>X</Code><Message>{SECRET_KEY} moto-access</Message></Error>".encode()
 
-    def tell_all(environ: dict[str, Any], start_response: Any) -> Any:
+    def reply_with_secrets(environ: dict[str, Any], start_response: Any) -> Any:
         start_response("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(quoted)))])
         return [quoted]
 
     store.put_if_absent("warm", b"")
-    front._moto = tell_all  # type: ignore[assignment]
+    front._moto = reply_with_secrets  # type: ignore[assignment]
     with caplog.at_level(logging.DEBUG):
         for operation in (
             lambda: store.read(NAME),

@@ -26,7 +26,7 @@ _MB: Final = 1024 * _KB
 _GB: Final = 1024 * _MB
 
 
-def _steps(*ranges: tuple[int, int, int]) -> list[int]:
+def _boundaries(*ranges: tuple[int, int, int]) -> list[int]:
     """The boundaries of ranges `(start, end, step)`: from `start`, which is left out, to `end`, which is included."""
     return [boundary for start, end, step in ranges for boundary in range(start + step, end + 1, step)]
 
@@ -35,7 +35,7 @@ FILE_SIZE_BOUNDARIES: Final[tuple[int, ...]] = (
     0,
     *(size * _KB for size in (8, 16, 32, 64, 128, 256, 512)),
     *(size * _MB for size in (1, 2, 4)),
-    *_steps(
+    *_boundaries(
         (4 * _MB, 40 * _MB, 4 * _MB),
         (40 * _MB, 120 * _MB, 8 * _MB),
         (120 * _MB, 144 * _MB, 4 * _MB),

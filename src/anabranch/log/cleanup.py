@@ -14,7 +14,7 @@ from anabranch.errors.log import CorruptCheckpointError, TimestampEarlierThanFir
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.commit_files import READERS
-from anabranch.log.listing import CheckpointFiles, LogListing, NamedFile, consecutive, list_named, sorted_listing
+from anabranch.log.listing import CheckpointFiles, LogFile, LogListing, after_last_gap, list_log_files, sort_by_kind
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Sidecar
 from anabranch.protocol.actions_json import parse_actions
@@ -39,8 +39,8 @@ def delete_orphaned_sidecars(store: LogStore, checkpoints: Iterable[CheckpointFi
     if not old:
         return 0
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-sidecars") as pool:
-        named = frozenset[str]().union(*pool.map(lambda checkpoint: sidecars_of(store, checkpoint), checkpoints))
-    deletion = store.delete_many([path for path in old if path not in named])
+        referenced = frozenset[str]().union(*pool.map(lambda checkpoint: sidecars_of(store, checkpoint), checkpoints))
+    deletion = store.delete_many([path for path in old if path not in referenced])
     if deletion.failures:
         raise deletion.failures[0]
     return deletion.count
@@ -148,8 +148,8 @@ def plan_cleanup(
 
     Raises `MissingInCommitTimestampError`, `StorageError`.
     """
-    named = list(list_named(store, first=0, upto=None))
-    listing = sorted_listing(named, upto=upto)
+    log_files = list(list_log_files(store, first=0, upto=None))
+    listing = sort_by_kind(log_files, upto=upto)
     cutoff_version = _newest_before(store, listing, cutoff_ms, upto=upto, properties=properties)
     if cutoff_version is None:
         return None
@@ -159,7 +159,7 @@ def plan_cleanup(
         return None
     if kept.version < protected_before:
         return None
-    expired = [entry for entry in named if _is_expired(entry, kept.version)]
+    expired = [file for file in log_files if _is_expired(file, kept.version)]
     if not expired:
         return None
     protects = any(name.version < protected_before for name, _ in expired)
@@ -172,7 +172,7 @@ def plan_cleanup(
         deletes_checkpoints=checkpoints > 0,
         remaining=tuple(
             checkpoint
-            for checkpoint in sorted_listing(named, upto=None).checkpoints
+            for checkpoint in sort_by_kind(log_files, upto=None).checkpoints
             if checkpoint.version >= kept.version
         ),
     )
@@ -204,7 +204,7 @@ def _newest_before(
     store: LogStore, listing: LogListing, cutoff_ms: int, *, upto: int, properties: TableProperties
 ) -> int | None:
     """The newest version at the cutoff, if any: it was current then, so it must stay readable."""
-    commits = consecutive(listing.commits)
+    commits = after_last_gap(listing.commits)
     if not commits:
         return None
     search = TimestampSearch.among(
@@ -225,16 +225,17 @@ def _newest_checkpoint(checkpoints: tuple[CheckpointFiles, ...], version: int) -
     return next((checkpoint for checkpoint in reversed(checkpoints) if checkpoint.version <= version), None)
 
 
-def _is_expired(entry: NamedFile, kept: int) -> bool:
-    name, _ = entry
+def _is_expired(log_file: LogFile, kept: int) -> bool:
+    name, _ = log_file
     return name.version < kept or (name.version == kept and name.kind is LogFileKind.COMPACTED)
 
 
-def _checkpoints_last(entry: NamedFile) -> tuple[bool, int, bool, str]:
-    """Deletes checkpoints last: a reader may not support the features of commits that a checkpoint replaces."""
-    return entry[0].kind.is_checkpoint, *_order(entry)
+def _checkpoints_last(log_file: LogFile) -> tuple[bool, int, bool, str]:
+    """The order in which checkpoints are deleted last: a reader may lack features of commits that they replace."""
+    return log_file[0].kind.is_checkpoint, *_order(log_file)
 
 
-def _order(entry: NamedFile) -> tuple[int, bool, str]:
-    name, file = entry
+def _order(log_file: LogFile) -> tuple[int, bool, str]:
+    """Oldest version first, and the commit last among the files of one version."""
+    name, file = log_file
     return name.version, name.kind is LogFileKind.COMMIT, file.path

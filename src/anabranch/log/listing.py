@@ -11,7 +11,7 @@ from anabranch.storage.log_store import LogStore, StoredFile
 CHECKPOINT_PARTS_MAX = 10_000
 """A checkpoint that claims more parts is ignored as incomplete."""
 
-NamedFile = tuple[LogPath, StoredFile]
+LogFile = tuple[LogPath, StoredFile]
 """A file of the log, with the parts of its name."""
 
 
@@ -75,10 +75,10 @@ class LogListing:
 
 def list_log(store: LogStore, *, first: int, upto: int | None) -> LogListing:
     """The log files of versions `first` to `upto`, with the compactions that only cover these versions."""
-    return sorted_listing(list_named(store, first=first, upto=upto), upto=upto)
+    return sort_by_kind(list_log_files(store, first=first, upto=upto), upto=upto)
 
 
-def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[NamedFile]:
+def list_log_files(store: LogStore, *, first: int, upto: int | None) -> Iterator[LogFile]:
     """The files whose names begin with a version from `first` to `upto`, by name."""
     for file in store.list_from(LOG_DIRECTORY, start_after=version_prefix(first)):
         name = parse_log_path(file.path.rpartition("/")[2])
@@ -89,12 +89,12 @@ def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[Nam
         yield name, file
 
 
-def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListing:
+def sort_by_kind(log_files: Iterable[LogFile], *, upto: int | None) -> LogListing:
     """The listed files, sorted by kind; with `upto`, only those of versions up to it."""
     commits: list[CommitFile] = []
     compactions: list[CompactedFile] = []
-    candidates: list[NamedFile] = []
-    for name, file in named:
+    candidates: list[LogFile] = []
+    for name, file in log_files:
         if upto is not None and name.version > upto:
             continue
         if name.kind is LogFileKind.COMMIT:
@@ -110,7 +110,7 @@ def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListin
     )
 
 
-def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
+def after_last_gap(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
     """The commits after the last gap, which is where log cleanup was interrupted."""
     first = max(len(commits) - 1, 0)
     while first > 0 and commits[first - 1].version + 1 == commits[first].version:
@@ -118,9 +118,9 @@ def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
     return commits[first:]
 
 
-def _complete_checkpoints(candidates: list[NamedFile]) -> list[CheckpointFiles]:
+def _complete_checkpoints(candidates: list[LogFile]) -> list[CheckpointFiles]:
     """The checkpoints of which all parts exist; others are ignored, see "Multi-part checkpoint"."""
-    groups: dict[tuple[int, int, str], list[NamedFile]] = {}
+    groups: dict[tuple[int, int, str], list[LogFile]] = {}
     for name, file in candidates:
         group = (name.version, -(name.parts or 0), name.unique_id or "")
         groups.setdefault(group, []).append((name, file))

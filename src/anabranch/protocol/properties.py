@@ -249,7 +249,7 @@ def validated(properties: Mapping[str, str], *, current: Mapping[str, str | None
         name = canonical_name(written_name)
         if name in result and result[name] != value:
             raise InvalidPropertyError(name=name, value=value, expected="set once, regardless of letter case")
-        _check(name, value)
+        _check_settable(name, value)
         result[name] = value
     _check_retention(result, current or {})
     return result
@@ -303,14 +303,14 @@ def _session_defaults(session: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if name in PROPERTIES or name.startswith(FEATURE_PREFIX)}
 
 
-def _check(name: str, value: str) -> None:
+def _check_settable(name: str, value: str) -> None:
     if not name.lower().startswith(PREFIX) or name.startswith(
         (FEATURE_PREFIX, CONSTRAINT_PREFIX, UNIVERSAL_FORMAT_CONFIG_PREFIX)
     ):
         return
     row = PROPERTIES.get(name)
     if row is None:
-        raise UnknownPropertyError(name=name, suggestions=_near(name))
+        raise UnknownPropertyError(name=name, suggestions=_similar_names(name))
     if not row.settable:
         raise ReadOnlyPropertyError(name=name)
     parse_property(row, value)
@@ -331,6 +331,6 @@ def _check_retention(changes: Mapping[str, str], current: Mapping[str, str | Non
         )
 
 
-def _near(name: str) -> tuple[str, ...]:
+def _similar_names(name: str) -> tuple[str, ...]:
     settable = {row.name.lower(): row.name for row in PROPERTIES.values() if row.settable}
     return tuple(settable[match] for match in difflib.get_close_matches(name.lower(), settable, n=3, cutoff=0.75))

@@ -19,13 +19,13 @@ _CYCLE = 146_097 * 86_400_000_000
 class TimeZone(Protocol):
     """The conversions of one time zone."""
 
-    def moment_of(self, local: int) -> int:
-        """The moment of a local time: the first of two. A time that is skipped is moved forward by the gap."""
+    def to_utc(self, local: int) -> int:
+        """The moment of a local time, the first of two. A time that is skipped is moved forward by the gap."""
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         """Whether exactly one moment has this local time."""
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         """The local time at a moment."""
 
 
@@ -40,14 +40,14 @@ class FixedOffset:
     offset: int
     """The offset, positive east of Greenwich."""
 
-    def moment_of(self, local: int) -> int:
+    def to_utc(self, local: int) -> int:
         return local - self.offset
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         del local
         return True
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         return moment + self.offset
 
 
@@ -66,18 +66,18 @@ class ZoneRules:
     offsets: Sequence[int]
     last: int
 
-    def moment_of(self, local: int) -> int:
+    def to_utc(self, local: int) -> int:
         shift = self._shift(local)
         return local - self.offsets[self._before(local - shift)]
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         near = local - self._shift(local)
         index = self._before(near)
         if index == len(self.changes):
             return True
         return near < self.changes[index] + min(self.offsets[index], self.offsets[index + 1])
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         near = moment - self._shift(moment)
         return moment + self.offsets[bisect.bisect_right(self.changes, near)]
 

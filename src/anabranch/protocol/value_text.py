@@ -49,7 +49,7 @@ def parse_micros(text: str, zone: TimeZone) -> int:
     """
     match = _match_timestamp(text)
     own = (match["zone"] or "").strip()
-    return _checked((_offset(own) if own else zone).moment_of(_local_micros(match)))
+    return _checked((_offset(own) if own else zone).to_utc(_local_micros(match)))
 
 
 def parse_local_micros(text: str) -> int:

@@ -46,7 +46,7 @@ def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option:
     """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
     if isinstance(timestamp, datetime):
         micros = value_text.datetime_to_micros(timestamp)
-        return (micros if timestamp.tzinfo else session.time_zone.moment_of(micros)) // 1000
+        return (micros if timestamp.tzinfo else session.time_zone.to_utc(micros)) // 1000
     query = "SELECT unix_millis(try_cast(:written AS TIMESTAMP)) AS at"
     row = session.spark.sql(query, args={"written": timestamp}).first()
     if row is None or row[0] is None:

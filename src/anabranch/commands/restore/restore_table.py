@@ -290,7 +290,7 @@ def _version(table: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
         return travel.version, None
     assert travel.timestamp is not None
     timestamp_ms = to_milliseconds(table.session, travel.timestamp)
-    local = table.session.time_zone.local_of(timestamp_ms * 1000)
+    local = table.session.time_zone.to_local(timestamp_ms * 1000)
     at = value_text.micros_to_datetime(local, utc=False)
     fraction = f"{timestamp_ms % 1000:03}".rstrip("0") or "0"
     return table.delta_log.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"
