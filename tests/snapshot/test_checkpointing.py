@@ -323,7 +323,7 @@ def test_a_file_without_a_size_is_refused(size: int | None) -> None:
     def changed(column: pa.Array) -> pa.Array:
         return pa.array([None if value is None else size for value in column.to_pylist()], pa.int64())
 
-    with pytest.raises(CorruptCheckpointError, match="no size, or one below zero"):
+    with pytest.raises(CorruptCheckpointError, match="no size, or a negative one"):
         rewritten(sample_log(), lambda table: with_child(table, "add", "size", changed))
 
 

@@ -182,7 +182,7 @@ def _inline_bytes(descriptor: DeletionVectorDescriptor, table: str) -> bytes:
         raise DeletionVectorFormatError(table=table, vector=short_id(descriptor), reason=str(error)) from None
     size = descriptor.size_in_bytes
     if not 0 <= len(padded) - size < 4:
-        reason = f"the log says it has {size} bytes and its text holds {len(padded)}"
+        reason = f"the log says it has {size} bytes and its text has {len(padded)}"
         raise DeletionVectorSizeError(table=table, vector=short_id(descriptor), reason=reason)
     return padded[:size]
 

@@ -123,7 +123,7 @@ class CheckpointPart:
                     _check_sizes(tables[-1]["size"])
                 remaining_bytes -= tables[-1].nbytes
                 if remaining_bytes < 0:
-                    raise DamagedPartError(f"its {len(self._data)} bytes come to more than {self._decoded_max}")
+                    raise DamagedPartError(f"its {len(self._data)} bytes decode to more than {self._decoded_max}")
         return pa.concat_tables(tables)
 
     @functools.cached_property
@@ -202,7 +202,7 @@ def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
 def _check_sizes(sizes: pa.ChunkedArray) -> None:
     """Raises ValueError for a file without a size or with a negative one: it would be read as if it had no rows."""
     if sizes.null_count or (len(sizes) and pc.min(sizes).as_py() < 0):
-        raise ValueError("a file has no size, or one below zero")
+        raise ValueError("a file has no size, or a negative one")
 
 
 def _column(children: dict[str, pa.Array], field: pa.Field, length: int) -> pa.Array:

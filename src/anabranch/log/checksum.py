@@ -252,7 +252,7 @@ def _raw_all(actions: tuple[SetTransaction, ...] | tuple[DomainMetadata, ...] | 
 def _action(kind: type[A], fields: Any) -> A:
     action = parse_action(msgspec.json.encode({KEY_BY_TYPE[kind]: fields}))
     if not isinstance(action, kind):
-        raise TypeError(f"{KEY_BY_TYPE[kind]} is not there")
+        raise TypeError(f"{KEY_BY_TYPE[kind]} is missing")
     return action
 
 

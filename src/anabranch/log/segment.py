@@ -93,7 +93,7 @@ def _list_from_hint(store: LogStore, *, upto: int | None, unusable: frozenset[st
 def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusable: frozenset[str]) -> LogSegment:
     latest = listing.latest_version
     if latest is None or (upto is not None and upto > latest):
-        raise _not_found(store, upto)
+        raise _version_error(store, upto)
     version = latest if upto is None else upto
     checkpoint = listing.newest_checkpoint(unusable)
     first = 0 if checkpoint is None else checkpoint.version + 1
@@ -113,7 +113,7 @@ def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusa
     )
 
 
-def _not_found(store: LogStore, version: int | None) -> DeltaError:
+def _version_error(store: LogStore, version: int | None) -> DeltaError:
     """The error where a listing up to `version` does not reach it."""
     whole = list_log(store, first=0, upto=None)
     latest = whole.latest_version
@@ -131,13 +131,13 @@ def _check_complete(commits: tuple[CommitFile, ...], *, store: LogStore, first: 
     expected = first
     for commit in commits:
         if commit.version != expected:
-            raise _missing(store, missing_from=expected, missing_to=commit.version - 1, version=version, first=first)
+            raise _gap_error(store, missing_from=expected, missing_to=commit.version - 1, version=version, first=first)
         expected += 1
     if expected <= version:
-        raise _missing(store, missing_from=expected, missing_to=version, version=version, first=first)
+        raise _gap_error(store, missing_from=expected, missing_to=version, version=version, first=first)
 
 
-def _missing(store: LogStore, *, missing_from: int, missing_to: int, version: int, first: int) -> DeltaError:
+def _gap_error(store: LogStore, *, missing_from: int, missing_to: int, version: int, first: int) -> DeltaError:
     """The error where commits that `version` needs are missing."""
     if missing_from > first or first > 0:
         return LogGapError(table=store.root, version=version, missing_from=missing_from, missing_to=missing_to)

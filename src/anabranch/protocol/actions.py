@@ -67,7 +67,7 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
     """Where the hidden rows of a file are listed. See "Deletion Vector Descriptor Schema"."""
 
     storage_type: str
-    """`u`: file named by UUID in the table, `p`: absolute path, `i`: inline."""
+    """`u`: a file in the table with a UUID in its name, `p`: an absolute path, `i`: inline."""
     path_or_inline_dv: str = msgspec.field(name="pathOrInlineDv")
     offset: SmallCount | None = None
     size_in_bytes: SmallCount
@@ -87,7 +87,7 @@ INSERTION_TIME: Final = "INSERTION_TIME"
 
 
 class AddFile(Action, frozen=True, kw_only=True):
-    """A logical file that is in the table from here on. See "Add File and Remove File"."""
+    """A logical file added to the table by a commit. See "Add File and Remove File"."""
 
     path: str
     """URI-encoded, as in the log."""
@@ -122,7 +122,7 @@ def insertion_tag(modified_ms: int) -> dict[str, str]:
 
 
 class RemoveFile(Action, frozen=True, kw_only=True):
-    """A logical file that is gone from here on. See "Add File and Remove File"."""
+    """A logical file removed from the table by a commit. See "Add File and Remove File"."""
 
     path: str
     """URI-encoded, as in the log."""

@@ -123,7 +123,7 @@ def _string(name: str, value: Any) -> str | None:
         case bool() | int() | float():
             return msgspec.json.encode(value).decode()
         case _:
-            raise UnfitActionError(f"`{name}` holds something that is not a string")
+            raise UnfitActionError(f"`{name}` has a value that is not a string")
 
 
 def _build_commit_info(fields: dict[str, Any]) -> CommitInfo:
@@ -212,7 +212,7 @@ def _parse_any(line: bytes, line_number: int) -> Action | None:
     fields = _load_object(line, line_number)
     kinds = [key for key in TYPE_BY_KEY if fields.get(key) is not None]
     if len(kinds) > 1:
-        reason = f"it holds several actions at once ({', '.join(kinds)})"
+        reason = f"it has several actions ({', '.join(kinds)})"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
     if not kinds:
         return None

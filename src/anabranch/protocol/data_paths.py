@@ -19,7 +19,7 @@ from anabranch.errors.protocol import PartitionValueError, UnsafePathError
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY
 
 PATH_CHARACTERS_MAX: Final = 8192
-"""Twice what any file system takes."""
+"""Twice the limit of any file system."""
 
 _KEPT: Final = frozenset("-_.!~*'():@&=+$,;/")
 """ASCII characters besides letters and digits that Java's `URI` does not encode in a path."""
@@ -136,7 +136,7 @@ def relative_path_column(uris: pa.Array | pa.ChunkedArray, *, table_root: str) -
 def decode_sidecar_path(uri: str, *, table_root: str) -> str:
     """The plain path of a sidecar, relative to the table's root. See "Sidecar File Information".
 
-    A sidecar lies directly in `_delta_log/_sidecars`; its path is a bare name or absolute. Raises
+    A sidecar is directly in `_delta_log/_sidecars`; its path is a bare name or absolute. Raises
     `UnsafePathError`.
     """
     try:
@@ -144,7 +144,7 @@ def decode_sidecar_path(uri: str, *, table_root: str) -> str:
         directory = dataclasses.replace(directory, segments=(*directory.segments, *SIDECAR_DIRECTORY.split("/")))
         location = _location(uri, directory)
         if not directory.holds(location) or len(location.segments) != len(directory.segments) + 1:
-            raise ValueError(f"a sidecar must lie in {SIDECAR_DIRECTORY}")
+            raise ValueError(f"a sidecar must be in {SIDECAR_DIRECTORY}")
     except ValueError as error:
         raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
     return f"{SIDECAR_DIRECTORY}/{location.segments[-1]}"
@@ -156,7 +156,7 @@ def _locate(uri: str, table_root: str, allowed_prefixes: Collection[str]) -> Dat
     if root.holds(location):
         inside = location.segments[len(root.segments) :]
         if inside[0] == LOG_DIRECTORY:
-            raise ValueError("it names a file of the log as data")
+            raise ValueError("it is a file of the log, not a data file")
         relative = "/".join(inside)
         return DataPath(relative=relative, absolute=f"{table_root.rstrip('/')}/{relative}")
     for prefix in allowed_prefixes:
@@ -164,9 +164,9 @@ def _locate(uri: str, table_root: str, allowed_prefixes: Collection[str]) -> Dat
         if allowed.holds(location):
             inside = location.segments[len(allowed.segments) :]
             if LOG_DIRECTORY in inside:
-                raise ValueError("it names a file of a log as data")
+                raise ValueError("it is a file of a log, not a data file")
             return DataPath(relative=None, absolute=f"{prefix.rstrip('/')}/{'/'.join(inside)}")
-    raise ValueError("it lies outside the table's directory")
+    raise ValueError("it is outside the table's directory")
 
 
 def _location(uri: str, base: _Location) -> _Location:
@@ -178,7 +178,7 @@ def _location(uri: str, base: _Location) -> _Location:
         raise ValueError("it has a `?` or `#` that is not encoded")
     segments = _segments(_decode(path))
     if not segments or path.endswith("/"):
-        raise ValueError("it names no file")
+        raise ValueError("it is not the path of a file")
     if scheme is None and not path.startswith("/"):
         return dataclasses.replace(base, segments=(*base.segments, *segments))
     return _Location(scheme=_canonical_scheme(scheme or "file"), authority=authority, segments=segments)
@@ -189,7 +189,7 @@ def _split(uri: str) -> tuple[str | None, str, str]:
     match = _SCHEME.match(uri)
     if match is None:
         if uri.startswith("//"):
-            raise ValueError("it names a host")
+            raise ValueError("it has a host")
         return None, "", uri
     scheme, rest = match[0][:-1].lower(), uri[match.end() :]
     authority = ""
@@ -199,7 +199,7 @@ def _split(uri: str) -> tuple[str | None, str, str]:
     if not rest.startswith("/"):
         raise ValueError(f"it has the scheme `{scheme}` but no absolute path")
     if scheme == "file" and authority:
-        raise ValueError("it names a host")
+        raise ValueError("it has a host")
     return scheme, authority, rest
 
 
@@ -217,9 +217,9 @@ def _decode(path: str) -> str:
 
 def _segments(plain: str) -> tuple[str, ...]:
     if "\0" in plain:
-        raise ValueError("it holds a NUL")
+        raise ValueError("it has a NUL")
     if "\\" in plain:
-        raise ValueError("it holds a backslash")
+        raise ValueError("it has a backslash")
     segments = tuple(segment for segment in plain.split("/") if segment not in {"", "."})
     if ".." in segments:
         raise ValueError("it has a `..` segment")

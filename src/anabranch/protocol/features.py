@@ -228,7 +228,7 @@ WRITER_VERSION_MAX: Final = 7
 """The writer version that lists writer features."""
 
 _NO_COLUMNS: Final = StructType([])
-_NEWER: Final = "It is newer than this anabranch; upgrade, or use an engine that knows it."
+_NEWER: Final = "It is newer than this release of anabranch: upgrade, or use an engine that supports it."
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:

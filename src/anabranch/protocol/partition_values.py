@@ -64,7 +64,7 @@ def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
     try:
         text = _text(value, data_type)
     except UnicodeDecodeError as error:
-        reason = "the log keeps partition values as text, also those of BINARY columns"
+        reason = "the log stores partition values as text, also those of BINARY columns"
         raise PartitionValueError(
             value=f"X'{bytes(value).hex().upper()}'"[:200], data_type="UTF-8", reason=reason
         ) from error
@@ -257,7 +257,7 @@ def _in_range(value: int, data_type: DataType) -> int:
 
 def _require(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"it is held as {type(value).__name__}")
+        raise TypeError(f"its Python type is {type(value).__name__}")
     return value
 
 

@@ -56,7 +56,7 @@ def _fault(path: str) -> str | None:
     if path == "":
         return "is empty"
     if "\0" in path:
-        return "holds a NUL character"
+        return "has a NUL character"
     if path.startswith("/"):
         return "is absolute"
     for segment in path.split("/"):

@@ -286,7 +286,7 @@ class ObjectStore:
     def _key(self, path: str) -> str:
         check_file_path(path, root=self._root)
         if _CONTROL_CHARACTERS.search(path):
-            raise PathOutsideTableError(root=self._root, path=path, reason="holds a control character")
+            raise PathOutsideTableError(root=self._root, path=path, reason="has a control character")
         return join_path(self._prefix, path)
 
     def _key_of_directory(self, directory: str) -> str:

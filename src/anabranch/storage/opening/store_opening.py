@@ -162,6 +162,6 @@ def _refuse_credentials(url: str, scheme: str) -> None:
     if scheme not in {"", "file"} and at and ":" in user:
         raise UnsupportedStorageError(
             url=f"{scheme}://…@{rest}/…",
-            reason="it carries credentials",
-            way_out="Keep them in the session's settings (spark.hadoop.fs.…) or the environment",
+            reason="it has credentials",
+            way_out="Put them into the session's settings (spark.hadoop.fs.…) or the environment",
         )
