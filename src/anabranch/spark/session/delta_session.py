@@ -24,10 +24,15 @@ from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
 from anabranch.spark.session.session_settings import parse_flag
-from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
+from anabranch.storage.external_files import (
+    PREFIX_SETTING,
+    ExternalFileStore,
+    canonical_root,
+    parse_allowed_prefixes,
+)
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from anabranch.transaction.delta_log import DeltaLog
 
 logger = logging.getLogger("anabranch.spark")
@@ -145,16 +150,16 @@ class DeltaSession:
 
     def allowed_prefixes_of(self, root: str) -> tuple[str, ...]:
         """Folders outside `root` in which its table may have files: allowed by the user, or sources of a clone."""
-        allowed = parse_places(self.setting(PLACES_SETTING))
+        allowed = parse_allowed_prefixes(self.setting(PREFIX_SETTING))
         with self._guard:
-            cloned = self._cloned.get(place_of(root), ())
+            cloned = self._cloned.get(canonical_root(root), ())
         return tuple(dict.fromkeys((*allowed, *cloned)))
 
     def allow_prefixes(self, root: str, prefixes: Iterable[str]) -> None:
         """Allows the table at `root`, a clone, files in the folders `prefixes` as long as the session lives."""
         with self._guard:
-            existing = self._cloned.get(place_of(root), ())
-            self._cloned[place_of(root)] = tuple(dict.fromkeys((*existing, *map(place_of, prefixes))))
+            existing = self._cloned.get(canonical_root(root), ())
+            self._cloned[canonical_root(root)] = tuple(dict.fromkeys((*existing, *map(canonical_root, prefixes))))
 
     def forget(self, path: str) -> None:
         """Drops the cached snapshots and the allowed prefixes of the table at `path`."""
@@ -162,7 +167,7 @@ class DeltaSession:
         with self._guard:
             for key in [key for key in self._tables if key[0] == root]:
                 del self._tables[key]
-            self._cloned.pop(place_of(root), None)
+            self._cloned.pop(canonical_root(root), None)
 
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
@@ -222,8 +227,8 @@ class DeltaSession:
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
-            places=lambda: self.allowed_prefixes_of(root),
-            open_place=lambda path: self._store(path, options),
+            allowed_prefixes=lambda: self.allowed_prefixes_of(root),
+            open_prefix=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
         return DeltaLog(
