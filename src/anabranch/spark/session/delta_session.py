@@ -148,7 +148,7 @@ class DeltaSession:
         with self._guard:
             return [(root, table) for (root, _), table in self._tables.items()]
 
-    def allowed_prefixes_of(self, root: str) -> tuple[str, ...]:
+    def prefixes_for(self, root: str) -> tuple[str, ...]:
         """Folders outside `root` in which its table may have files: allowed by the user, or sources of a clone."""
         allowed = parse_allowed_prefixes(self.setting(PREFIX_SETTING))
         with self._guard:
@@ -227,7 +227,7 @@ class DeltaSession:
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
-            allowed_prefixes=lambda: self.allowed_prefixes_of(root),
+            allowed_prefixes=lambda: self.prefixes_for(root),
             open_prefix=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
