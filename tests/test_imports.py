@@ -41,7 +41,7 @@ def test_enable_brings_nothing_heavy() -> None:
     assert {name for name in found if name.startswith(("anabranch.commands", "anabranch.snapshot"))} == set()
 
 
-@pytest.mark.parametrize("part", ["answer_tables", "answer_reads"])
+@pytest.mark.parametrize("part", ["table_handler", "read_handler"])
 def test_a_first_query_brings_what_queries_need(part: str) -> None:
     found = imported(f"import anabranch.callbacks.{part}", before="import pyspark.sql")
     assert found & OF_OTHERS == set()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.answers import PARTS
 from anabranch.callbacks.driver import Driver
+from anabranch.callbacks.handler_registry import HANDLERS
 from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
 
 pytestmark = pytest.mark.spark
@@ -68,7 +68,7 @@ def test_each_part_is_listed_with_its_questions(delta: SparkSession) -> None:
     """A question that no list has is answered too, but all parts are imported for it."""
     jvm: Any = delta._jvm
     driver = Driver(jvm, {})  # type: ignore[arg-type]
-    for path, questions in PARTS.items():
+    for path, questions in HANDLERS.items():
         module, _, name = path.rpartition(".")
         part = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(driver)
-        assert set(questions) == {*part.answers(), *part.commands()}, path
+        assert set(questions) == {*part.callbacks(), *part.commands()}, path

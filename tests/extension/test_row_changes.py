@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.callbacks import answer_writes
-from anabranch.callbacks.answer_row_changes import RowChanges
+from anabranch.callbacks import write_handler
+from anabranch.callbacks.dml_handler import DmlHandler
 from anabranch.errors.arguments import AssignmentError
 from anabranch.errors.schema import SchemaChangedSinceAnalysisError
 from anabranch.exceptions import DeltaConcurrentModificationException
@@ -224,18 +224,18 @@ def test_a_condition_on_files_is_evaluated_for_those_that_the_statement_read(del
 @pytest.mark.parametrize(
     ("statement", "at"),
     [
-        ("DELETE FROM {t} WHERE s.x = 1", (RowChanges, "_told")),
-        ("UPDATE {t} SET n = 7 WHERE s.x = 1", (RowChanges, "_told")),
+        ("DELETE FROM {t} WHERE s.x = 1", (DmlHandler, "_resolved")),
+        ("UPDATE {t} SET n = 7 WHERE s.x = 1", (DmlHandler, "_resolved")),
         (
             "MERGE INTO {t} t USING (SELECT id FROM range(3)) u ON t.id = u.id WHEN MATCHED THEN DELETE",
-            (RowChanges, "_told"),
+            (DmlHandler, "_resolved"),
         ),
         (
             "MERGE INTO {t} t USING (SELECT id FROM range(3)) u ON t.s.x = u.id WHEN NOT MATCHED THEN INSERT (id) VALUES (u.id)",
-            (RowChanges, "_told"),
+            (DmlHandler, "_resolved"),
         ),
-        ("INSERT INTO {t} SELECT 5, 50L, NULL", (answer_writes, "write_frame")),
-        ("INSERT INTO {t} REPLACE WHERE s.x = 1 SELECT * FROM {t} WHERE s.x = 1", (answer_writes, "write_frame")),
+        ("INSERT INTO {t} SELECT 5, 50L, NULL", (write_handler, "write_frame")),
+        ("INSERT INTO {t} REPLACE WHERE s.x = 1 SELECT * FROM {t} WHERE s.x = 1", (write_handler, "write_frame")),
     ],
 )
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_columns_change_before_a_statement_begins(
 
     def late(*arguments: Any) -> Any:
         monkeypatch.setattr(*at, right)
-        rows = right(*arguments) if at[0] is RowChanges else None
+        rows = right(*arguments) if at[0] is DmlHandler else None
         delta.sql(f"ALTER TABLE {table} {change}")
         return rows or right(*arguments)
 

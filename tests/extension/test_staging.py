@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks import answer_staging
+from anabranch.callbacks import staging_handler
 from anabranch.commands import catalog_registration
 from anabranch.errors.commits import ProtocolChangedException
 from anabranch.errors.tables import (
@@ -116,11 +116,11 @@ def test_a_table_that_others_make_meanwhile(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, winner: str, at: str
 ) -> None:
     """Their table stays as it is: that is an error, or the result of IF NOT EXISTS."""
-    write, create = NativeEngine.write, answer_staging.create_table_as
+    write, create = NativeEngine.write, staging_handler.create_table_as
 
     def make() -> None:
         monkeypatch.setattr(NativeEngine, "write", write)
-        monkeypatch.setattr(answer_staging, "create_table_as", create)
+        monkeypatch.setattr(staging_handler, "create_table_as", create)
         delta.newSession().sql(f"CREATE TABLE {name} USING {winner} AS SELECT 1 AS a")
 
     def create_later(*arguments: Any, **named: Any) -> None:
@@ -133,7 +133,7 @@ def test_a_table_that_others_make_meanwhile(
 
     def race() -> None:
         if at == "before the statement looks":
-            monkeypatch.setattr(answer_staging, "create_table_as", create_later)
+            monkeypatch.setattr(staging_handler, "create_table_as", create_later)
         else:
             monkeypatch.setattr(NativeEngine, "write", write_later)
 
@@ -155,14 +155,14 @@ def test_files_of_others_who_make_the_table_at_the_same_time(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Covers bug B77: the first files of the one, not committed yet, were in the other's way."""
-    create, folder = answer_staging.create_table_as, f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
+    create, folder = staging_handler.create_table_as, f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
 
     def create_later(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(answer_staging, "create_table_as", create)
+        monkeypatch.setattr(staging_handler, "create_table_as", create)
         delta.range(3).write.mode("append").parquet(folder)
         create(*arguments, **named)
 
-    monkeypatch.setattr(answer_staging, "create_table_as", create_later)
+    monkeypatch.setattr(staging_handler, "create_table_as", create_later)
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")
     assert rows(delta, name) == [(1,)]
     other = f"{name}_other"

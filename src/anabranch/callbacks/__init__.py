@@ -1,1 +1,1 @@
-"""What Spark asks, one file for each kind of question, and what it is answered."""
+"""Handlers of callbacks from Spark, one module for each kind."""

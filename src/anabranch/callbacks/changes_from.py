@@ -1,4 +1,4 @@
-"""`CHANGES FROM` of Spark 4.2 and later, and `spark.read.changes(…)`: what they ask for, and how changes are shown."""
+"""`CHANGES FROM` of Spark 4.2 and later, and `spark.read.changes(…)`: their versions, and the form of the changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NET_CHANGES = "netChanges"
 
 
 def changes_from(table: TableRef, context: Any) -> DataFrame:
-    """The changes that Spark's `ChangelogContext` asks for.
+    """The changes that Spark's `ChangelogContext` selects.
 
     Raises `InvalidOptionError`, and what `read_changes` does.
     """
@@ -31,23 +31,23 @@ def changes_from(table: TableRef, context: Any) -> DataFrame:
             "out, and take the last change of each key by a window ordered by _commit_version"
         )
         raise InvalidOptionError(option="deduplicationMode", value=mode, problem=problem)
-    changes = read_changes(table, _asked(context.range()))
+    changes = read_changes(table, _selection(context.range()))
     return changes if context.computeUpdates() else _as_deletes_and_inserts(changes)
 
 
-def _asked(found: Any) -> ChangesAsked:
+def _selection(selected: Any) -> ChangesAsked:
     """A range of Spark's. An exclusive bound means the version next to it, or the commits after or before that time."""
     bound: Callable[[Any, int], ChangesBound]
-    kind = str(found.getClass().getSimpleName())
+    kind = str(selected.getClass().getSimpleName())
     if kind == "VersionRange":
-        start, end, bound = found.startingVersion(), found.endingVersion(), _version
+        start, end, bound = selected.startingVersion(), selected.endingVersion(), _version
     elif kind == "TimestampRange":
-        start, end, bound = found.startingTimestamp(), found.endingTimestamp(), _time
+        start, end, bound = selected.startingTimestamp(), selected.endingTimestamp(), _time
     else:
         problem = "changes are read from a start on: CHANGES FROM VERSION …, or FROM TIMESTAMP …"
         raise InvalidOptionError(option="startingVersion", value="none", problem=problem)
-    first = bound(start, 0 if found.startingBoundInclusive() else 1)
-    last = bound(end.get(), 0 if found.endingBoundInclusive() else -1) if end.isPresent() else None
+    first = bound(start, 0 if selected.startingBoundInclusive() else 1)
+    last = bound(end.get(), 0 if selected.endingBoundInclusive() else -1) if end.isPresent() else None
     return ChangesAsked(start=first, end=last)
 
 
@@ -56,12 +56,12 @@ def _version(text: str, steps: int) -> ChangesBound:
 
 
 def _time(micros: int, steps: int) -> ChangesBound:
-    """Commits tell their times in milliseconds, so the next time is a millisecond away."""
+    """A bound `steps` milliseconds away: the times of commits are in milliseconds."""
     return ChangesBound(timestamp=time_of_micros(micros) + datetime.timedelta(milliseconds=steps))
 
 
 def _as_deletes_and_inserts(changes: DataFrame) -> DataFrame:
-    """An update as the row that went and the row that came, which Spark shows unless it is told to compute updates."""
+    """An update as a deleted and an inserted row, which Spark expects unless `computeUpdates` is set."""
     change = F.col(CHANGE_TYPE)
     kind = F.when(change == UPDATE_PREIMAGE, F.lit(DELETE)).when(change == UPDATE_POSTIMAGE, F.lit(INSERT))
     return changes.withColumn(CHANGE_TYPE, kind.otherwise(change))

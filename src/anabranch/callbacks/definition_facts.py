@@ -1,4 +1,4 @@
-"""Tables to be, as Spark's catalog is told of them: name, columns, partitioning, properties, place."""
+"""Definitions of new tables, from the arguments of Spark's catalog: name, columns, partitioning, properties, path."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _KEPT = frozenset({"default", "generated", "check"})
 
 
 def with_sql_to_keep(session: DeltaSession, facts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Facts of columns, constraints or changes, their SQL with names in backticks whatever quotes the session takes."""
+    """Facts of columns, constraints or changes, with names in backticks in their SQL, for any session."""
     return [
-        {key: as_quoted_names(session, value) if key in _KEPT and value else value for key, value in each.items()}
-        for each in facts
+        {key: as_quoted_names(session, value) if key in _KEPT and value else value for key, value in fact.items()}
+        for fact in facts
     ]
 
 
@@ -46,22 +46,19 @@ _IDENTITY, _CLUSTERING, _BUCKETS = "identity", "cluster_by", frozenset({"bucket"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinedByStatement:
-    """What a statement, or a DataFrame writer, says of a table to be."""
+    """The definition of a new table by a statement or a DataFrame writer."""
 
     identifier: TableIdentifier
     definition: TableDefinition
     location: str | None
-    """Where the statement puts the table; None where the catalog is to choose."""
+    """The path in the statement; None if the catalog chooses one."""
     options: Mapping[str, str]
-    """Of OPTIONS, or of the writer; without `path`, and without those that became properties."""
+    """The values of OPTIONS, or of the writer; without `path`, and without those that became properties."""
 
     def table(self, session: DeltaSession) -> TableRef:
-        """The table that the name stands for, or will stand for.
-
-        Raises what `table_to_create` does of one that replaces.
-        """
+        """The table of that name, which need not exist yet. Raises as `table_to_create` with `replaces`."""
         if not isinstance(self.identifier, PathIdentifier):
-            # Of a statement that only creates, Spark has seen to it that there is no such table.
+            # For a statement that only creates, Spark has checked that there is no such table.
             return table_to_create(session, self.identifier, location=self.location, replaces=True)
         path = self.identifier.path
         if self.location is not None and session.qualified_path(self.location) != session.qualified_path(path):
@@ -79,46 +76,48 @@ def definition_facts(
     *,
     checks: Mapping[str, str] | None = None,
 ) -> DefinedByStatement:
-    """From what `TableCatalog.createTable` and `StagingTableCatalog` are given; `checks` are CHECK constraints by name.
+    """The definition in arguments of `TableCatalog.createTable` and `StagingTableCatalog`.
+
+    `checks` are the conditions of CHECK constraints by name.
 
     Raises `UnsupportedOperationError` for buckets, transforms and a default collation, `InvalidOptionError`, and
     the errors of columns.
     """
     facts = json.loads(driver.delta.Definitions.facts(ident, columns, partitions, properties))
-    given: dict[str, str] = facts["properties"]
-    _check_collation(given)
-    options = {key.removeprefix(OPTION): value for key, value in given.items() if key.startswith(OPTION)}
+    all_properties: dict[str, str] = facts["properties"]
+    _check_collation(all_properties)
+    options = {key.removeprefix(OPTION): value for key, value in all_properties.items() if key.startswith(OPTION)}
     check_names(options)
     partition_columns, clustering_columns = _partitioning(facts["transforms"])
     return DefinedByStatement(
         identifier=identifier_of(tuple(facts["name"])),
         definition=TableDefinition(
-            schema=StructType([_field(each) for each in with_sql_to_keep(session, facts["columns"])]),
+            schema=StructType([_field(column) for column in with_sql_to_keep(session, facts["columns"])]),
             partition_columns=partition_columns,
             clustering_columns=clustering_columns,
-            properties=_properties(given, options),
-            description=given.get("comment"),
+            properties=_properties(all_properties, options),
+            description=all_properties.get("comment"),
             constraints=dict(checks or {}),
         ),
-        location=_location(given, options),
+        location=_location(all_properties, options),
         options={key: value for key, value in options.items() if key.lower() != "path"},
     )
 
 
-def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Spark puts options among the properties, too, once with a prefix and once without; `delta.…` among them count."""
+def _properties(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """The properties without options, which Spark adds with and without prefix; `delta.…` options are properties."""
     return {
         key: value
-        for key, value in given.items()
+        for key, value in properties.items()
         if key not in _RESERVED
         and not key.startswith(OPTION)
         and (options.get(key) != value or key.lower().startswith("delta."))
     }
 
 
-def _check_collation(given: Mapping[str, str]) -> None:
-    """Of DEFAULT COLLATION, which holds for columns to come, too: the log has no place for it."""
-    collation = given.get(_COLLATION, BINARY_COLLATION)
+def _check_collation(properties: Mapping[str, str]) -> None:
+    """Raises `UnsupportedOperationError` for DEFAULT COLLATION, which the log cannot record for later columns."""
+    collation = properties.get(_COLLATION, BINARY_COLLATION)
     if collation.upper() != BINARY_COLLATION:
         raise UnsupportedOperationError(
             operation=f"DEFAULT COLLATION {collation} for a Delta table",
@@ -126,11 +125,11 @@ def _check_collation(given: Mapping[str, str]) -> None:
         )
 
 
-def _location(given: Mapping[str, str], options: Mapping[str, str]) -> str | None:
-    if parse_boolean(given.get("is_managed_location", "")):
+def _location(properties: Mapping[str, str], options: Mapping[str, str]) -> str | None:
+    if parse_boolean(properties.get("is_managed_location", "")):
         return None
     path = next((value for key, value in options.items() if key.lower() == "path"), None)
-    return given.get("location", path)
+    return properties.get("location", path)
 
 
 def _partitioning(transforms: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The JVM of the driver: its sessions as ours, and values for it and of it."""
+"""The JVM of the driver: its sessions, and conversion of values to and from it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 class Driver:
-    """One JVM, with what handlers of its calls need."""
+    """One JVM, with the sessions and conversions that handlers of its calls need."""
 
     def __init__(self, jvm: Any, sessions: weakref.WeakValueDictionary[str, SparkSession]) -> None:
-        """`sessions` are those that the user has, by identity. They end when nobody has them any more."""
+        """`sessions` are the user's, by identity. Weak references let a session end when the user drops it."""
         self.jvm = jvm
         self._classes = JvmClasses(jvm)
         self.delta: Any = CachedPackage(jvm.delta)
@@ -31,19 +31,19 @@ class Driver:
         DeltaSession.refresh_cached = _refresh_cached
 
     def spark(self, session: Any) -> SparkSession:
-        """The session of Python for one of the JVM."""
+        """The session of PySpark for a session of the JVM."""
         key = str(session.sessionUUID())
         with self._lock:
-            found = self._sessions.get(key)
-            if found is None:
-                # Another context than at first where the user has stopped that one.
+            spark = self._sessions.get(key)
+            if spark is None:
+                # Not the first context if the user has stopped that one.
                 context = SparkContext._active_spark_context
                 assert context is not None
-                found = self._sessions[key] = SparkSession(context, session)
-            return found
+                spark = self._sessions[key] = SparkSession(context, session)
+            return spark
 
     def session(self, session: Any) -> DeltaSession:
-        """What is kept for a session of the JVM."""
+        """The `DeltaSession` of a session of the JVM."""
         return DeltaSession.of(self.spark(session))
 
     # Plans.
@@ -58,7 +58,7 @@ class Driver:
         return column_of(self._classes.ExpressionUtils.column(expression))
 
     def command(self, what: str, facts: Any, output: Any) -> Any:
-        """A statement that is run by `run`, with a result of these columns, a schema of PySpark's."""
+        """A `delta.PythonCommand`; `output` is the schema of its result."""
         attributes = self._classes.DataTypeUtils.toAttributes(self.type(output))
         return self.delta.PythonCommand(what, facts, attributes)
 
@@ -71,16 +71,16 @@ class Driver:
         return self._classes.PythonUtils.toSeq(list(values))
 
     def list(self, seq: Any) -> list[Any]:
-        """Of a Scala Seq."""
-        return [seq.apply(place) for place in range(seq.size())]
+        """The elements of a Scala Seq."""
+        return [seq.apply(index) for index in range(seq.size())]
 
     def string_map(self, entries: Any) -> dict[str, str]:
-        """Of a Scala Map of strings."""
+        """The entries of a Scala Map of strings."""
         return self.java_map(self._classes.CollectionConverters.asJava(entries))
 
     def java_map(self, entries: Any) -> dict[str, str]:
-        """Of a `java.util.Map` of strings."""
-        # PySpark's end of an iteration over a map of the JVM's is an error, asked for its kind by a hundred calls.
+        """The entries of a `java.util.Map` of strings."""
+        # An iteration over a map of the JVM ends with an error, whose kind PySpark finds out by a hundred calls.
         return split_map(self.delta.Tables.entries(entries))
 
     def path(self, uri: Any) -> str:
@@ -92,7 +92,7 @@ class Driver:
         return self.delta.Results.numbers(",".join(map(str, values)))
 
     def rows_of(self, frame: DataFrame | None) -> Any:
-        """The rows of a small frame as a Seq of the JVM's."""
+        """The rows of a small frame as a Scala Seq."""
         if frame is None:
             return self.seq([])
         collected: Any = frame._jdf.collectAsList()
@@ -104,12 +104,12 @@ def _refresh_cached(spark: SparkSession, root: str) -> None:
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Texts in one, as our Java classes take them; none holds NUL."""
+    """Texts separated by NUL, as our Java classes read them; no text may contain NUL."""
     return "\0".join(parts)
 
 
 def split_map(text: str) -> dict[str, str]:
-    """Keys and values as our Java classes give them, each ended by NUL."""
+    """The map in a text of our Java classes, in which each key and each value ends with NUL."""
     parts = text.split("\0")
     return dict(zip(parts[:-1:2], parts[1::2], strict=True))
 

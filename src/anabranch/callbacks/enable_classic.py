@@ -1,4 +1,4 @@
-"""Letting classic sessions know Delta, those behind a Spark Connect server of this process among them."""
+"""The extension of classic sessions, also of those behind a Spark Connect server of this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anabranch.callbacks.answers import Answers
+from anabranch.callbacks.handler_registry import HandlerRegistry
 from anabranch.connect_messages import own_server
 from anabranch.connect_messages.message_plugin import answer_messages, stop_answering
 from anabranch.spark.extension import install
@@ -16,11 +16,11 @@ from anabranch.spark.extension.delta_spark_names import load_delta_spark_names
 from anabranch.sql.own.first_words import FIRST_WORDS
 
 TABLE_FUNCTIONS = ("table_changes", "table_changes_by_path")
-"""Functions of SQL that `TableFunctions` answers."""
+"""SQL functions whose rows `TableFunctionHandler` returns."""
 
 _lock = threading.Lock()
-_open: dict[int, Answers] = {}
-"""By the id of the gateway, which the answers keep alive."""
+_registries: dict[int, HandlerRegistry] = {}
+"""The registry of each gateway, by the gateway's id. A registry keeps its gateway alive."""
 
 
 def enable_extension(spark: SparkSession) -> None:
@@ -29,48 +29,48 @@ def enable_extension(spark: SparkSession) -> None:
     Raises `DeltaJarPresentError`, `SessionCatalogTakenError`, `ExtensionClashError` and `ExtensionNotLoadedError`.
     """
     with _lock:
-        _enable(spark, _opened(spark))
+        _enable(spark, _registry_of(spark))
 
 
 def enable_server(behind: SparkSession) -> None:
-    """The same for the session `behind` a client's, with all others of that server: now and from now on.
+    """Extend the session `behind` a client's, and all present and future sessions of its server.
 
-    Sessions of the server with a catalog of somebody else's are left alone. Raises as `enable_extension`.
+    Sessions of the server that have another catalog are not changed. Raises as `enable_extension`.
     """
     with _lock:
-        answers = _opened(behind)
+        registry = _registry_of(behind)
         own_server.begin()
-        _enable(behind, answers)
+        _enable(behind, registry)
         free = [session for session in own_server.sessions_of_server(behind) if install.is_free(session)]
         for session in free:
-            _enable(session, answers)
+            _enable(session, registry)
         answer_messages(behind, [behind, *free])
 
 
-def _opened(spark: SparkSession) -> Answers:
+def _registry_of(spark: SparkSession) -> HandlerRegistry:
     gateway: Any = spark.sparkContext._gateway
     load_extension(gateway)
     install.check(spark)
-    answers = _open.get(id(gateway))
-    if answers is None:
+    registry = _registries.get(id(gateway))
+    if registry is None:
         load_delta_spark_names(gateway, driver_loader(gateway.jvm))
-        answers = Answers(spark)
-        install.open_endpoint(spark, answers.door)
-        _open[id(gateway)] = answers
-    return answers
+        registry = HandlerRegistry(spark)
+        install.open_endpoint(spark, registry.endpoint)
+        _registries[id(gateway)] = registry
+    return registry
 
 
-def _enable(spark: SparkSession, answers: Answers) -> None:
-    answers.keep(spark)
+def _enable(spark: SparkSession, registry: HandlerRegistry) -> None:
+    registry.keep(spark)
     install.install(spark, own_statements=FIRST_WORDS, table_functions=TABLE_FUNCTIONS)
 
 
 def disable_extension(spark: SparkSession) -> None:
-    """Every session of the application is as it was before. Harmless where none was enabled."""
+    """Undo the extension of every session of the application. Harmless if none was extended."""
     with _lock:
-        answers = _open.pop(id(spark.sparkContext._gateway), None)
-        if answers is not None:
+        registry = _registries.pop(id(spark.sparkContext._gateway), None)
+        if registry is not None:
             install.remove(spark)
-            install.close_endpoint(spark, answers.door)
+            install.close_endpoint(spark, registry.endpoint)
             stop_answering(spark, [spark, *own_server.sessions_of_server(spark)])
             own_server.end()

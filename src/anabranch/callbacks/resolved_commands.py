@@ -16,9 +16,10 @@ class Command:
     """One kind of statement."""
 
     run: Callable[[Any, Any], Any]
-    """From the JVM's session and the resolved plan to a Seq of Rows."""
+    """Runs the statement: from the JVM's session and the resolved plan to a Seq of Rows."""
     result: StructType | Callable[[Any, Any], StructType] = NOTHING
-    """The columns of these rows, or how to tell them from the JVM's session and the plan."""
+    """The columns of these rows, or a function of the JVM's session and the plan that returns them."""
     check: Callable[[Any, Any], Any] | None = None
     """Called with the JVM's session and the plan as soon as Spark has resolved it, before anything runs, also for
-    EXPLAIN; gives the plan, changed or not, or None for one that is Spark's. What cannot be done is told here."""
+    EXPLAIN. Returns the plan, changed or not, or None for one that Spark executes itself. Raises the errors of a
+    statement that cannot be executed."""

@@ -14,7 +14,7 @@ from anabranch.tables.delta_table import DeltaTable, DeltaTableBuilder
 
 
 def clone(message: ReceivedMessage) -> None:
-    """As `DeltaTable.clone`, of the newest version, of another, or of that of a time."""
+    """Execute `DeltaTable.clone`, `cloneAtVersion` or `cloneAtTimestamp`."""
     fields, table = message.fields, message.table()
     target, properties = fields.required("target"), fields.get("properties")
     is_shallow, replaces = fields.get("is_shallow"), fields.get("replace")
@@ -28,34 +28,34 @@ def clone(message: ReceivedMessage) -> None:
 
 
 def vacuum(message: ReceivedMessage) -> None:
-    """As `DeltaTable.vacuum`."""
+    """Execute `DeltaTable.vacuum`."""
     message.table().vacuum(message.fields.get("retention_hours"))
 
 
 def upgrade_protocol(message: ReceivedMessage) -> None:
-    """As `DeltaTable.upgradeTableProtocol`."""
+    """Execute `DeltaTable.upgradeTableProtocol`."""
     versions = message.fields.get("reader_version"), message.fields.get("writer_version")
     message.table().upgradeTableProtocol(*versions)
 
 
 def generate(message: ReceivedMessage) -> None:
-    """As `DeltaTable.generate`."""
+    """Execute `DeltaTable.generate`."""
     message.table().generate(message.fields.required("mode"))
 
 
 def add_feature(message: ReceivedMessage) -> None:
-    """As `DeltaTable.addFeatureSupport`."""
+    """Execute `DeltaTable.addFeatureSupport`."""
     message.table().addFeatureSupport(message.fields.required("feature_name"))
 
 
 def drop_feature(message: ReceivedMessage) -> None:
-    """As `DeltaTable.dropFeatureSupport`."""
+    """Execute `DeltaTable.dropFeatureSupport`."""
     name, truncate_history = message.fields.required("feature_name"), message.fields.get("truncate_history")
     message.table().dropFeatureSupport(name, truncate_history)
 
 
 def create(message: ReceivedMessage) -> None:
-    """As `execute` of the builder that `DeltaTable.create` and its kin return."""
+    """Execute the builder that `DeltaTable.create`, `replace` and their variants return."""
     fields = message.fields
     builder = _BUILDERS[_mode(fields)](message.spark)
     name, location, comment = fields.get("table_name"), fields.get("location"), fields.get("comment")
@@ -67,7 +67,7 @@ def create(message: ReceivedMessage) -> None:
         builder.comment(comment)
     for column in fields.messages("columns"):
         _add_column(message, builder, column)
-    # Without columns these would be partitions of none, which is not the same as saying nothing.
+    # A call without columns would define a table without partitions, which differs from no call.
     if partition_columns := fields.get("partitioning_columns"):
         builder.partitionedBy(partition_columns)
     if clustering_columns := fields.get("clustering_columns"):
@@ -95,7 +95,7 @@ def _mode(fields: MessageFields) -> CreationMode:
 
 def _add_column(message: ReceivedMessage, builder: DeltaTableBuilder, column: MessageFields) -> None:
     name, nullable = column.required("name"), column.get("nullable")
-    data_type = message.sparks.type(column.required("data_type"))
+    data_type = message.spark_messages.type(column.required("data_type"))
     metadata = column.get("metadata")
     if metadata is not None and isinstance(data_type, DataType):
         builder.addColumns([StructField(name, data_type, nullable, json.loads(metadata))])

@@ -39,28 +39,28 @@ COMMANDS: Mapping[str, Callable[[ReceivedMessage], None]] = {
 }
 
 
-class MessageHandlers:
-    """Handles what `delta.messages.MessagePlugin` has parsed."""
+class MessageHandler:
+    """Executes messages that `delta.messages.MessagePlugin` has parsed."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
-        return {"message": self.handle, "refuse message": self.refuse}
+    def callbacks(self) -> dict[str, Answer]:
+        return {"message": self.execute, "refuse message": self.refuse}
 
     def commands(self) -> dict[str, Command]:
         return {}
 
-    def handle(self, session: Any, family: str, facts: str, reader: Any) -> Any:
-        """The plan of a relation; nothing for a command. Either is executed; raises as `DeltaTable`'s methods."""
+    def execute(self, session: Any, family: str, facts: str, reader: Any) -> Any:
+        """Execute a relation or a command. Returns the plan of a relation. Raises as `DeltaTable`'s methods."""
         fields = content_of(family, facts)
-        sparks = SparkMessages(self._driver, session, reader)
-        message = ReceivedMessage(spark=self._driver.spark(session), fields=fields, sparks=sparks)
+        spark_messages = SparkMessages(self._driver, session, reader)
+        message = ReceivedMessage(spark=self._driver.spark(session), fields=fields, spark_messages=spark_messages)
         if family == COMMAND:
             return COMMANDS[fields.kind](message)
         rows: Any = RELATIONS[fields.kind](message)
         execution = rows._jdf.queryExecution()
-        # Spark keeps plans for later executions. The table of a scan may have other columns by then.
+        # Spark keeps plans for later executions, and the table of a scan may have other columns by then.
         return execution.logical() if fields.kind == "Scan" else execution.commandExecuted()
 
     def refuse(self, family: str, problem: str) -> NoReturn:
@@ -74,4 +74,4 @@ def content_of(family: str, facts: str) -> MessageFields:
     for kind, values in json.loads(facts).items():
         if kind in handlers:
             return MessageFields(kind=kind, values=values)
-    raise ClientMessageError(kind=family, problem="it holds nothing that is known")
+    raise ClientMessageError(kind=family, problem="its content is of no kind that this release handles")

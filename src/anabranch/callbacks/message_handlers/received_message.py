@@ -27,11 +27,11 @@ class MessageFields:
     values: Mapping[str, Any]
 
     def get(self, name: str) -> Any:
-        """The value of a field; None where it has none."""
+        """The value of a field; None if it is not set."""
         return self.values.get(name)
 
     def required(self, name: str) -> Any:
-        """The value of a field that must be set, and be no empty text. Raises `ClientMessageError`."""
+        """The value of a field that must be set to a non-empty value. Raises `ClientMessageError`."""
         value = self.values.get(name)
         if value is None:
             raise ClientMessageError(kind=self.kind, problem=f"{name} is not set")
@@ -66,7 +66,7 @@ class SparkMessages:
         return self._driver.column(self._reader.expression(expression))
 
     def column_or_none(self, expression: int | None) -> Column | None:
-        """As `column`, for a field that need not be set."""
+        """The column of a field that need not be set; None if it is not."""
         return None if expression is None else self.column(expression)
 
     def type(self, data_type: Mapping[str, str]) -> DataType | str:
@@ -79,17 +79,17 @@ class SparkMessages:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """One message of a client's."""
+    """One message of a client."""
 
     spark: SparkSession
     fields: MessageFields
-    sparks: SparkMessages
+    spark_messages: SparkMessages
 
     def table_ref(self) -> TableRef:
         """The table that the message names: a path with settings of its storage, or a name.
 
-        An absolute path may stand in the place of a name: clients write so for a clone that they have named by its
-        path. Raises `NotADeltaTableError` where there is no such table.
+        The name may be an absolute path: clients send one for a clone that they have named by its path.
+        Raises `NotADeltaTableError` if there is no such table.
         """
         session = DeltaSession.of(self.spark)
         reference = self.fields.message("table")

@@ -1,4 +1,4 @@
-"""Messages whose result is rows, but for changes of rows."""
+"""Messages whose result is rows, except for changes of rows."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def scan(message: ReceivedMessage) -> DataFrame:
 
 
 def history(message: ReceivedMessage) -> DataFrame:
-    """As `DeltaTable.history`."""
+    """The rows of `DeltaTable.history`."""
     return message.table().history()
 
 
 def detail(message: ReceivedMessage) -> DataFrame:
-    """As `DeltaTable.detail`."""
+    """The row of `DeltaTable.detail`."""
     return message.table().detail()
 
 
 def is_delta_table(message: ReceivedMessage) -> DataFrame:
     """One row: true or false."""
-    is_there = DeltaTable.isDeltaTable(message.spark, message.fields.required("path"))
-    return message.spark.createDataFrame([(is_there,)], "value boolean")
+    exists = DeltaTable.isDeltaTable(message.spark, message.fields.required("path"))
+    return message.spark.createDataFrame([(exists,)], "value boolean")
 
 
 def convert(message: ReceivedMessage) -> DataFrame:
-    """One row: the name of the table that was made."""
+    """Convert a table. The result is one row: the name of the table."""
     identifier, session = message.fields.required("identifier"), DeltaSession.of(message.spark)
     table = convert_to_delta(session, split_identifier(identifier), partition_schema=_partition_schema(message))
     name = str(PathIdentifier(table.path)) if table.entry is None else identifier
@@ -44,7 +44,7 @@ def convert(message: ReceivedMessage) -> DataFrame:
 
 
 def restore(message: ReceivedMessage) -> DataFrame:
-    """As `DeltaTable.restoreToVersion` and `restoreToTimestamp`."""
+    """Execute `DeltaTable.restoreToVersion` or `restoreToTimestamp`."""
     version, timestamp = message.fields.get("version"), message.fields.get("timestamp")
     if version is not None:
         return message.table().restoreToVersion(version)
@@ -54,7 +54,7 @@ def restore(message: ReceivedMessage) -> DataFrame:
 
 
 def optimize(message: ReceivedMessage) -> DataFrame:
-    """As the `execute` methods of `DeltaTable.optimize()`."""
+    """Execute `executeCompaction` or `executeZOrderBy` of `DeltaTable.optimize()`."""
     builder = message.table().optimize()
     for partition_filter in message.fields.get("partition_filters"):
         builder = builder.where(partition_filter)
@@ -64,7 +64,7 @@ def optimize(message: ReceivedMessage) -> DataFrame:
 
 def _partition_schema(message: ReceivedMessage) -> StructType | None:
     text, struct = message.fields.get("partition_schema_string"), message.fields.get("partition_schema_struct")
-    schema = text if struct is None else message.sparks.type(struct)
+    schema = text if struct is None else message.spark_messages.type(struct)
     if isinstance(schema, str):
         schema = StructType.fromDDL(schema)
     if schema is not None and not isinstance(schema, StructType):

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of a client: plans that Spark resolves, of the relations and expressions in its messages."""
+"""DELETE, UPDATE and MERGE of a client, as plans of the relations and expressions in its messages."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _CLAUSES: Mapping[str, tuple[str, set[str]]] = {
     "not_matched_actions": ("not matched", {"insert_action", "insert_star_action"}),
     "not_matched_by_source_actions": ("not matched by the source", {"delete_action", "update_action"}),
 }
-"""By field of MERGE: which rows its clauses are for, and which actions they may have."""
+"""The rows and the permitted actions of the clauses in each field of MERGE."""
 
 
 def delete(message: ReceivedMessage) -> DataFrame:
-    """The result of a DELETE: it was executed."""
-    condition = message.sparks.column_or_none(message.fields.get("condition"))
+    """Execute a DELETE and return its result."""
+    condition = message.spark_messages.column_or_none(message.fields.get("condition"))
     return _plans(message).delete(_frame(message, "target"), condition)
 
 
 def update(message: ReceivedMessage) -> DataFrame:
-    """The result of an UPDATE: it was executed."""
+    """Execute an UPDATE and return its result."""
     values = _assignments(message, message.fields)
-    condition = message.sparks.column_or_none(message.fields.get("condition"))
+    condition = message.spark_messages.column_or_none(message.fields.get("condition"))
     return _plans(message).update(_frame(message, "target"), values, condition)
 
 
 def merge(message: ReceivedMessage) -> DataFrame:
-    """The result of a MERGE: it was executed."""
+    """Execute a MERGE and return its result."""
     return _plans(message).merge(
         _frame(message, "target"),
         _frame(message, "source"),
-        message.sparks.column(message.fields.required("condition")),
+        message.spark_messages.column(message.fields.required("condition")),
         matched=list(_clauses(message, "matched_actions")),
         not_matched=list(_clauses(message, "not_matched_actions")),
         not_matched_by_source=list(_clauses(message, "not_matched_by_source_actions")),
@@ -62,13 +62,13 @@ def _clauses(message: ReceivedMessage, field: str) -> Iterator[PlannedClause]:
         values = None
         if action in {"update_action", "insert_action"} and assigned is not None:
             values = _assignments(message, assigned)
-        condition = message.sparks.column_or_none(clause.get("condition"))
+        condition = message.spark_messages.column_or_none(clause.get("condition"))
         yield PlannedClause(action=_ACTIONS[action], condition=condition, values=values)
 
 
 def _assignments(message: ReceivedMessage, fields: MessageFields) -> list[tuple[Column, Column]]:
     """The columns that are set, each with its value."""
-    column = message.sparks.column
+    column = message.spark_messages.column
     pairs = fields.messages("assignments")
     return [(column(pair.required("field")), column(pair.required("value"))) for pair in pairs]
 
@@ -78,4 +78,4 @@ def _plans(message: ReceivedMessage) -> RowChangePlans:
 
 
 def _frame(message: ReceivedMessage, field: str) -> DataFrame:
-    return message.sparks.frame(message.fields.required(field))
+    return message.spark_messages.frame(message.fields.required(field))

@@ -1,4 +1,4 @@
-"""Tables, as Spark's analyzer asks for them: by name, by path, at a version or time, with options."""
+"""Look-up of tables for Spark's analyzer: by name, by path, at a version or time, with options."""
 
 from __future__ import annotations
 
@@ -50,36 +50,36 @@ from anabranch.spark.session.folder_catalog import catalog_entry
 from anabranch.sql.own.quoted_versions import with_versions_quoted
 
 PARTITION_OPTION = "anabranch.partition"
-"""Where a path ends in folders of partitions: their columns and values, as JSON."""
+"""For a path that ends in folders of partitions: their columns and values, as JSON."""
 FEED_OPTION = "anabranch.changes"
-"""Of a table of changes: which of those that were read lately."""
+"""For a table of changes: the key of its rows in `TableHandler`."""
 FEEDS_KEPT_MAX = 64
-"""Spark asks for the rows right after it has asked for the columns."""
+"""Few are enough: Spark reads the rows of a table of changes right after it has looked up the columns."""
 _STORAGE = ("fs.", "dfs.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What a `delta.DeltaTable` of the JVM says."""
+    """The fields of a `delta.DeltaTable` of the JVM."""
 
     table: TableRef
     name: str
-    """As Spark shows it."""
+    """The name that Spark shows."""
     version: int | None
-    """The version asked for; None for the newest."""
+    """The version to read; None for the newest."""
     schema_json: str
     """The visible schema at look-up."""
     options: Mapping[str, str]
-    """What decides which rows are read; see `delta.DeltaTable`."""
+    """The options that restrict which rows are read; see `delta.DeltaTable`."""
 
     @property
-    def shows_less(self) -> bool:
-        """Whether its rows are some of the table's only, or its changes."""
+    def is_partial(self) -> bool:
+        """Whether it shows only one partition of the table, or its changes."""
         return PARTITION_OPTION in self.options or FEED_OPTION in self.options
 
 
 def facts_of(driver: Driver, session: DeltaSession, table: Any) -> TableFacts:
-    """What the JVM's object says, in one call."""
+    """The fields of a `delta.DeltaTable`, read from the JVM in one call."""
     path, name, version, schema_json, catalog, database, entry_name, kind, *rest = driver.delta.Tables.facts(
         table
     ).split("\0")
@@ -118,7 +118,7 @@ def check_whole_table(facts: TableFacts, *, statement: str) -> None:
 
 
 def entry_of(entry: Any, location: str) -> CatalogEntry:
-    """Of a `CatalogTable` of the JVM's."""
+    """The entry for a `CatalogTable` of the JVM."""
     identifier = entry.identifier()
     is_managed = entry.tableType().name() == "MANAGED"
     catalog = str(identifier.catalog().get()) if identifier.catalog().isDefined() else SESSION_CATALOG
@@ -126,15 +126,15 @@ def entry_of(entry: Any, location: str) -> CatalogEntry:
     return catalog_entry(catalog, database, name, location=location, is_managed=is_managed)
 
 
-class Tables:
-    """Finds tables and describes them to the JVM."""
+class TableHandler:
+    """Returns tables to the JVM as objects of `delta.DeltaTable`."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._feeds: OrderedDict[str, DataFrame | DeltaError] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "table": self.by_entry,
             "table at": self.by_path,
@@ -143,7 +143,7 @@ class Tables:
             "versions quoted": with_versions_quoted,
             "table of options": self.of_options,
             "change feed": self.change_feed,
-            "changes asked": self.changes_asked,
+            "changes asked": self.changes_from,
             "changes": self.changes,
             "check declared": self.check_declared,
         }
@@ -152,14 +152,16 @@ class Tables:
         return {}
 
     def by_path(self, session: Any, path: str, version: str | None, micros: int | None) -> Any:
-        """A `delta.DeltaTable`; None where there is no table."""
-        table, travel, partitions = table_in_folder(self._driver.session(session), path, {}, _travel(version, micros))
+        """A `delta.DeltaTable`; None if the folder has no table."""
+        table, travel, partitions = table_in_folder(
+            self._driver.session(session), path, {}, _time_travel(version, micros)
+        )
         if table.delta_log.snapshots.latest_or_none() is None:
             return None
-        return self.described(table, travel, options=_shown(partitions))
+        return self.described(table, travel, options=_partition_options(partitions))
 
     def check_path(self, session: Any, path: str) -> None:
-        """Raises `NotADeltaTableError` where there is no table in the folder."""
+        """Raises `NotADeltaTableError` if the folder has no table."""
         table, _, _ = table_in_folder(self._driver.session(session), path, {}, NEWEST)
         if table.delta_log.snapshots.latest_or_none() is None:
             raise _no_table(table)
@@ -168,10 +170,10 @@ class Tables:
         """A `delta.DeltaTable` for an entry of the session's catalog."""
         own = self._driver.session(session)
         table = table_of_entry(own, entry_of(entry, location))
-        return self.described(table, _travel(version, micros), entry=entry)
+        return self.described(table, _time_travel(version, micros), entry=entry)
 
     def with_suffix(self, session: Any, name: str) -> str | None:
-        """Of a name such as `t@v3` the parts, `t` and `3` or a time in microseconds, parted by NUL; None without."""
+        """The plain name, `version` or `micros`, and number of a name such as `t@v3`, separated by NUL, or None."""
         plain, travel = split_time_travel(name)
         if travel.is_newest:
             return None
@@ -182,55 +184,53 @@ class Tables:
         return joined((plain, "micros", str(own.spark.sql(f"SELECT {text}").collect()[0][0])))
 
     def of_options(self, session: Any, options: Any, schema: Any) -> Any:
-        """A `delta.DeltaTable` for what a reader or writer was told.
+        """A `delta.DeltaTable` for the options of a reader or writer.
 
-        None where no table is there and whoever asks brings a schema, as for a table to be.
+        None if there is no table yet but a schema, as for a write that creates the table.
         """
         own = self._driver.session(session)
-        given = self._driver.java_map(options)
-        lower = {key.lower(): value for key, value in given.items()}
+        values = self._driver.java_map(options)
+        lower = {key.lower(): value for key, value in values.items()}
         if "path" not in lower:
             value = ", ".join(json.loads(lower["paths"])) if "paths" in lower else "None"
             raise InvalidOptionError(option="path", value=value, problem="a Delta table is read from exactly one path")
-        travel = time_travel_of(given)
-        table, travel, partitions = table_in_folder(own, lower["path"], given, travel)
+        travel = time_travel_of(values)
+        table, travel, partitions = table_in_folder(own, lower["path"], values, travel)
         if table.delta_log.snapshots.latest_or_none() is None:
             if schema is not None:
                 return None
             raise _no_table(table)
-        found = {key: value for key, value in given.items() if key.startswith(_STORAGE)}
-        found.update(_shown(partitions))
-        if asks_for_changes(given):
+        if asks_for_changes(values):
             if partitions:
                 problem = "changes are those of the whole table; give its own path, and filter the rows"
                 raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
             if schema is not None:
                 problem = "changes have columns of their own beside the table's; leave the schema out"
                 raise InvalidOptionError(option="schema", value=str(schema.simpleString()), problem=problem)
-            return self._feed_or_stream(table, given)
-        return self.described(table, travel, options=found)
+            return self._feed_or_stream(table, values)
+        storage = {key: value for key, value in values.items() if key.startswith(_STORAGE)}
+        return self.described(table, travel, options={**storage, **_partition_options(partitions)})
 
     def check_declared(self, session: Any, table: Any, declared: str) -> None:
-        """Raises `InvalidOptionError` where a reader was given another schema than the table's."""
+        """Raises `InvalidOptionError` if a reader declares another schema than the table's."""
         facts = facts_of(self._driver, self._driver.session(session), table)
         snapshot = snapshot_of(facts.table, TimeTravel(version=facts.version))
         check_declared(facts.table, snapshot, StructType.fromJson(json.loads(declared)))
 
     def change_feed(self, session: Any, table: Any, options: Any) -> Any:
-        """The table of changes that the options ask for, of a `delta.DeltaTable`; None where they ask for none."""
+        """The table of changes that the options of a `delta.DeltaTable` select; None if they select none."""
         own = self._driver.session(session)
-        given = self._driver.java_map(options)
         table_ref = whole_table_of(self._driver, own, table, statement="readChangeFeed")
-        asked = changes_asked(given, table=table_ref.label)
-        return None if asked is None else self._feed(table_ref, asked, entry=table.catalogTable())
+        selection = changes_asked(self._driver.java_map(options), table=table_ref.label)
+        return None if selection is None else self._feed(table_ref, selection, entry=table.catalogTable())
 
-    def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
-        """The table of changes that `CHANGES FROM` asks for, by Spark's `ChangelogContext`."""
+    def changes_from(self, session: Any, table: Any, context: Any) -> Any:
+        """The table of changes that `CHANGES FROM` selects, by Spark's `ChangelogContext`."""
         table_ref = whole_table_of(self._driver, self._driver.session(session), table, statement="CHANGES FROM")
         try:
             frame = changes_from(table_ref, context)
         except DeltaError as refused:
-            # Raised when the rows are asked for: what the catalog raises, Spark would take for a feature it lacks.
+            # Raised when the rows are read: Spark would report an error of the catalog as a feature that it lacks.
             return self._refused_feed(table_ref, refused)
         return self._table_of_feed(table_ref, frame, frame.schema, entry=table.catalogTable())
 
@@ -238,10 +238,10 @@ class Tables:
         """The plan of the rows of a table of changes."""
         facts = facts_of(self._driver, self._driver.session(session), table)
         with self._lock:
-            found = self._feeds[facts.options[FEED_OPTION]]
-        if isinstance(found, DeltaError):
-            raise found
-        return found._jdf.logicalPlan()
+            rows = self._feeds[facts.options[FEED_OPTION]]
+        if isinstance(rows, DeltaError):
+            raise rows
+        return rows._jdf.logicalPlan()
 
     def described(
         self,
@@ -251,7 +251,7 @@ class Tables:
         entry: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> Any:
-        """The table at the version meant, as the analyzer sees it. Raises `NotADeltaTableError`."""
+        """The `delta.DeltaTable` of a table at a version. Raises `NotADeltaTableError`."""
         snapshot = snapshot_of(table, travel)
         return self._table(
             table,
@@ -262,15 +262,15 @@ class Tables:
             entry=entry,
         )
 
-    def _feed_or_stream(self, table: TableRef, given: Mapping[str, str]) -> Any:
-        """What is asked of the feed of a folder; streams are asked for alike, and need no word of where they start.
+    def _feed_or_stream(self, table: TableRef, options: Mapping[str, str]) -> Any:
+        """The table of changes of a folder, for a batch read or a stream, which cannot be distinguished yet.
 
-        So what a batch read cannot be told is raised when it asks for the rows, which a stream never does.
+        A stream needs no start, so errors in the options are raised when rows are read; a stream never reads these.
         """
         try:
-            asked = changes_asked(given, table=table.label)
-            assert asked is not None
-            return self._feed(table, asked, entry=None)
+            selection = changes_asked(options, table=table.label)
+            assert selection is not None
+            return self._feed(table, selection, entry=None)
         except DeltaError as refused:
             return self._refused_feed(table, refused)
 
@@ -279,8 +279,8 @@ class Tables:
         schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=table.label)
         return self._table_of_feed(table, refused, visible_schema(schema), entry=None)
 
-    def _feed(self, table: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
-        frame = read_changes(table, asked)
+    def _feed(self, table: TableRef, selection: ChangesAsked, *, entry: Any) -> Any:
+        frame = read_changes(table, selection)
         return self._table_of_feed(table, frame, frame.schema, entry=entry)
 
     def _table_of_feed(self, table: TableRef, rows: DataFrame | DeltaError, schema: StructType, *, entry: Any) -> Any:
@@ -321,70 +321,70 @@ def visible_json(snapshot: Snapshot) -> str:
     return visible_schema_json(snapshot.metadata.schema_string, snapshot.table_root)
 
 
-def _shown(partitions: Mapping[str, str | None]) -> dict[str, str]:
-    """The options of a `delta.DeltaTable` that shows a partition alone; none of a whole table."""
+def _partition_options(partitions: Mapping[str, str | None]) -> dict[str, str]:
+    """The options of a `delta.DeltaTable` that shows one partition; none for a whole table."""
     return {PARTITION_OPTION: json.dumps(partitions)} if partitions else {}
 
 
 def _no_table(table: TableRef) -> NotADeltaTableError:
-    """The error for a path without a table: where nothing at all is below it, it has Spark's condition for that."""
+    """The error for a path without a table, with Spark's condition for a missing path if nothing is below it."""
     if next(iter(table.delta_log.store.list_tree()), None) is None:
         return PathNotFoundError(table=table.label, found="nothing is there")
     return no_table(table)
 
 
-def _travel(version: str | None, micros: int | None) -> TimeTravel:
+def _time_travel(version: str | None, micros: int | None) -> TimeTravel:
     if version is not None:
         return TimeTravel(version=parse_version(version))
     return NEWEST if micros is None else TimeTravel(timestamp=time_of_micros(micros))
 
 
 def _properties(snapshot: Snapshot, table: TableRef) -> dict[str, str]:
-    found = properties_of(snapshot)
-    found["provider"] = "delta"
+    properties = properties_of(snapshot)
+    properties["provider"] = "delta"
     if table.entry is None or not table.entry.is_managed:
-        found["external"] = "true"
-    found["location"] = table.path
+        properties["external"] = "true"
+    properties["location"] = table.path
     if snapshot.metadata.description is not None:
-        found["comment"] = snapshot.metadata.description
-    return found
+        properties["comment"] = snapshot.metadata.description
+    return properties
 
 
-# Columns of a table that are no longer what Spark resolved.
+# Columns of a table that have changed since Spark resolved them.
 
 
-def columns_now(facts: TableFacts, snapshot: Snapshot) -> list[str] | None:
-    """What the columns that Spark resolved are called now; None where nothing has changed.
+def current_columns(facts: TableFacts, snapshot: Snapshot) -> list[str] | None:
+    """The present names of the columns that Spark resolved; None if nothing has changed.
 
-    Raises `SchemaChangedSinceAnalysisError` where one is gone, of another type, or may be NULL that could not be.
+    Raises `SchemaChangedSinceAnalysisError` if a column was removed, has another type, or has become nullable.
     """
-    now_json = visible_json(snapshot)
-    if now_json == facts.schema_json:
+    current_json = visible_json(snapshot)
+    if current_json == facts.schema_json:
         return None
-    analyzed, now = (StructType.fromJson(json.loads(each)) for each in (facts.schema_json, now_json))
-    by_name = {field.name.lower(): field for field in now.fields}
+    analyzed, current = (StructType.fromJson(json.loads(text)) for text in (facts.schema_json, current_json))
+    by_name = {field.name.lower(): field for field in current.fields}
     for field in analyzed.fields:
-        found = by_name.get(field.name.lower())
-        if found is None or not same_type(found.dataType, field.dataType) or (found.nullable and not field.nullable):
-            raise _changed(facts, snapshot, field.name, before=field, now=found)
+        now = by_name.get(field.name.lower())
+        if now is None or not same_type(now.dataType, field.dataType) or (now.nullable and not field.nullable):
+            raise _changed(facts, snapshot, field.name, before=field, now=now)
     return [by_name[field.name.lower()].name for field in analyzed.fields]
 
 
 def check_columns(facts: TableFacts, snapshot: Snapshot) -> None:
-    """Raises `SchemaChangedSinceAnalysisError` as `columns_now`, and where there are more columns, or in another order.
+    """Raises `SchemaChangedSinceAnalysisError` as `current_columns`, and if columns were added or have another order.
 
-    A statement that changes rows means the columns by their places.
+    A statement that changes rows identifies the columns by their positions.
     """
-    known = columns_now(facts, snapshot)
-    if known is None or known == snapshot.schema.names:
+    names = current_columns(facts, snapshot)
+    if names is None or names == snapshot.schema.names:
         return
     fields = snapshot.schema.fields
-    moved = next(place for place, field in enumerate(fields) if place >= len(known) or field.name != known[place])
+    moved = next(i for i, field in enumerate(fields) if i >= len(names) or field.name != names[i])
     raise _changed(facts, snapshot, fields[moved].name, before=None, now=fields[moved])
 
 
 def bound(facts: TableFacts, attributes: Any, metadata: Any = None) -> BoundAttributes:
-    """What a plan calls the columns of the table, for as long as they are those that Spark resolved."""
+    """The names of the table's columns in a plan, valid while the columns are those that Spark resolved."""
     return BoundAttributes(attributes, metadata=metadata, check=functools.partial(check_columns, facts))
 
 

@@ -1,4 +1,4 @@
-"""ALTER TABLE as Spark tells of it: a list of changes, run as our commands."""
+"""ALTER TABLE, which Spark passes as a list of changes, run as our commands."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _COLUMN_KINDS = frozenset(
 )
 _COLUMN, _LOCATION, _COMMENT = "ChangeColumn", "SetLocation", "SetComment"
 _OF_STATEMENTS = {"location": _LOCATION, "comment": _COMMENT, "collation": "DEFAULT COLLATION"}
-"""Properties that only statements of their own set; Spark keeps users from it."""
+"""Properties that Spark uses for other statements and that users cannot set."""
 
 
 def apply_changes(table: TableRef, text: str) -> None:
-    """Make the changes of `delta.TableChanges.json`: those of one kind are one commit, whatever their number.
+    """Make the changes of `delta.TableChanges.json`. All changes of one kind are one commit.
 
     Raises what our ALTER commands raise.
     """
@@ -54,9 +54,9 @@ def apply_changes(table: TableRef, text: str) -> None:
         added = [change for change in changes if change["kind"] == "AddColumn"]
         alter_replace_columns(table, StructType([_field(change) for change in added]))
         return
-    # Properties come first: what the other changes need of the protocol may be among them.
+    # Properties come first: they may enable table features that the other changes need.
     for kind, group in groupby(sorted(changes, key=lambda change: change["kind"] != "SetProperty"), key=_kind):
-        run = _RUNS.get(kind)
+        run = _COMMANDS.get(kind)
         if run is None:
             raise UnsupportedOperationError(operation=f"ALTER TABLE … {kind} on the Delta table {table.label}")
         run(table, list(group))
@@ -69,7 +69,7 @@ def _kind(change: Change) -> str:
 
 
 def _replaces_columns(table: TableRef, changes: Sequence[Change]) -> bool:
-    """Whether this is REPLACE COLUMNS, which Spark tells of as of dropping all columns and adding others."""
+    """Whether this is REPLACE COLUMNS, which Spark passes as dropping all columns and adding others."""
     if {change["kind"] for change in changes} != {"DeleteColumn", "AddColumn"}:
         return False
     dropped = {fold(change["path"][0]) for change in changes if change["kind"] == "DeleteColumn"}
@@ -81,7 +81,7 @@ def _set_properties(table: TableRef, changes: Sequence[Change]) -> None:
 
 
 def _remove_properties(table: TableRef, changes: Sequence[Change]) -> None:
-    # Spark does not tell whether IF EXISTS was said.
+    # Spark does not pass on whether the statement has IF EXISTS.
     alter_unset_properties(table, [change["name"] for change in changes], if_exists=True)
 
 
@@ -90,7 +90,7 @@ def _set_location(table: TableRef, changes: Sequence[Change]) -> None:
 
 
 def _set_comment(table: TableRef, changes: Sequence[Change]) -> None:
-    # Spark says an empty text for IS NULL.
+    # Spark passes an empty text for IS NULL.
     alter_table_comment(table, changes[-1]["value"] or None)
 
 
@@ -117,22 +117,24 @@ def _drop_columns(table: TableRef, changes: Sequence[Change]) -> None:
 
 
 def _change_columns(table: TableRef, changes: Sequence[Change]) -> None:
-    """What is said of one column, in several changes of Spark's, is one change of ours."""
+    """Spark's changes of one column become one `ColumnChange`."""
     by_path: dict[tuple[str, ...], list[Change]] = {}
     for change in changes:
         by_path.setdefault(tuple(change["path"]), []).append(change)
-    alter_change_columns(table, [_column_change(path, found) for path, found in by_path.items()])
+    alter_change_columns(
+        table, [_column_change(path, changes_of_column) for path, changes_of_column in by_path.items()]
+    )
 
 
 def _column_change(path: tuple[str, ...], changes: Sequence[Change]) -> ColumnChange:
     merged = ColumnChange(path=path)
     for change in changes:
-        merged = dataclasses.replace(merged, **dict(_said(change)))
+        merged = dataclasses.replace(merged, **dict(_changed_fields(change)))
     return merged
 
 
-def _said(change: Change) -> Iterator[tuple[str, Any]]:
-    """The fields of a `ColumnChange` that one change is about."""
+def _changed_fields(change: Change) -> Iterator[tuple[str, Any]]:
+    """The fields of a `ColumnChange` that one of Spark's changes sets."""
     kind = change["kind"]
     if kind == "UpdateColumnType":
         yield "data_type", _type(change)
@@ -181,13 +183,13 @@ def _type(change: Change) -> DataType:
 
 
 def _position(change: Change) -> Position | None:
-    place = change["position"]
-    if place is None:
+    previous = change["position"]
+    if previous is None:
         return None
-    return Position(after=place[0] if place else None)
+    return Position(after=previous[0] if previous else None)
 
 
-_RUNS: Mapping[str, Callable[[TableRef, Sequence[Change]], None]] = {
+_COMMANDS: Mapping[str, Callable[[TableRef, Sequence[Change]], None]] = {
     "SetProperty": _set_properties,
     _LOCATION: _set_location,
     _COMMENT: _set_comment,

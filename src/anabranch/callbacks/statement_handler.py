@@ -1,4 +1,4 @@
-"""Statements that Spark's parser does not know."""
+"""Statements that Spark's parser does not know, and statements that describe a table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.answer_tables import whole_table_of
 from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.table_handler import whole_table_of
 from anabranch.commands.describe.describe_table import SCHEMA as JSON_SCHEMA
 from anabranch.commands.describe.describe_table import describe_as_json
 from anabranch.commands.describe.show_table import (
@@ -39,54 +39,54 @@ _STATEMENTS = {
 }
 _DESCRIPTION_MAX = 100
 _HIVE_LISTINGS = "spark.anabranch.hiveListings"
-"""Lists in Hive's form; `delta.Listings` gives those of tables and views."""
+"""The setting for lists in Hive's form; `delta.Listings` makes those of tables and views."""
 
 
-class OwnStatements:
-    """Statements that Spark's parser does not know.
+class OwnStatementHandler:
+    """Parses and runs statements that Spark's parser does not know.
 
-    The facts of their commands are a Seq of expressions: the text, and the parameters in it, which Spark binds.
+    The facts of such a command are a Seq of expressions: the text, and its parameters, which Spark binds.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._grammar = OwnGrammar.beside(self._spark_parses)
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {"parse": self.parse}
 
     def commands(self) -> dict[str, Command]:
         return {_COMMAND: Command(run=self.run)}
 
     def parse(self, session: Any, text: str) -> Any:
-        """The command for a text; None for what Spark's parser is to read, or to refuse. Raises `SqlSyntaxError`."""
-        read = as_quoted_names(self._driver.session(session), text)
-        found = self._grammar.statement_of(read)
-        if found is None:
+        """The command for a text; None for a text that Spark's parser must read or refuse. Raises `SqlSyntaxError`."""
+        sql = as_quoted_names(self._driver.session(session), text)
+        statement = self._grammar.statement_of(sql)
+        if statement is None:
             return None
         jvm = self._driver.jvm.org.apache.spark.sql
-        written = jvm.catalyst.expressions.Literal.create(read, jvm.types.DataType.fromJson('"string"'))
+        literal = jvm.catalyst.expressions.Literal.create(sql, jvm.types.DataType.fromJson('"string"'))
         markers = [
             jvm.catalyst.analysis.NamedParameter(marker)
             if isinstance(marker, str)
             else jvm.catalyst.analysis.PosParameter(marker)
-            for marker in found.markers
+            for marker in statement.markers
         ]
-        return self._driver.command(_COMMAND, self._driver.seq([written, *markers]), found.output)
+        return self._driver.command(_COMMAND, self._driver.seq([literal, *markers]), statement.output)
 
     def run(self, session: Any, facts: Any) -> Any:
-        """The rows of its result."""
-        text, *parameters = self._driver.list(facts)
-        written = str(text.value().toString())
-        found = self._grammar.statement_of(written)
-        assert found is not None
-        values = found.parameters([self._driver.column(each) for each in parameters])
-        asking = self._driver.session(session)
-        asking.describe_jobs(" ".join(written.split())[:_DESCRIPTION_MAX])
-        return self._driver.rows_of(found.run(asking, values))
+        """The rows of the statement's result."""
+        literal, *parameters = self._driver.list(facts)
+        sql = str(literal.value().toString())
+        statement = self._grammar.statement_of(sql)
+        assert statement is not None
+        values = statement.parameters([self._driver.column(parameter) for parameter in parameters])
+        own = self._driver.session(session)
+        own.describe_jobs(" ".join(sql.split())[:_DESCRIPTION_MAX])
+        return self._driver.rows_of(statement.run(own, values))
 
     def _spark_parses(self, text: str) -> bool:
-        # Spark's own: that of the session would ask us again.
+        # A parser of Spark's own: the session's would call this handler again.
         try:
             self._driver.jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
         except (ParseException, Py4JJavaError):
@@ -94,24 +94,24 @@ class OwnStatements:
         return True
 
 
-# Statements that tell of a table, where Spark itself would refuse, or tell less than there is.
+# Statements that describe a table and that Spark itself would refuse, or would answer incompletely.
 
 
 _REFUSED = {
     "AnalyzeTable": ("ANALYZE TABLE", "The log has statistics of every file already."),
     "AnalyzeColumn": ("ANALYZE TABLE", "The log has statistics of every file already."),
     "InsertIntoDir": ("INSERT OVERWRITE DIRECTORY", "Write to delta.`/folder`, or by df.write.format('delta')."),
-    "RepairTable": ("MSCK REPAIR TABLE", "The log knows all partitions."),
+    "RepairTable": ("MSCK REPAIR TABLE", "The log has all partitions."),
 }
 
 
-class Descriptions:
-    """Tells of tables."""
+class DescriptionHandler:
+    """Runs statements that describe tables, and refuses those that have no meaning for a Delta table."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {}
 
     def commands(self) -> dict[str, Command]:
@@ -127,16 +127,18 @@ class Descriptions:
     def show_partitions(self, session: Any, plan: Any) -> Any:
         """The rows of SHOW PARTITIONS."""
         table = self._table(session, plan)
-        wanted = self._driver.delta.Statements.partition(plan)
+        partition = self._driver.delta.Statements.partition(plan)
         schema = table.latest().schema
         values = (
-            {} if wanted is None else {name: _value(schema, name, text) for name, text in json.loads(wanted).items()}
+            {}
+            if partition is None
+            else {name: _value(schema, name, text) for name, text in json.loads(partition).items()}
         )
         show = show_partitions_as_hive if _lists_as_hive(table) else show_partitions
         return self._driver.rows_of(show(table, values))
 
     def show_create_table(self, session: Any, plan: Any) -> Any:
-        """The row of SHOW CREATE TABLE: a statement with all that makes such a table, constraints among it."""
+        """The row of SHOW CREATE TABLE: a statement that creates an equal table, with its constraints."""
         return self._driver.rows_of(show_create_table(self._table(session, plan)))
 
     def describe_as_json(self, session: Any, plan: Any) -> Any:
@@ -160,7 +162,7 @@ def _lists_as_hive(table: TableRef) -> bool:
 
 
 def _value(schema: StructType, name: str, text: str | None) -> Column:
-    """A value of PARTITION (…), which Spark gives as text."""
+    """A value of PARTITION (…), which Spark passes as text."""
     field: StructField | None = next((field for field in schema.fields if field.name.lower() == name.lower()), None)
     return F.lit(text) if field is None else F.lit(text).cast(field.dataType)
 

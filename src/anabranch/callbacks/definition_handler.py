@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from anabranch.callbacks.answer_alterations import apply_changes
-from anabranch.callbacks.answer_tables import whole_table_of
+from anabranch.callbacks.alter_table_changes import apply_changes
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts, with_sql_to_keep
 from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.table_handler import whole_table_of
 from anabranch.commands.alter.alter_constraints import alter_add_constraint
 from anabranch.commands.definition.create_table import (
     CreationMode,
@@ -40,14 +40,14 @@ WARNED_MAX = 256
 """Folders whose warnings are remembered."""
 
 
-class Definitions:
+class DefinitionHandler:
     """Tables made, changed and dropped through the catalog."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._warned: set[tuple[str, str, bool]] = set()
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "create": self.create,
             "create like": self.create_like,
@@ -68,14 +68,14 @@ class Definitions:
         }
 
     def create(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, checks: str) -> Any:
-        """CREATE TABLE without a query. The answer is an exception where somebody else makes the table meanwhile."""
+        """CREATE TABLE without a query. Returns an exception if another writer created the table meanwhile."""
         own = self._driver.session(session)
-        checked = conditions(own, checks)
+        checked = check_conditions(own, checks)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         return self._created(session, defined)
 
     def create_like(self, session: Any, ident: Any, columns: Any, partitions: Any, properties: Any, source: Any) -> Any:
-        """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions tell of."""
+        """CREATE TABLE LIKE; `source` is None for a table of another format, which columns and partitions describe."""
         own = self._driver.session(session)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties)
         if source is not None:
@@ -85,10 +85,10 @@ class Definitions:
         return self._created(session, defined)
 
     def create_like_command(self, session: Any, plan: Any) -> Any:
-        """CREATE TABLE LIKE as Spark has it up to 4.1, a command of the session's catalog alone."""
+        """CREATE TABLE LIKE of Spark up to 4.1, a command for the session's catalog only."""
         own = self._driver.session(session)
-        place = plan.fileFormat().locationUri()
-        folder = self._driver.path(place.get()) if place.isDefined() else None
+        uri = plan.fileFormat().locationUri()
+        folder = self._driver.path(uri.get()) if uri.isDefined() else None
         properties = self._driver.string_map(plan.properties())
         defined = DefinedByStatement(
             identifier=_identifier(plan.targetTable()),
@@ -101,7 +101,7 @@ class Definitions:
         return self._driver.seq([])
 
     def _like_of_delta(self, session: Any, plan: Any) -> Any:
-        """The plan, if a Delta table is to be made."""
+        """The plan, if it creates a Delta table."""
         provider = plan.provider()
         if provider.isDefined():
             return plan if provider.get().lower() == PROVIDER else None
@@ -112,7 +112,7 @@ class Definitions:
         try:
             create_table(table, defined.definition, CreationMode.CREATE)
         except TableAlreadyExistsError:
-            # Spark has looked before: it has come since.
+            # Spark found no table, so another writer created it afterwards.
             lost = created_meanwhile(table)
             if lost is None:
                 raise
@@ -122,7 +122,7 @@ class Definitions:
             lost = error
         else:
             return None
-        # Spark knows of IF NOT EXISTS, and lets this exception pass then.
+        # Spark ignores this exception for IF NOT EXISTS.
         return self._driver.delta.CreatedMeanwhile(table.label, throwable(self._driver.delta, lost))
 
     def alter(self, session: Any, table: Any, changes: str) -> None:
@@ -131,7 +131,7 @@ class Definitions:
         apply_changes(whole_table_of(self._driver, own, table, statement="ALTER TABLE"), changes)
 
     def alter_columns(self, session: Any, plan: Any) -> Any:
-        """An `AlterColumns` that Spark itself would not let pass to the catalog."""
+        """An `AlterColumns` that Spark itself would refuse before it reaches the catalog."""
         table = self._driver.delta.Statements.tableOf(plan)
         self.alter(session, table, self._driver.delta.TableChanges.jsonOf(plan.changes()))
         return self._driver.seq([])
@@ -151,7 +151,7 @@ class Definitions:
         return plan
 
     def rename(self, session: Any, full: str, new_database: str, new_name: str) -> None:
-        """ALTER TABLE RENAME TO. The folder of a table whose place the catalog chose moves with it."""
+        """ALTER TABLE RENAME TO. The folder of a managed table moves with it."""
         parts = tuple(full.split("\0"))
         _refuse_path(parts, operation="RENAME TO", instead="Give it a name by CREATE TABLE … LOCATION.")
         own = self._driver.session(session)
@@ -164,7 +164,7 @@ class Definitions:
             own.forget(entry.location)
 
     def drop(self, session: Any, full: str, purge: bool) -> None:
-        """DROP TABLE: the name goes, and the files of a table whose folder the catalog chose."""
+        """DROP TABLE: removes the entry, and the files of a managed table."""
         parts = tuple(full.split("\0"))
         _refuse_path(parts, operation="DROP TABLE", instead="Delete its folder.")
         own = self._driver.session(session)
@@ -185,30 +185,30 @@ class Definitions:
         """TRUNCATE TABLE."""
         truncate(whole_table_of(self._driver, self._driver.session(session), table, statement="TRUNCATE TABLE"))
 
-    # Of other formats, where one of our tables is.
+    # Tables of other formats where a Delta table is.
 
     def refuse_other_format(self, session: Any, how: str, database: str, name: str, table_format: str) -> NoReturn:
-        """A statement or a write that Spark would refuse, in words that do not tell the way out."""
+        """Raises an error that says what to do, for a statement or a write that Spark would refuse without that."""
         own = self._driver.session(session)
         refuse(own, how, (database or own.spark.catalog.currentDatabase(), name), table_format)
 
     def replaced_by_other_format(self, session: Any, database: str, name: str) -> None:
-        """A table that `saveAsTable` is about to drop."""
+        """Warn of a Delta table that `saveAsTable` is about to drop."""
         warn_of_replacement(self._driver.session(session), (database, name))
 
     def files_into_table(self, session: Any, folder: str, table_format: str, deletes: bool) -> None:
-        """Files of other formats that are about to be written into a table's folder; told once."""
-        told = (folder, table_format, deletes)
-        if told in self._warned:
+        """Warn, once, of files of other formats that are about to be written into a table's folder."""
+        warning = (folder, table_format, deletes)
+        if warning in self._warned:
             return
         if len(self._warned) >= WARNED_MAX:
             self._warned.clear()
-        self._warned.add(told)
+        self._warned.add(warning)
         warn_of_files(folder, table_format, deletes=deletes)
 
 
 def _identifier(name: Any) -> TableIdentifier:
-    """Of a `TableIdentifier` of Spark's, which is one of the session's catalog."""
+    """The identifier for Spark's `TableIdentifier`, a name in the session's catalog."""
     database = name.database()
     return identifier_of((*([str(database.get())] if database.isDefined() else []), str(name.table())))
 
@@ -220,30 +220,30 @@ def _refuse_path(parts: tuple[str, ...], *, operation: str, instead: str) -> Non
         raise UnsupportedOperationError(operation=operation, instead=instead)
 
 
-def conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
-    """CHECK conditions by name, of what `delta.TableChanges.constraints` says.
+def check_conditions(session: DeltaSession, constraints: str) -> Mapping[str, str]:
+    """The conditions of CHECK constraints by name, from the JSON of `delta.TableChanges.constraints`.
 
     Raises `UnsupportedOperationError` for a constraint of another kind.
     """
-    found: dict[str, str] = {}
+    checks: dict[str, str] = {}
     for constraint in with_sql_to_keep(session, json.loads(constraints)):
         if constraint["check"] is None:
             operation = f"The constraint {constraint['ddl']} of a Delta table"
             raise UnsupportedOperationError(operation=operation, instead="Delta tables have CHECK constraints.")
-        found[constraint["name"]] = constraint["check"]
-    return found
+        checks[constraint["name"]] = constraint["check"]
+    return checks
 
 
-# Catalogs of folders. Names come with the catalog's, their parts parted by NUL.
+# Catalogs of folders. Names are complete, with the catalog's, and their parts are separated by NUL.
 
 
-class Folders:
-    """Finds, makes and drops what a catalog of folders has."""
+class FolderCatalogHandler:
+    """Looks up, creates and drops the tables and schemas of catalogs that are folders."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "folder of table": self.of_table,
             "folder tables": self.tables,
@@ -258,29 +258,32 @@ class Folders:
         return {}
 
     def of_table(self, session: Any, full: str) -> str | None:
-        """None where there is no table of that name."""
+        """The folder of a table; None if there is no table of that name."""
         own, name = self._named(session, full)
         return own.qualified_path(name.location) if own.catalog.holds_log(name) else None
 
     def tables(self, session: Any, full: str) -> str:
+        """The names of the tables in a schema, separated by NUL."""
         own, schema = self._named(session, full)
         return joined(own.catalog.tables_in(schema))
 
     def schemas(self, session: Any, full: str) -> str:
+        """The names of the schemas in a catalog or schema, separated by NUL."""
         own, catalog = self._named(session, full)
         return joined(own.catalog.schemas_in(catalog))
 
     def of_schema(self, session: Any, full: str) -> str | None:
-        """None where there is no schema of that name."""
+        """The folder of a schema; None if there is no schema of that name."""
         own, schema = self._named(session, full)
         return schema.location if own.catalog.is_schema(schema) else None
 
     def create_schema(self, session: Any, full: str) -> None:
+        """CREATE SCHEMA."""
         own, schema = self._named(session, full)
         own.catalog.make_schema(schema)
 
     def drop_schema(self, session: Any, full: str, cascade: bool) -> bool:
-        """False where there are tables in it that are not to go with it."""
+        """DROP SCHEMA. Returns False, without a change, if the schema has tables and `cascade` is not set."""
         own, schema = self._named(session, full)
         if not schema.folders:
             operation = f"DROP SCHEMA of the whole catalog {schema.catalog}"
@@ -297,23 +300,23 @@ class Folders:
         own.catalog.remove_schema(schema)
         return True
 
-    def refuse(self, what: str, told: str) -> None:
-        """Raises `UnsupportedOperationError`; some say, behind the name, what cannot be had."""
-        parts = told.split("\0")
+    def refuse(self, what: str, facts: str) -> None:
+        """Raises `UnsupportedOperationError`. `facts` are a name and, for some kinds, what a folder cannot have."""
+        parts = facts.split("\0")
         if what == "rename":
-            operation = f"RENAME TO of {NameIdentifier(tuple(parts))}, which is called as its folder,"
+            operation = f"RENAME TO of {NameIdentifier(tuple(parts))}, which has the name of its folder,"
             raise UnsupportedOperationError(
-                operation=operation, instead="Move the folder while nobody writes to it, or make a SHALLOW CLONE."
+                operation=operation, instead="Move the folder while no program writes to it, or make a SHALLOW CLONE."
             )
         if what == "alter schema":
-            operation = f"ALTER SCHEMA {NameIdentifier(tuple(parts))}, which is a folder and no more,"
+            operation = f"ALTER SCHEMA {NameIdentifier(tuple(parts))}, which is only a folder,"
             raise UnsupportedOperationError(operation=operation)
-        *parts, found = parts
+        *parts, unsupported = parts
         name = NameIdentifier(tuple(parts))
         if what == "schema":
-            operation = f"CREATE SCHEMA {name} with a {found}, which a folder has not,"
+            operation = f"CREATE SCHEMA {name} with a {unsupported}, which a folder cannot have,"
             raise UnsupportedOperationError(operation=operation, instead="Leave it out.")
-        operation = f"{name} USING {found}, in a catalog of folders, which has Delta tables alone,"
+        operation = f"{name} USING {unsupported}, in a catalog of folders, which has only Delta tables,"
         raise UnsupportedOperationError(operation=operation, instead="Say USING delta, or use a name in spark_catalog.")
 
     def _named(self, session: Any, full: str) -> tuple[DeltaSession, FolderName]:

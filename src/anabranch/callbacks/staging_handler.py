@@ -1,9 +1,9 @@
-"""Tables made or replaced together with their rows: CTAS, RTAS, `saveAsTable`, `writeTo(…).create()`.
+"""Tables created or replaced together with their rows: CTAS, RTAS, `saveAsTable`, `writeTo(…).create()`.
 
-Spark asks for a staged table, hands it the rows, and right behind them says when to commit. Rows are run when they are
-handed over, and the definition committed with them in one version of the log; the catalog learns the name last. So an
-entry of the catalog never stands for a table that is not there; of a process that dies between the two, the table is
-left without a name, which `CREATE TABLE name USING delta LOCATION …` gives it.
+Spark requests a staged table, passes it the rows, and calls its commit directly afterwards. The rows are written when
+they are passed, and the definition is committed with them in one version of the log; the entry in the catalog comes
+last. So the catalog never has an entry for a table that does not exist. If the process dies between the two, the table
+has no name; `CREATE TABLE name USING delta LOCATION …` gives it one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.callbacks.answer_definitions import conditions
-from anabranch.callbacks.answer_row_changes import Versions
 from anabranch.callbacks.definition_facts import DefinedByStatement, definition_facts
+from anabranch.callbacks.definition_handler import check_conditions
+from anabranch.callbacks.dml_handler import StatementExecution
 from anabranch.callbacks.driver import Driver, joined
 from anabranch.commands.definition.create_table import CreationMode, create_table, created_meanwhile
 from anabranch.commands.definition.create_table_as import create_table_as
@@ -38,13 +38,13 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier
 
 STAGED_OPTION = "anabranch.staged"
-"""Of a `delta.DeltaTable` that is staged: which one."""
+"""For a `delta.DeltaTable` that is staged: its key in `StagingHandler`."""
 UNLESS_THERE_OPTION = "anabranch.unlessThere"
-"""The statement says IF NOT EXISTS, and Spark found no table when it began."""
+"""The statement has IF NOT EXISTS, and Spark found no table when it began."""
 SAVES_OPTION = "__v1_save_as_table_overwrite"
-"""From 4.1 on Spark tells with the rows that it is `saveAsTable` that replaces the table. Of a client no stack does."""
+"""Spark from 4.1 on passes this with the rows if `saveAsTable` replaces the table. A client has no such call stack."""
 STAGED_MAX = 256
-"""Staged tables that nobody commits nor aborts are let go when so many others follow."""
+"""A staged table that is neither committed nor aborted is dropped after so many others."""
 _MODES = {
     "create": CreationMode.CREATE,
     "replace": CreationMode.REPLACE,
@@ -54,21 +54,21 @@ _MODES = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Staged:
-    """A table to be."""
+    """A table that a statement will create or replace."""
 
     defined: DefinedByStatement
     table: TableRef
     mode: CreationMode
     overwrites: bool
-    """It is `saveAsTable` in mode overwrite: a table that is there keeps its definition, but for what options say."""
+    """`saveAsTable` in mode overwrite: an existing table keeps its definition, except for what options change."""
     began_ms: int
-    """When the statement began, by the session's clock."""
+    """The time at which the statement began, by the session's clock."""
     is_written: bool = False
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Of the writer of the rows."""
+    """The options of the writer of the rows."""
 
 
-class Staging:
+class StagingHandler:
     """Keeps staged tables until they are committed or aborted."""
 
     def __init__(self, driver: Driver) -> None:
@@ -76,7 +76,7 @@ class Staging:
         self._staged: OrderedDict[str, Staged] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {"stage": self.stage, "commit staged": self.commit, "abort staged": self.abort}
 
     def stage(
@@ -93,11 +93,11 @@ class Staging:
         """A `delta.DeltaTable` that takes rows. Nothing is written."""
         own = self._driver.session(session)
         began_ms = own.clock.now_ms()
-        checked = conditions(own, checks)
+        checked = check_conditions(own, checks)
         defined = definition_facts(self._driver, own, ident, columns, partitions, properties, checks=checked)
         table = defined.table(own)
         mode = _MODES[how]
-        if mode is CreationMode.REPLACE and not _is_there(own, table):
+        if mode is CreationMode.REPLACE and not _exists(own, table):
             raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
         overwrites = saves and mode is CreationMode.CREATE_OR_REPLACE
         key = uuid.uuid4().hex
@@ -110,7 +110,7 @@ class Staging:
         return self._driver.delta.DeltaTable(
             table.label,
             table.path,
-            # The rows alone say what columns there will be.
+            # The rows alone decide which columns there will be.
             StructType([StructField(f.name, f.dataType) for f in defined.definition.schema.fields]).json(),
             joined(defined.definition.partition_columns),
             "",
@@ -120,28 +120,27 @@ class Staging:
             None,
         )
 
-    def take(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
+    def write_rows(self, key: str, session: Any, plan: Any, options: Mapping[str, str]) -> None:
         """Write the rows of the staged table and commit them with its definition.
 
-        Spark completes what observes the rows (`df.observe`) when it is done with handing them over: by then they have
-        been counted.
+        Spark completes observations of the rows (`df.observe`) when this returns; the rows have been counted by then.
         """
 
         def rows() -> DataFrame:
-            return Versions(self._driver, session).frame(plan)
+            return StatementExecution(self._driver, session).frame(plan)
 
-        told = {name: value for name, value in options.items() if name.lower() != SAVES_OPTION}
+        writer_options = {name: value for name, value in options.items() if name.lower() != SAVES_OPTION}
         with self._lock:
             staged = self._staged[key]
-            saves = len(told) < len(options) and staged.mode is CreationMode.CREATE_OR_REPLACE
+            saves = len(writer_options) < len(options) and staged.mode is CreationMode.CREATE_OR_REPLACE
             overwrites = staged.overwrites or saves
-        staged = dataclasses.replace(staged, options=told, overwrites=overwrites)
+        staged = dataclasses.replace(staged, options=writer_options, overwrites=overwrites)
         self._write(staged, rows, _options(staged, self._driver.session(session)))
         with self._lock:
             self._staged[key] = dataclasses.replace(staged, is_written=True)
 
     def commit(self, session: Any, key: str) -> None:
-        """Commit a table that has no rows; rows are committed as soon as they are written."""
+        """Commit a table without rows; rows are committed as soon as they are written."""
         with self._lock:
             staged = self._staged.pop(key)
         if not staged.is_written:
@@ -158,20 +157,20 @@ class Staging:
         try:
             create_table_as(staged.table, definition, rows, mode, options, began_ms=staged.began_ms)
         except TableAlreadyExistsError as exists:
-            # Spark has looked before: it has come since.
+            # Spark found no table, so another writer created it afterwards.
             lost = created_meanwhile(staged.table)
             if lost is None:
                 raise
             raise lost from exists
 
     def create_with_rows(self, session: Any, plan: Any) -> Any:
-        """A `CreateTable` of Spark's older kind, with rows: `saveAsTable` over a table of another format."""
+        """A `CreateTable` of Spark's sources of version 1, with rows: `saveAsTable` over a table of another format."""
         facts = json.loads(self._driver.delta.Definitions.factsOf(plan.tableDesc()))
         own = self._driver.session(session)
         name = NameIdentifier((facts["database"] or own.spark.catalog.currentDatabase(), facts["name"]))
-        given: dict[str, str] = facts["options"]
+        values: dict[str, str] = facts["options"]
         options = WriteOptions.parse(
-            given,
+            values,
             mode="overwrite",
             partition_by=tuple(facts["partitionColumns"]),
             cluster_by=tuple(facts["clusteringColumns"]),
@@ -187,7 +186,7 @@ class Staging:
         query = plan.query().get()
 
         def rows() -> DataFrame:
-            return Versions(self._driver, session).frame(query)
+            return StatementExecution(self._driver, session).frame(query)
 
         entry = own.catalog.find(name)
         if entry is not None and str(plan.mode()) == "Overwrite":
@@ -198,21 +197,21 @@ class Staging:
         return self._driver.seq([])
 
     def abort(self, key: str) -> None:
-        """Forget the table; nothing of it was written."""
+        """Forget the table; none of its rows were written."""
         with self._lock:
             self._staged.pop(key, None)
 
 
 def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
-    given = {**staged.defined.options, **staged.options}
+    values = {**staged.defined.options, **staged.options}
     if not staged.overwrites:
-        chosen = {option.lower() for option in given}
+        chosen = {option.lower() for option in values}
         for option in (ON, USING):
             if option.lower() in chosen:
                 raise TableReplacementError(option=option, other=staged.mode.value)
     definition = staged.defined.definition
     options = WriteOptions.parse(
-        given,
+        values,
         mode="overwrite",
         partition_by=definition.partition_columns,
         cluster_by=definition.clustering_columns,
@@ -221,6 +220,6 @@ def _options(staged: Staged, session: DeltaSession) -> WriteOptions:
     return dataclasses.replace(options, path=staged.defined.location)
 
 
-def _is_there(session: DeltaSession, table: TableRef) -> bool:
-    known = table.entry is None or session.catalog.find(table.entry.full_name) is not None
-    return known and table.delta_log.snapshots.latest_or_none() is not None
+def _exists(session: DeltaSession, table: TableRef) -> bool:
+    is_registered = table.entry is None or session.catalog.find(table.entry.full_name) is not None
+    return is_registered and table.delta_log.snapshots.latest_or_none() is not None

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE, as plans that Spark has resolved, and run as our commands."""
+"""DELETE, UPDATE and MERGE: plans that Spark has resolved, run as our commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
 from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
 from anabranch.commands.dml.assignments import DEFAULT, Value
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.statement import Outcome, Prepared, execute
@@ -35,16 +35,16 @@ from anabranch.spark.gateway.jvm_classes import column_of
 
 AFFECTED = ("num_affected_rows",)
 MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
-_WORDS = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
+_STATEMENTS = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
 
 
-class RowChanges:
-    """Runs statements that change rows."""
+class DmlHandler:
+    """Runs DELETE, UPDATE and MERGE."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "refuse to change": self.refuse,
             "refuse to change rows shown": self.refuse_rows_shown,
@@ -60,24 +60,24 @@ class RowChanges:
 
     def refuse(self, statement: str, problem: str) -> None:
         """Raises `UnchangeableTargetError`."""
-        raise UnchangeableTargetError(statement=_WORDS[statement], problem=problem)
+        raise UnchangeableTargetError(statement=_STATEMENTS[statement], problem=problem)
 
     def refuse_rows_shown(self, statement: str) -> None:
-        """Raises `PartialTargetError`: new rows may be none that the view shows."""
+        """Raises `PartialTargetError`: the view might not show the new rows."""
         problem = "it shows some of the table's rows only"
-        raise PartialTargetError(statement=_WORDS[statement], problem=problem)
+        raise PartialTargetError(statement=_STATEMENTS[statement], problem=problem)
 
-    def refuse_metadata(self, of: str) -> None:
+    def refuse_metadata(self, target: str) -> None:
         """Raises `MetadataColumnError`, for a condition on a view, or of `replaceWhere`."""
-        raise MetadataColumnError(is_view=of == "view")
+        raise MetadataColumnError(is_view=target == "view")
 
     def delete(self, session: Any, plan: Any) -> Any:
         """The rows of a `DeleteFromTable`'s result."""
         target = self._target(session, plan)
 
         def prepare() -> Prepared:
-            told = self._told(session, plan, target)
-            return prepare_delete(target.table, told.only.condition, alias=target.names)
+            statement = self._resolved(session, plan, target)
+            return prepare_delete(target.table, statement.only_clause.condition, alias=target.names)
 
         return self._driver.numbers(self._executed(target, prepare).num_affected_rows)
 
@@ -86,7 +86,7 @@ class RowChanges:
         target = self._target(session, plan)
 
         def prepare() -> Prepared:
-            clause = self._told(session, plan, target).only
+            clause = self._resolved(session, plan, target).only_clause
             assert isinstance(clause, UpdateClause)
             assert clause.values is not None
             return prepare_update(target.table, clause.values, clause.condition, alias=target.names)
@@ -97,19 +97,19 @@ class RowChanges:
         """The rows of a `MergeIntoTable`'s result."""
         target = self._target(session, plan)
 
-        def tell() -> MergeStatement:
-            told = self._told(session, plan, target)
+        def resolve() -> MergeStatement:
+            statement = self._resolved(session, plan, target)
             return MergeStatement(
-                source=self._driver.frame(session, told.statement.sourceTable()),
-                condition=told.on,
-                matched=told.clauses("matched"),
-                not_matched=told.clauses("not_matched"),
-                not_matched_by_source=told.clauses("not_matched_by_source"),
+                source=self._driver.frame(session, statement.plan.sourceTable()),
+                condition=statement.on,
+                matched=statement.clauses("matched"),
+                not_matched=statement.clauses("not_matched"),
+                not_matched_by_source=statement.clauses("not_matched_by_source"),
                 alias=target.names,
-                evolves=bool(told.statement.withSchemaEvolution()),
+                evolves=bool(statement.plan.withSchemaEvolution()),
             )
 
-        outcome = merge(target.table, tell, conflict_retries=target.conflict_retries)
+        outcome = merge(target.table, resolve, conflict_retries=target.conflict_retries)
         counts = [outcome.counts.get(name, 0) for name in ("updated", "deleted", "inserted")]
         return self._driver.numbers(outcome.num_affected_rows, *counts)
 
@@ -117,8 +117,8 @@ class RowChanges:
         return execute(target.table, prepare, conflict_retries=target.conflict_retries)
 
     def _checked(self, session: Any, plan: Any) -> Any:
-        """The statement, where its target is the newest version of a table."""
-        check_whole_table(self._facts(session, plan), statement=_WORDS[str(plan.nodeName())])
+        """The statement. Raises as `check_whole_table` if its target is not the newest version of a whole table."""
+        check_whole_table(self._facts(session, plan), statement=_STATEMENTS[str(plan.nodeName())])
         return plan
 
     def _facts(self, session: Any, plan: Any) -> TableFacts:
@@ -133,9 +133,9 @@ class RowChanges:
             conflict_retries=changes.retries(plan),
         )
 
-    def _told(self, session: Any, plan: Any, target: Target) -> Told:
+    def _resolved(self, session: Any, plan: Any, target: Target) -> ResolvedStatement:
         number = self._driver.delta.Versions.next()
-        return Told(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
+        return ResolvedStatement(self._driver, self._driver.delta.RowChanges.atOnce(session, plan, number), target)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,55 +151,55 @@ class Target:
         return self.facts.table
 
 
-class Told:
-    """One execution of a statement: conditions and values as columns, the clock in them stopped, versions chosen."""
+class ResolvedStatement:
+    """A statement for one execution: conditions and values as columns, with the time fixed and versions chosen."""
 
-    def __init__(self, driver: Driver, statement: Any, target: Target) -> None:
-        self.statement = statement
+    def __init__(self, driver: Driver, plan: Any, target: Target) -> None:
+        self.plan = plan
         changes = driver.delta.RowChanges
-        columns = (None if each is None else column_of(each) for each in changes.columns(statement))
-        self.on: Any = next(columns) if str(statement.nodeName()) == "MergeIntoTable" else None
+        columns = (None if column is None else column_of(column) for column in changes.columns(plan))
+        self.on: Any = next(columns) if str(plan.nodeName()) == "MergeIntoTable" else None
         self._clauses = [
             (facts["match"], _clause(facts, columns, table=target.table.label))
-            for facts in json.loads(changes.facts(statement))
+            for facts in json.loads(changes.facts(plan))
         ]
 
     @property
-    def only(self) -> MergeClause:
-        """The clause of a statement that has but one."""
+    def only_clause(self) -> MergeClause:
+        """The clause of a statement that has exactly one."""
         return self._clauses[0][1]
 
     def clauses(self, match: str) -> Any:
         """The clauses for rows that are `matched`, `not_matched` or `not_matched_by_source`."""
-        return [clause for matched, clause in self._clauses if matched == match]
+        return [clause for rows, clause in self._clauses if rows == match]
 
 
-class Versions:
-    """One execution of a statement: every table that it reads has one version in it."""
+class StatementExecution:
+    """One execution of a statement, in which each table that it reads has one version."""
 
     def __init__(self, driver: Driver, session: Any) -> None:
         self._driver = driver
         self._session = session
         self._number = driver.delta.Versions.next()
 
-    def chosen(self, plan: Any) -> Any:
-        """The plan with the rows of one version where a table is read."""
+    def with_versions(self, plan: Any) -> Any:
+        """The plan with the rows of the chosen version for each table."""
         return self._driver.delta.Versions.chosen(self._session, plan, self._number)
 
     def frame(self, plan: Any) -> DataFrame:
-        """The rows of the plan; those that Spark keeps for the user are taken as they are.
+        """The rows of the plan, from Spark's cache where the user has cached them.
 
-        The clock stands still: what the statement is found to have read is what its jobs read.
+        Functions of the current time are constants in it, so that all jobs of the statement read the same rows.
         """
-        chosen = self.chosen(self._driver.delta.Cached.used(self._session, plan))
+        chosen = self.with_versions(self._driver.delta.Cached.used(self._session, plan))
         return self._driver.frame(self._session, self._driver.delta.Plans.atOneTime(chosen))
 
     def condition(self, relation: Any, expression: Any) -> Column | None:
-        """A condition over a table's leaf as a column; None for one that is always true."""
+        """A condition on a table's leaf, as a column; None for one that is always true."""
         if str(expression.sql()) == "true":
             return None
         plans = self._driver.jvm.org.apache.spark.sql.catalyst.plans.logical
-        return self._driver.column(self.chosen(plans.Filter(expression, relation)).condition())
+        return self._driver.column(self.with_versions(plans.Filter(expression, relation)).condition())
 
 
 def _clause(facts: Any, columns: Iterator[Column | None], *, table: str) -> MergeClause:

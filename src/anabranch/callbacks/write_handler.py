@@ -9,11 +9,11 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.callbacks.answer_row_changes import Versions
-from anabranch.callbacks.answer_staging import STAGED_OPTION, Staging
-from anabranch.callbacks.answer_tables import TableFacts, bound, check_whole_table, facts_of
+from anabranch.callbacks.dml_handler import StatementExecution
 from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.staging_handler import STAGED_OPTION, StagingHandler
+from anabranch.callbacks.table_handler import TableFacts, bound, check_whole_table, facts_of
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import given_default
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
@@ -26,35 +26,35 @@ from anabranch.spark.gateway.callback_endpoint import Answer
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
 _DYNAMIC_OPTION = "partitionOverwriteMode"
 PARTITIONING_OPTION, CLUSTERING_OPTION = "__partition_columns", "__clustering_columns"
-"""Options by which Spark tells sources of `partitionBy` and `clusterBy`: lists of names, as JSON."""
+"""Options in which Spark passes the columns of `partitionBy` and `clusterBy` to sources: lists of names, as JSON."""
 
 
-class Writes:
+class WriteHandler:
     """Writes rows."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._staging = Staging(driver)
+        self._staging = StagingHandler(driver)
 
-    def answers(self) -> dict[str, Answer]:
-        return {"save": self.save, "default": self.default, **self._staging.answers()}
+    def callbacks(self) -> dict[str, Answer]:
+        return {"save": self.save, "default": self.default, **self._staging.callbacks()}
 
     def commands(self) -> dict[str, Command]:
         writes = {name: Command(run=self.run) for name in (_APPEND, _OVERWRITE, _DYNAMIC)}
         return {**writes, "CreateTable": Command(run=self._staging.create_with_rows)}
 
     def run(self, session: Any, plan: Any) -> Any:
-        """A `V2WriteCommand`. Its rows are made anew, from the newest versions, each time that it is executed."""
+        """A `V2WriteCommand`. Each execution computes its rows again, from the newest versions."""
         relation = plan.table()
         facts = facts_of(self._driver, self._driver.session(session), self._driver.delta.Leaves.tableOf(relation))
         options = _options_of(self._driver, plan)
         if STAGED_OPTION in facts.options:
-            self._staging.take(facts.options[STAGED_OPTION], session, plan.query(), options)
+            self._staging.write_rows(facts.options[STAGED_OPTION], session, plan.query(), options)
             return self._driver.seq([])
         check_whole_table(facts, statement="INSERT")
         chosen = self._chosen(session, plan, facts, options)
         if not plan.isByName() and chosen.target_alias is None:
-            # The places of its columns are those that Spark has resolved.
+            # Spark has matched the columns by their positions at the analysis, which must not have changed.
             chosen = dataclasses.replace(chosen, target_alias=bound(facts, relation.output()))
         if self._driver.delta.Cached.readsTable(
             self._driver.delta.Cached.used(session, plan.query()), facts.table.path
@@ -62,21 +62,21 @@ class Writes:
             chosen = dataclasses.replace(chosen, reads_target=True)
 
         def rows() -> DataFrame:
-            return Versions(self._driver, session).frame(plan.query())
+            return StatementExecution(self._driver, session).frame(plan.query())
 
         register_if_changed(facts.table, write_frame(facts.table, rows, chosen, _api(plan)))
         return self._driver.seq([])
 
-    def _chosen(self, session: Any, plan: Any, facts: TableFacts, given: Mapping[str, str]) -> WriteOptions:
-        """What the statement and the options say of the rows that go."""
+    def _chosen(self, session: Any, plan: Any, facts: TableFacts, values: Mapping[str, str]) -> WriteOptions:
+        """The options of the write, with the rows that the statement replaces."""
         own = self._driver.session(session)
         kind = str(plan.nodeName())
         mode = "append" if kind == _APPEND else "overwrite"
-        _check_options(plan, kind, given)
-        options = WriteOptions.parse(given, mode=mode, partition_by=(), cluster_by=(), settings=own)
+        _check_options(plan, kind, values)
+        options = WriteOptions.parse(values, mode=mode, partition_by=(), cluster_by=(), settings=own)
         if kind == _APPEND:
             return options
-        lower = {key.lower(): value for key, value in given.items()}
+        lower = {key.lower(): value for key, value in values.items()}
         if kind == _DYNAMIC:
             return dataclasses.replace(options, dynamic_partition_overwrite=options.replace_where is None)
         read = self._driver.delta.Inserts.replaceOn(plan)
@@ -86,7 +86,7 @@ class Writes:
         options = dataclasses.replace(
             options, dynamic_partition_overwrite=by_option and options.dynamic_partition_overwrite
         )
-        condition = Versions(self._driver, session).condition(plan.table(), plan.deleteExpr())
+        condition = StatementExecution(self._driver, session).condition(plan.table(), plan.deleteExpr())
         if condition is None:
             return options
         return dataclasses.replace(
@@ -104,9 +104,9 @@ class Writes:
         return MatchCondition(column=self._driver.column(condition), exists=exists)
 
     def default(self, session: Any, table: Any, column: str) -> Any:
-        """The expression that the keyword DEFAULT stands for, where other rows of the INSERT give that column a value.
+        """The expression for the keyword DEFAULT, if other rows of the INSERT have a value for that column.
 
-        Raises `UnsupportedOperationError` for a column whose values the table makes, `UntrustedExpressionError`.
+        Raises `UnsupportedOperationError` for a column whose values the table generates, `UntrustedExpressionError`.
         """
         facts = facts_of(self._driver, self._driver.session(session), table)
         value = given_default(facts.table, (column,))
@@ -116,24 +116,24 @@ class Writes:
     def save(self, session: Any, mode: str, options: Any, rows: Any) -> None:
         """`df.write.format("delta").save()`."""
         own = self._driver.session(session)
-        given = self._driver.java_map(options)
+        values = self._driver.java_map(options)
         plan = rows.logicalPlan()
         partitioned, clustered = (
-            _names(given.pop(option, None)) for option in (PARTITIONING_OPTION, CLUSTERING_OPTION)
+            _names(values.pop(option, None)) for option in (PARTITIONING_OPTION, CLUSTERING_OPTION)
         )
-        chosen = WriteOptions.parse(given, mode=mode, partition_by=partitioned, cluster_by=clustered, settings=own)
+        chosen = WriteOptions.parse(values, mode=mode, partition_by=partitioned, cluster_by=clustered, settings=own)
         if chosen.path is None:
             problem = "a Delta table is written to exactly one path; give one to save(), or use saveAsTable"
             raise InvalidOptionError(option="path", value="None", problem=problem)
 
-        def made() -> DataFrame:
-            return Versions(self._driver, session).frame(plan)
+        def new_rows() -> DataFrame:
+            return StatementExecution(self._driver, session).frame(plan)
 
-        save(own, made, chosen.path, chosen)
+        save(own, new_rows, chosen.path, chosen)
 
 
 def _api(plan: Any) -> WriteApi:
-    """How the columns of the rows find those of the table."""
+    """The API of the write, which decides how the columns of the rows match those of the table."""
     in_sql = bool(plan.origin().sqlText().isDefined())
     if plan.isByName():
         return WriteApi.SQL_BY_NAME if in_sql else WriteApi.WRITE_TO
@@ -141,17 +141,17 @@ def _api(plan: Any) -> WriteApi:
 
 
 def _options_of(driver: Driver, plan: Any) -> dict[str, str]:
-    """Those of the table's name go behind those of the write. Schema evolution is asked for as an option, too."""
-    found = driver.java_map(plan.table().options().asCaseSensitiveMap())
-    found.update(driver.string_map(plan.writeOptions()))
+    """The options of a write: its own override those of the table's name. Schema evolution becomes an option, too."""
+    options = driver.java_map(plan.table().options().asCaseSensitiveMap())
+    options.update(driver.string_map(plan.writeOptions()))
     if driver.delta.Plans.evolves(plan):
-        found["mergeSchema"] = "true"
-    return found
+        options["mergeSchema"] = "true"
+    return options
 
 
-def _check_options(plan: Any, kind: str, given: Mapping[str, str]) -> None:
-    """Where the call says which rows go, options that say so, too, are refused."""
-    lower = {key.lower(): value for key, value in given.items()}
+def _check_options(plan: Any, kind: str, values: Mapping[str, str]) -> None:
+    """Raises an error for options that select the rows to replace, if the call itself selects them."""
+    lower = {key.lower(): value for key, value in values.items()}
     if _api(plan) is not WriteApi.WRITE_TO:
         return
     if "replacewhere" in lower and kind != _APPEND:

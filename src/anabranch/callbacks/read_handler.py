@@ -1,4 +1,4 @@
-"""Rows of tables, as Spark's optimizer asks for them: which version, which files; and files that it could not read."""
+"""Rows of tables for Spark's optimizer, with the version chosen; and errors for files that Spark could not read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.callbacks.answer_tables import PARTITION_OPTION, TableFacts, columns_now, facts_of
 from anabranch.callbacks.driver import Driver, joined
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.table_handler import PARTITION_OPTION, TableFacts, current_columns, facts_of
 from anabranch.commands.option_names import check_names
 from anabranch.commands.read.read_table import equals_partition, scan_request
 from anabranch.commands.table_access import TableRef
@@ -39,15 +39,15 @@ from anabranch.transaction.delta_log import DeltaLog
 EXECUTIONS_KEPT_MAX = 256
 
 
-class Reads:
-    """Chooses versions. One execution, known by its number, sees one version of a table, however often it reads it."""
+class ReadHandler:
+    """Chooses versions. Within one execution, identified by its number, every read of a table has the same version."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._versions: OrderedDict[tuple[int, str], int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "rows": self.rows,
             "whole table": self.whole_table,
@@ -59,17 +59,17 @@ class Reads:
         return {}
 
     def check(self, options: Any) -> None:
-        """Raises `InvalidOptionError` for an option of a reader by name that is nearly one that there is."""
+        """Raises `InvalidOptionError` for an option of a reader whose name looks like a misspelt one."""
         check_names(self._driver.java_map(options))
 
     def refuse(self, table: Any) -> NoReturn:
-        """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` that has none."""
+        """Raises `ReadWithoutColumnsError` for a `delta.DeltaTable` without columns."""
         raise ReadWithoutColumnsError(table=str(table.name()))
 
     def rows(self, session: Any, table: Any, number: int, with_metadata: bool) -> Any:
-        """The plan of the rows of a `delta.DeltaTable`, as columns of its schema, `_metadata` behind them if asked.
+        """The plan of the rows of a `delta.DeltaTable`: the columns of its schema and, if requested, `_metadata`.
 
-        Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` where the table is gone.
+        Raises `SchemaChangedSinceAnalysisError`, and `NotADeltaTableError` if the table was dropped.
         """
         own = self._driver.session(session)
         facts = facts_of(self._driver, own, table)
@@ -81,22 +81,22 @@ class Reads:
             frame = frame.where(equals_partition(frame, table_ref, column, value))
         return _as_analyzed(frame, facts, snapshot, with_metadata=with_metadata)._jdf.logicalPlan()
 
-    def whole_table(self, session: Any, table: Any, number: int, asked: str) -> str | None:
-        """What `asked` is over all rows: whole numbers parted by NUL, empty for NULL; None where the log cannot tell.
+    def whole_table(self, session: Any, table: Any, number: int, aggregates: str) -> str | None:
+        """Aggregates of all rows: whole numbers separated by NUL, empty for NULL; None if the log could be inexact.
 
-        `asked` are words: `count`, or `min` or `max` with the place of a column, as in `max:2`. Dates are days since
-        1970-01-01. Raises as `rows`.
+        `aggregates` are words: `count`, or `min` or `max` with the position of a column, as in `max:2`. Dates are days
+        since 1970-01-01. Raises as `rows`.
         """
         facts = facts_of(self._driver, self._driver.session(session), table)
-        if facts.shows_less:
+        if facts.is_partial:
             return None
         snapshot = self._chosen(facts, number)
-        names = columns_now(facts, snapshot) or snapshot.schema.names
+        names = current_columns(facts, snapshot) or snapshot.schema.names
         try:
-            found = [_of_all_rows(snapshot, names, word) for word in asked.split()]
+            values = [_aggregate(snapshot, names, word) for word in aggregates.split()]
         except NotToldError:
             return None
-        return joined("" if value is None else str(value) for value in found)
+        return joined("" if value is None else str(value) for value in values)
 
     def _chosen(self, facts: TableFacts, number: int) -> Snapshot:
         if facts.version is None:
@@ -104,31 +104,31 @@ class Reads:
         return facts.table.delta_log.snapshots.at_version(facts.version)
 
     def _newest(self, table: TableRef, number: int) -> Snapshot:
-        # Only the version is kept: snapshots of large tables weigh much, and the table keeps those that are used.
+        # Only the version is kept: snapshots of large tables need much memory, and the table keeps those in use.
         key = (number, table.path)
         with self._lock:
-            known = self._versions.get(key)
-        if known is not None:
-            return table.delta_log.snapshots.at_version(known)
-        found = table.latest()
+            version = self._versions.get(key)
+        if version is not None:
+            return table.delta_log.snapshots.at_version(version)
+        latest = table.latest()
         with self._lock:
-            chosen = self._versions.setdefault(key, found.version)
+            chosen = self._versions.setdefault(key, latest.version)
             while len(self._versions) > EXECUTIONS_KEPT_MAX:
                 self._versions.popitem(last=False)
-        return found if chosen == found.version else table.delta_log.snapshots.at_version(chosen)
+        return latest if chosen == latest.version else table.delta_log.snapshots.at_version(chosen)
 
 
-def _of_all_rows(snapshot: Snapshot, names: Sequence[str], asked: str) -> int | None:
-    function, _, place = asked.partition(":")
+def _aggregate(snapshot: Snapshot, names: Sequence[str], word: str) -> int | None:
+    function, _, position = word.partition(":")
     if function == "count":
         return count_rows(snapshot.skipping_columns)
-    field = snapshot.schema[names[int(place)]]
-    found = find_extremes(snapshot.skipping_columns, physical_name(field, snapshot.column_mapping_mode))
-    return found.least if function == "min" else found.greatest
+    field = snapshot.schema[names[int(position)]]
+    extremes = find_extremes(snapshot.skipping_columns, physical_name(field, snapshot.column_mapping_mode))
+    return extremes.least if function == "min" else extremes.greatest
 
 
 def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, table: TableRef) -> DataFrame:
-    """The rows with `_metadata`, in which tables that track rows have their ids."""
+    """The rows with `_metadata`, which has the row ids of tables with row tracking."""
     request = dataclasses.replace(request, with_metadata=True)
     properties = snapshot.properties
     tracking = row_tracking_columns(snapshot.protocol, properties, snapshot.schema, table=table.label)
@@ -138,29 +138,32 @@ def _scanned(engine: NativeEngine, request: ScanRequest, snapshot: Snapshot, tab
 
 def _as_analyzed(frame: DataFrame, facts: TableFacts, snapshot: Snapshot, *, with_metadata: bool) -> DataFrame:
     """The rows under the columns that the table had when the query was analyzed."""
-    now = columns_now(facts, snapshot)
-    if now is None:
+    names = current_columns(facts, snapshot)
+    if names is None:
         return frame
-    return frame.select(*(frame[quote(name)] for name in now), *(["_metadata"] if with_metadata else []))
+    return frame.select(*(frame[quote(name)] for name in names), *(["_metadata"] if with_metadata else []))
 
 
-# `table_changes` and `table_changes_by_path`, as functions that Spark knows.
+# The SQL functions `table_changes` and `table_changes_by_path`.
 
 
-class TableFunctions:
-    """Functions whose results are tables."""
+class TableFunctionHandler:
+    """Returns the rows of table functions."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {"table function": self.rows}
 
     def commands(self) -> dict[str, Command]:
         return {}
 
     def rows(self, session: Any, function: str, arguments: Any) -> Any:
-        """The plan of the function's rows. `arguments` are expressions without columns."""
+        """The plan of the function's rows. `arguments` are expressions without columns.
+
+        Raises `NonConstantArgumentError`.
+        """
         texts = [str(argument.sql()) for argument in self._driver.list(arguments)]
         outer = self._driver.jvm.org.apache.spark.sql.catalyst.expressions.SubExprUtils
         for text, argument in zip(texts, self._driver.list(arguments), strict=True):
@@ -175,17 +178,17 @@ class TableFunctions:
         """The type of each argument, and its value as text in the session's time zone."""
         columns = [self._driver.column(argument) for argument in self._driver.list(arguments)]
         one_row = self._driver.spark(session).sql("SELECT 1")
-        told = [each for column in columns for each in (F.typeof(column), column.cast("string"))]
-        row = one_row.select(*told).collect()[0]
-        return [(row[place], row[place + 1]) for place in range(0, len(row), 2)]
+        facts = [fact for column in columns for fact in (F.typeof(column), column.cast("string"))]
+        row = one_row.select(*facts).collect()[0]
+        return [(row[index], row[index + 1]) for index in range(0, len(row), 2)]
 
     def _namespace(self) -> tuple[str, ...]:
-        """Of the view whose text is being resolved, without its catalog; empty outside of views."""
+        """The schema of the view whose text is being resolved, without its catalog; empty outside of views."""
         context = self._driver.jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext.get()
         return tuple(map(str, self._driver.list(context.catalogAndNamespace())))[1:]
 
 
-# Data files that Spark could not read or write: which table they are of, and what can be done.
+# Data files that Spark could not read or write.
 
 
 _MISSING = "FAILED_READ_FILE.FILE_NOT_EXIST"
@@ -193,12 +196,12 @@ _WRITING = "TASK_WRITE_FAILED"
 
 
 def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None:
-    """The error to raise in the place of Spark's, for a file of a table of ours; None for any other."""
+    """The error that replaces Spark's for a data file of a Delta table; None for any other file."""
     plain = unquote(path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:"))
-    found = open_table_of_file(plain)
-    if found is None:
+    opened = open_table_of_file(plain)
+    if opened is None:
         return None
-    root, table = found
+    root, table = opened
     label, file = f"delta.`{root}`", plain.removeprefix(root).lstrip("/")
     reason = reason.partition("\n")[0]
     if condition == _WRITING:
@@ -210,11 +213,11 @@ def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None
 
 
 def _newest_with(table: DeltaLog, file: str) -> int | None:
-    """The newest version, if it needs the file."""
+    """The newest version, if the file belongs to it."""
     try:
         snapshot = table.snapshots.latest_or_none()
     except DeltaError:
-        # The log is damaged as well; that is told when somebody asks for it.
+        # The log is damaged as well; the next read of the table reports that.
         return None
     if snapshot is None or not snapshot.files.at_path(encode_path(file)):
         return None

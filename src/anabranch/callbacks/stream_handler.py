@@ -1,4 +1,4 @@
-"""Tables as sinks of streaming queries."""
+"""Tables as sinks and as sources of streaming queries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.callbacks.answer_tables import entry_of, facts_of
-from anabranch.callbacks.answer_writes import CLUSTERING_OPTION
 from anabranch.callbacks.driver import Driver, joined, split_map
 from anabranch.callbacks.resolved_commands import Command
+from anabranch.callbacks.table_handler import entry_of, facts_of
+from anabranch.callbacks.write_handler import CLUSTERING_OPTION
 from anabranch.commands.definition.clustering import check_clustering
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
@@ -41,13 +41,13 @@ from anabranch.streaming.stream_sink import check_batch, query_id_of_thread, wri
 from anabranch.streaming.stream_source import StreamSource
 
 
-class Streams:
-    """Tables as sinks of streaming queries."""
+class StreamSinkHandler:
+    """Writes batches of streaming queries to tables."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "open sink": self.open,
             "add batch": self.add,
@@ -60,56 +60,56 @@ class Streams:
         return {}
 
     def open(self, session: Any, options: str, partitions: str, mode: str, entry: Any) -> None:
-        """A query is about to start.
+        """Check the options of a query that is about to start.
 
-        Raises `InvalidOptionError` for what a stream cannot be told, and `ClusteringMismatchError`.
+        Raises `InvalidOptionError` for options that a stream cannot have, and `ClusteringMismatchError`.
         """
-        table, told = self._told(self._driver.session(session), options, partitions, mode, entry)
-        if told.write.cluster_by and (snapshot := table.delta_log.snapshots.latest_or_none()) is not None:
+        table, sink = self._table_and_options(self._driver.session(session), options, partitions, mode, entry)
+        if sink.write.cluster_by and (snapshot := table.delta_log.snapshots.latest_or_none()) is not None:
             # Not with each batch: ALTER TABLE may change the clustering of a table while queries write to it.
-            check_clustering(told.write.cluster_by, snapshot, table=table.label)
+            check_clustering(sink.write.cluster_by, snapshot, table=table.label)
 
     def add(
         self, session: Any, options: str, partitions: str, mode: str, entry: Any, number: int, rows: Any, plan: Any
     ) -> None:
-        """Writes a batch, once; `plan` is how the query makes its rows."""
+        """Write a batch, unless an earlier attempt has written it; `plan` is the plan of its rows."""
         own = self._driver.session(session)
-        table, told = self._told(own, options, partitions, mode, entry)
+        table, sink = self._table_and_options(own, options, partitions, mode, entry)
         batch = DataFrame(rows, own.spark)
         check_batch(batch.schema, table=table.label)
-        write = dataclasses.replace(told.write, reads_target=reads_table(plan, table.path))
+        write = dataclasses.replace(sink.write, reads_target=reads_table(plan, table.path))
         write_batch(table, batch, write, query_id=query_id_of_thread(own), number=number)
 
     def entry_of_path(self, session: Any, table: Any) -> Any:
-        """What Spark wants of a name, for a path, which has no entry in a catalog. Raises `InvalidOptionError`."""
+        """The `CatalogTable` that Spark needs, for a path, which has none in a catalog. Raises `InvalidOptionError`."""
         facts = facts_of(self._driver, self._driver.session(session), table)
         path = facts.table.path
         if facts.version is not None:
             problem = f"a stream has no version; use {path}, to read it from a version on with startingVersion"
             raise InvalidOptionError(option="path", value=f"{path}@v{facts.version}", problem=problem)
-        if facts.shows_less:
+        if facts.is_partial:
             problem = "a stream follows the whole table; filter its rows"
             raise InvalidOptionError(option="path", value=path, problem=problem)
         columns = StructType.fromJson(json.loads(facts.schema_json))
         return ClassicCatalog(self._driver.spark(session)).entry_of_path(path, columns)
 
     def refuse_name(self, path: str) -> None:
-        """A path has no entry in a catalog, which is what Spark wants of a name into which it writes."""
+        """Raises `UnsupportedOperationError`: `toTable` needs an entry in a catalog, which a path has not."""
         operation = f"a stream into delta.`{path}` by toTable"
         raise UnsupportedOperationError(operation=operation, instead='Use format("delta") and start(path).')
 
     def refuse_changes(self, name: str) -> None:
-        """Spark streams `CHANGES FROM` by scans, which our tables lack. Streams of the feed have the same rows."""
+        """Raises `UnsupportedOperationError`: Spark streams `CHANGES FROM` by scans, which our tables lack."""
         instead = f'Use spark.readStream.option("readChangeFeed", "true").table("{name}"), which has the same rows.'
         raise UnsupportedOperationError(operation=f"a stream by CHANGES of {name}", instead=instead)
 
-    def _told(
+    def _table_and_options(
         self, own: DeltaSession, options: str, partitions: str, mode: str, entry: Any
     ) -> tuple[TableRef, StreamOptions]:
-        given = split_map(options)
-        clustering = json.loads(given.pop(CLUSTERING_OPTION, "[]"))
-        told = StreamOptions.parse(
-            given,
+        values = split_map(options)
+        clustering = json.loads(values.pop(CLUSTERING_OPTION, "[]"))
+        parsed = StreamOptions.parse(
+            values,
             output_mode=mode,
             partition_by=tuple(partitions.split("\0")) if partitions else (),
             cluster_by=tuple(clustering),
@@ -117,45 +117,45 @@ class Streams:
             trigger={},
             settings=own,
         )
-        path = told.write.path
+        path = parsed.write.path
         if path is None:
             problem = "start needs the path of the table; toTable takes its name"
             raise InvalidOptionError(option="path", value="None", problem=problem)
         if entry is not None:
-            return table_of_entry(own, entry_of(entry, path)), told
-        return table_to_write(own, path, told.write.file_system), told
+            return table_of_entry(own, entry_of(entry, path)), parsed
+        return table_to_write(own, path, parsed.write.file_system), parsed
 
 
 # Tables as sources of streaming queries.
 
 
-FRAMES_KEPT_MAX = 256
+STREAMS_KEPT_MAX = 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
-    """One source of one run of a query."""
+class _OpenSource:
+    """One source in one run of a query."""
 
     table: TableRef
     source: StreamSource
 
 
-class StreamSources:
-    """Sources that queries have open, by keys that Spark's side of each has."""
+class StreamSourceHandler:
+    """The sources of running queries, by the keys that their `delta.DeltaStream` objects have."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._open: dict[str, _Open] = {}
-        self._seen: OrderedDict[str, StructType] = OrderedDict()
-        """The columns of streams when they were last made, by what their readers were told."""
+        self._open: dict[str, _OpenSource] = {}
+        self._analyzed: OrderedDict[str, StructType] = OrderedDict()
+        """The columns of streams when they were last analyzed, by the options of their readers."""
         self._keys = itertools.count(1)
         self._lock = threading.Lock()
 
-    def answers(self) -> dict[str, Answer]:
+    def callbacks(self) -> dict[str, Answer]:
         return {
             "stream columns": self.columns,
             "open stream": self.open,
-            "stream until now": lambda key: self._of(key).source.prepare_for_available_now(),
+            "stream until now": lambda key: self._source(key).source.prepare_for_available_now(),
             "stream position": self.position,
             "stream batch": self.batch,
             "stream committed": self.commit,
@@ -166,70 +166,70 @@ class StreamSources:
     def commands(self) -> dict[str, Command]:
         return {}
 
-    def columns(self, session: Any, told: str, declared: str | None) -> str:
-        """The columns of the stream to be, as JSON. `declared` are those that its reader was told.
+    def columns(self, session: Any, options: str, declared: str | None) -> str:
+        """The columns of a stream, as JSON. `declared` is the schema that its reader declares.
 
         Raises `InvalidOptionError`, `NotADeltaTableError`, `ReadWithoutColumnsError`.
         """
         own = self._driver.session(session)
-        table, options = _told(own, told)
+        table, source_options = _streamed(own, options)
         snapshot = table.latest()
-        log = opened_log(table, snapshot, options)
+        log = opened_log(table, snapshot, source_options)
         if log is not None:
             merge_changes_of_log(table, snapshot, log)
         parsed = None if declared is None else StructType.fromJson(json.loads(declared))
-        found = columns_to_read(table, read_snapshot(snapshot, log), options, declared=parsed)
+        columns = columns_to_read(table, read_snapshot(snapshot, log), source_options, declared=parsed)
         with self._lock:
-            self._seen[told] = found
-            self._seen.move_to_end(told)
-            while len(self._seen) > FRAMES_KEPT_MAX:
-                self._seen.popitem(last=False)
-        return str(found.json())
+            self._analyzed[options] = columns
+            self._analyzed.move_to_end(options)
+            while len(self._analyzed) > STREAMS_KEPT_MAX:
+                self._analyzed.popitem(last=False)
+        return str(columns.json())
 
-    def open(self, session: Any, told: str, source_path: str) -> str:
-        """A query starts; `source_path` is the source's own folder in its checkpoint.
+    def open(self, session: Any, options: str, source_path: str) -> str:
+        """Open a source of a query that starts; `source_path` is the source's own folder in the checkpoint.
 
-        Key, columns as JSON, path, and whether ends of batches are to be told, parted by NUL. Raises
-        `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.schema_tracking`.
+        Returns, separated by NUL, its key, columns as JSON, path, and whether Spark must report the ends of batches.
+        Raises `StreamedSchemaStaleError` and, for a stream with a schema log, the errors of `errors.schema_tracking`.
         """
         own = self._driver.session(session)
-        table, options = _told(own, told)
+        table, source_options = _streamed(own, options)
         snapshot = table.latest()
-        tracking = tracking_of(table, snapshot, options, source_path=source_path)
+        tracking = tracking_of(table, snapshot, source_options, source_path=source_path)
         source = StreamSource(
             table.delta_log.snapshots,
             table=table.label,
             snapshot=snapshot,
-            options=options,
+            options=source_options,
             to_milliseconds=lambda text: to_milliseconds(own, text, option="startingTimestamp"),
             allows_out_of_range=own.flag(OUT_OF_RANGE_SETTING, default=False),
             tracking=tracking,
         )
-        schema = stream_schema(source.read_snapshot, options, table=table.label)
-        self._check_seen(told, schema, table)
+        schema = stream_schema(source.read_snapshot, source_options, table=table.label)
+        self._check_columns(options, schema, table)
         with self._lock:
             key = str(next(self._keys))
-            self._open[key] = _Open(table=table, source=source)
+            self._open[key] = _OpenSource(table=table, source=source)
         return joined((key, schema.json(), table.path, str(source.tracks).lower()))
 
     def commit(self, key: str, end: str) -> None:
-        """A batch is done. Raises `StreamedMetadataEvolvedError`."""
-        self._of(key).source.commit(end)
+        """Record that a batch is done. Raises `StreamedMetadataEvolvedError`."""
+        self._source(key).source.commit(end)
 
     def position(self, key: str, start: str | None, is_limited: bool) -> str | None:
-        """Where the next batch ends."""
-        return self._of(key).source.latest_offset(start, is_limited=is_limited)
+        """The position at which the next batch ends; `start` itself if nothing is new."""
+        return self._source(key).source.latest_offset(start, is_limited=is_limited)
 
     def batch(self, key: str, start: str | None, end: str) -> Any:
         """The plan of the rows of a batch."""
-        found = self._of(key)
-        source = found.source
-        rows = batch_rows(found.table, source.read_snapshot, source.batch(start, end), source.options)
+        opened = self._source(key)
+        source = opened.source
+        rows = batch_rows(opened.table, source.read_snapshot, source.batch(start, end), source.options)
         return rows._jdf.queryExecution().analyzed()
 
     def metrics(self, key: str) -> str | None:
-        """How far the query lags behind, in Delta's names."""
-        outstanding = self._of(key).source.outstanding()
+        """The files and bytes not yet read, under the names of delta-spark's metrics."""
+        outstanding = self._source(key).source.outstanding()
         if outstanding is None:
             return None
         return joined_map(
@@ -237,21 +237,21 @@ class StreamSources:
         )
 
     def close(self, key: str) -> None:
-        """The query has ended."""
+        """Close a source of a query that has ended."""
         with self._lock:
             self._open.pop(key, None)
 
-    def _check_seen(self, told: str, now: StructType, table: TableRef) -> None:
-        """Whether the query was made for the columns that the table has now; Spark itself compares their number."""
+    def _check_columns(self, options: str, current: StructType, table: TableRef) -> None:
+        """Compare the columns with those of the analysis; Spark itself compares only their number."""
         with self._lock:
-            seen = self._seen.get(told)
-        if seen is not None:
-            check_as_made(seen, now, table=table.label)
+            analyzed = self._analyzed.get(options)
+        if analyzed is not None:
+            check_as_made(analyzed, current, table=table.label)
 
-    def _of(self, key: str) -> _Open:
+    def _source(self, key: str) -> _OpenSource:
         with self._lock:
             return self._open[key]
 
 
-def _told(session: DeltaSession, told: str) -> tuple[TableRef, SourceOptions]:
-    return streamed_table(session, split_map(told))
+def _streamed(session: DeltaSession, options: str) -> tuple[TableRef, SourceOptions]:
+    return streamed_table(session, split_map(options))
