@@ -1,4 +1,4 @@
-"""Who may call the callback endpoint, and which part answers."""
+"""Who may call the callback endpoint, and which handler serves a callback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def caller(delta: SparkSession, path: str) -> Any:
     """A program of this machine: it knows the port and the names of objects."""
-    # The first question makes the part that answers, which calls the JVM; this caller could not reply.
+    # The first callback makes its handler, which calls the JVM; this caller could not reply.
     delta.range(1).write.format("delta").save(path)
     assert delta.read.format("delta").load(path).count() == 1
     gateway: Any = delta.sparkContext._gateway
@@ -64,11 +64,11 @@ def test_an_answer_is_held_till_the_jvm_has_it(delta: SparkSession, caller: Any)
     assert held.getClass().getName() == "delta.DeltaError"
 
 
-def test_each_part_is_listed_with_its_questions(delta: SparkSession) -> None:
-    """A question that no list has is answered too, but all parts are imported for it."""
+def test_each_handler_is_listed_with_its_callbacks(delta: SparkSession) -> None:
+    """A callback that no list has works too, but all handlers are imported for it."""
     jvm: Any = delta._jvm
     driver = Driver(jvm, {})  # type: ignore[arg-type]
-    for path, questions in HANDLERS.items():
+    for path, names in HANDLERS.items():
         module, _, name = path.rpartition(".")
-        part = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(driver)
-        assert set(questions) == {*part.callbacks(), *part.commands()}, path
+        handler = getattr(importlib.import_module(f"anabranch.callbacks.{module}"), name)(driver)
+        assert set(names) == {*handler.callbacks(), *handler.commands()}, path
