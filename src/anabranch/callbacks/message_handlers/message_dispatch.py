@@ -74,4 +74,4 @@ def content_of(family: str, facts: str) -> MessageFields:
     for kind, values in json.loads(facts).items():
         if kind in handlers:
             return MessageFields(kind=kind, values=values)
-    raise ClientMessageError(kind=family, problem="its content is of no kind that this release handles")
+    raise ClientMessageError(kind=family, problem="it holds nothing that this release handles")
