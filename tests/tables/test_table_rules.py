@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.alter.alter_properties import alter_set_properties
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.base import DeltaError

@@ -6,7 +6,8 @@ import dataclasses
 import uuid
 from collections.abc import Mapping
 
-from anabranch.commands.write.write_options import Settings, WriteOptions
+from anabranch.commands.write.write_options import WriteOptions
+from anabranch.commands.write_settings import Settings
 from anabranch.errors.arguments import InvalidOptionError
 
 CHECKPOINTS_SETTING = "spark.sql.streaming.checkpointLocation"

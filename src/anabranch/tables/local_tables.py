@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from anabranch.commands.clone.clone_definition import delta_source
 from anabranch.commands.clone.clone_table import clone_target, shallow_clone
 from anabranch.commands.convert.convert_table import convert_to_delta
-from anabranch.commands.definition.create_table import CreationMode, create_table
+from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.describe.describe_table import describe_detail, describe_history
 from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol

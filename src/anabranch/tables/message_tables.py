@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.connect.plan import LogicalPlan, SubqueryAlias
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED

@@ -11,7 +11,7 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from anabranch.commands.definition.create_table import CreationMode
+from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.merge.merge_source import MergeStatement
 from anabranch.commands.path_suffixes import TimeTravel

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from anabranch.commands.alter.alter_transaction import Alteration
-from anabranch.commands.alter.column_usage import check_no_layout_uses, check_no_rule_uses
+from anabranch.commands.definition.column_usage import check_no_layout_uses, check_no_rule_uses
 from anabranch.commands.definition.rule_checks import check_default
 from anabranch.commands.definition.table_definition import current_properties
 from anabranch.commands.table_access import TableRef

@@ -9,9 +9,9 @@ import msgspec
 
 from anabranch.booleans import parse_boolean
 from anabranch.commands.alter.alter_transaction import Alteration
+from anabranch.commands.alter.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.alter.row_id_backfill import LOST_RACES_MAX, SUSPENDED, files_without_ids, give_row_ids
 from anabranch.commands.definition.table_definition import ResolvedDefinition, current_properties
-from anabranch.commands.drop_feature.column_mapping_removal import MODE, remove_column_mapping
 from anabranch.commands.other_formats.files_for_iceberg import check_iceberg_upgrade
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.alterations import (

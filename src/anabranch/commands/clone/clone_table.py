@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register
 from anabranch.commands.clone.clone_definition import CloneDefinition, CloneSource, clone_definition, cloned_files
-from anabranch.commands.definition.create_table import CreationMode, check_location_free, check_named
+from anabranch.commands.create.create_table import CreationMode, check_location_free, check_named
 from anabranch.commands.table_access import TableRef, table_at, table_to_create
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import CloneOntoItselfError, CloneTargetError, NotADeltaTableError, TableAlreadyExistsError

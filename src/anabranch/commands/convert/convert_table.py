@@ -22,7 +22,7 @@ from anabranch.commands.convert.convert_source import (
     is_delta_already,
     tell_catalog,
 )
-from anabranch.commands.definition.create_table import check_defined_rules
+from anabranch.commands.create.create_table import check_defined_rules
 from anabranch.commands.definition.table_definition import ResolvedDefinition, TableDefinition, define_table
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.table_access import TableRef

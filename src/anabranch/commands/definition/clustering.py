@@ -52,6 +52,11 @@ def clustering_columns(snapshot: Snapshot) -> tuple[FieldPath, ...]:
     return tuple(path for path in found if path is not None)
 
 
+def quoted_clustering_columns(snapshot: Snapshot) -> list[str]:
+    """Logical names of the columns that the table is clustered by; none for a table without."""
+    return [quoted(path) for path in clustering_columns(snapshot)]
+
+
 def clustering_shown(snapshot: Snapshot) -> list[str]:
     """The columns as Spark writes them; none where the domain is malformed, since rows can be read nevertheless."""
     try:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from anabranch.booleans import parse_boolean
 from anabranch.clock import random_uuid
 from anabranch.commands.definition.clustering import clustering_domain, column_named
-from anabranch.commands.other_formats.symlink_manifests import check_manifests
+from anabranch.commands.definition.manifest_rules import check_manifests
 from anabranch.errors.constraints import ConstraintExistsError
 from anabranch.errors.schema import InvalidColumnMappingError
 from anabranch.errors.tables import EmptyTableSchemaError

@@ -23,8 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from anabranch.commands.definition import clustering
-from anabranch.commands.definition.clustering import clustering_columns
+from anabranch.commands.definition.clustering import clustering_columns, quoted_clustering_columns
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.log.commit_history import HistoryEntry, read_history
@@ -156,11 +155,6 @@ def detail_of(snapshot: Snapshot, *, location: str, name: str | None) -> dict[st
         "minWriterVersion": snapshot.protocol.min_writer_version,
         "tableFeatures": sorted(supported_features(snapshot.protocol)),
     }
-
-
-def quoted_clustering_columns(snapshot: Snapshot) -> list[str]:
-    """Logical names of the columns that the table is clustered by; none for a table without."""
-    return [quoted(path) for path in clustering.clustering_columns(snapshot)]
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:

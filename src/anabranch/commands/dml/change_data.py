@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
-from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
@@ -14,7 +12,6 @@ from pyspark.sql.types import StructType
 from anabranch.change_feed.change_files import (
     CHANGE_TYPE,
     DELETE,
-    INSERT,
     UPDATE_POSTIMAGE,
     UPDATE_PREIMAGE,
     write_change_files,
@@ -22,12 +19,9 @@ from anabranch.change_feed.change_files import (
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import WriteTarget
-from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.schema.logical_types import without_void
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import ScanRequest, WrittenFiles
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.read_set import RowsOfFile
 
@@ -95,42 +89,3 @@ def with_deletes_recorded(target: TargetRows, chosen: Sequence[RowsOfFile], chan
 def _deleted(target: TargetRows, chosen: Sequence[RowsOfFile]) -> tuple[AddCDCFile, ...]:
     rows = target.read_rows(with_row_counts(chosen, target.table)).frame
     return tell(target.table, target.snapshot, rows.withColumn(CHANGE_TYPE, F.lit(DELETE)))
-
-
-def with_inserts_recorded(
-    table: TableRef, target: WriteTarget, written: WrittenFiles, changes: RowChanges
-) -> RowChanges:
-    """The changes of an overwrite. Where change data files tell the rows that went, they tell the new ones, too."""
-    if not changes.change_files or not written.adds:
-        return changes
-    told = _inserted(table, target, written)
-    return dataclasses.replace(changes, change_files=(*changes.change_files, *told))
-
-
-def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tuple[AddCDCFile, ...]:
-    """They are read from the files: the frame that they come from might give others a second time."""
-    schema = target.file_schema(table.label)
-    files = table_of_adds(written.adds)
-    everything = np.ones(len(files), dtype=np.bool_)
-    rows = table.session.engine.scan(
-        ScanRequest(
-            table_root=table.path,
-            version=None,
-            schema=schema,
-            partition_columns=target.partition_columns,
-            column_mapping=target.column_mapping,
-            files=files,
-            load_vector=lambda _: BitMap64(),
-            prune=lambda _: everything,
-            options=table.storage,
-        )
-    )
-    return write_change_files(
-        table.session.engine,
-        rows.withColumn(CHANGE_TYPE, F.lit(INSERT)),
-        table_root=table.path,
-        schema=schema,
-        partition_columns=target.partition_columns,
-        properties=target.properties,
-        options=table.storage,
-    )

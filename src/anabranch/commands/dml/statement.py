@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_options import application_of
+from anabranch.commands.write_settings import application_of
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.actions import Action, SetTransaction

@@ -29,7 +29,7 @@ from anabranch.commands.dml.statement import (
 )
 from anabranch.commands.dml.target_table import TargetRows, understand
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import store_assignment
+from anabranch.commands.write_settings import store_assignment
 from anabranch.errors.arguments import IdentityAssignmentError
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.schema.enforcement import Fill, WriteApi, fill_of, plan_write, rules_for

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.commands.alter.alter_properties import alter_set_properties, alter_unset_properties
-from anabranch.commands.drop_feature.column_mapping_removal import remove_column_mapping
+from anabranch.commands.alter.column_mapping_removal import remove_column_mapping
 from anabranch.commands.drop_feature.feature_rewrite import FilesOfOldTypes, files_with_vectors, rewrite_files
 from anabranch.commands.drop_feature.feature_usage import type_changes_in_action, vectors_in_version
 from anabranch.commands.optimize.rewrite_job import FILES_PER_COMMIT_MAX

@@ -27,9 +27,10 @@ from anabranch.commands.dml.statement import (
     uses_vectors,
 )
 from anabranch.commands.dml.target_table import TargetRows
+from anabranch.commands.materialized_source import freeze
 from anabranch.commands.merge.merge_join import ACTION_COLUMN, LEFT_ALONE, POSITION, MergeJoin
 from anabranch.commands.merge.merge_plan import MergeMarks, MergePlan, ambiguity, mark, no_marks, plan_merge, record
-from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, freeze, measure
+from anabranch.commands.merge.merge_source import MergeStatement, SourceFacts, measure
 from anabranch.commands.merge.merge_write import merge_metrics, write_merged
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.dml import MergeOfOtherColumnsError

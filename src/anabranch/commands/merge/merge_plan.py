@@ -27,7 +27,7 @@ from anabranch.commands.merge.merge_source import (
 from anabranch.commands.merge.merge_values import ClauseValues, ValuePlanner
 from anabranch.commands.merge.merge_write import OutputColumns
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import CASE_SENSITIVE_SETTING, store_assignment
+from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, store_assignment
 from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import FALSE, TRUE, Predicate, conjunction, disjunction

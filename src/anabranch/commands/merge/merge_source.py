@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import DataType, NumericType, StringType, StructField, StructType
 
-from anabranch.commands.alter.column_usage import check_types_unused
+from anabranch.commands.definition.column_usage import check_types_unused
 from anabranch.commands.definition.table_definition import with_schema
 from anabranch.commands.dml.assignments import Value
 from anabranch.commands.table_access import TableRef
-from anabranch.commands.write.write_target import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
+from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.dml import (
     MergeWithoutClauseError,
     UnreachableMatchedClauseError,
@@ -36,8 +36,6 @@ from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.conditions.repeatable_rows import is_repeatable, keep
-from anabranch.spark.engine import KeptRows
 from anabranch.spark.session.table_identifiers import split_identifier
 
 VALUES_MAX = 100
@@ -50,28 +48,6 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = range(-719_162, 2_932_897)
 """The days that Python's dates can say."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrozenSource:
-    """The rows of a source, which stay what they are until the statement is done."""
-
-    frame: DataFrame
-    """Its columns are called what they were, also by Columns taken from the user's frame."""
-    kept: tuple[KeptRows, ...]
-    """What is to be let go of at the end: nothing where the user had cached the frame before."""
-
-
-def freeze(source: DataFrame, *, counts: bool = True) -> FrozenSource:
-    """The source, to be evaluated by the first job that reads it. Observations of it are completed as `keep` says."""
-    level = source.storageLevel
-    if level.useMemory or level.useDisk or level.useOffHeap:
-        return FrozenSource(frame=source, kept=())
-    if is_repeatable(source):
-        rows = keep(source, counts=counts)
-        return FrozenSource(frame=rows.frame, kept=(rows,))
-    # Rows of a checkpoint are never computed again.
-    return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.commands.describe.describe_table import quoted_clustering_columns
+from anabranch.commands.definition.clustering import quoted_clustering_columns
 from anabranch.commands.optimize.optimize_command import optimize_work
 from anabranch.commands.optimize.optimize_plan import FilesToPlan, partitions_of
 from anabranch.commands.optimize.optimize_settings import AUTO_COMPACT, OptimizeSettings, whole_number

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.describe.describe_table import quoted_clustering_columns
+from anabranch.commands.definition.clustering import quoted_clustering_columns
 from anabranch.commands.optimize.optimize_metrics import (
     clustering_metrics,
     result_frame,

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.other_formats import (
-    ManifestsExcludeVectorsError,
-    ManifestsNeedPlainColumnsError,
     UnknownGenerateModeError,
 )
-from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.transaction.commit.after_commit import check_listable, write_manifests
 
 SYMLINK_MANIFEST = "symlink_format_manifest"
@@ -30,16 +26,3 @@ def generate(table: TableRef, mode: str) -> None:
     snapshot = table.latest()
     check_listable(snapshot, table=table.label)
     write_manifests(table.delta_log.store, snapshot)
-
-
-# Which tables may keep manifests up to date: those whose files show all that there is to know.
-
-
-def check_manifests(properties: TableProperties, mode: ColumnMappingMode, *, table: str) -> None:
-    """Raises `ManifestsExcludeVectorsError` and `ManifestsNeedPlainColumnsError`."""
-    if not properties.symlink_manifests_enabled:
-        return
-    if properties.deletion_vectors_enabled:
-        raise ManifestsExcludeVectorsError(table=table)
-    if mode.maps:
-        raise ManifestsNeedPlainColumnsError(table=table)

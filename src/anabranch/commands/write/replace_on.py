@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.merge.merge_source import freeze
+from anabranch.commands.materialized_source import freeze
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.dml import (

@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 
 from anabranch.commands.option_names import check_names
+from anabranch.commands.write_settings import Settings, application_of
 from anabranch.errors.arguments import (
-    IdempotentWriteOptionsError,
     InvalidOptionError,
     OverwriteSchemaDynamicError,
     ReplaceWhereDynamicError,
 )
 from anabranch.errors.dml import FilterOverwriteError, IncompatibleOptionsError, PartitionOverwriteError
-from anabranch.protocol.value_text import LONG_MAX
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.session.session_settings import flag_of, parse_flag
 
@@ -67,7 +65,6 @@ def _plain_name(name: str) -> str:
 
 
 _SETTINGS = "spark.databricks.delta."
-_IDENTITY = ("txnappid", "txnversion")
 _PARQUET = ("compression", "parquet.")
 
 
@@ -102,13 +99,6 @@ _DELTA_NAMES = {
     SaveMode.ERROR_IF_EXISTS: "ErrorIfExists",
     SaveMode.IGNORE: "Ignore",
 }
-
-
-class Settings(Protocol):
-    """The session's settings."""
-
-    def setting(self, key: str, default: str | None = None) -> str | None:
-        """The value of `key`, or `default`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -277,31 +267,6 @@ def _asks_for_partitions(given: Mapping[str, str], settings: Settings) -> bool:
     if value.lower() not in {"static", "dynamic"}:
         raise InvalidOptionError(option="partitionOverwriteMode", value=value, problem="it is static or dynamic")
     return value.lower() == "dynamic"
-
-
-def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
-    """The application, and which of its writes this is; options go before the session's settings.
-
-    Raises `InvalidOptionError`.
-    """
-    app_id, version = (given.get(key) for key in _IDENTITY)
-    if app_id is None and version is None:
-        app_id = settings.setting(f"{_SETTINGS}write.txnAppId")
-        version = settings.setting(f"{_SETTINGS}write.txnVersion")
-    if app_id is None and version is None:
-        return None
-    if app_id is None or version is None:
-        missing = "txnAppId" if app_id is None else "txnVersion"
-        problem = f"txnAppId and txnVersion make a write idempotent only together; {missing} is missing"
-        raise IdempotentWriteOptionsError(option="txnAppId", value=str(app_id), problem=problem)
-    try:
-        number = int(version)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= LONG_MAX or not app_id:
-        problem = f"it must be a whole number, from 0 to {LONG_MAX}"
-        raise IdempotentWriteOptionsError(option="txnVersion", value=version, problem=problem)
-    return app_id, number
 
 
 def _max_records(given: Mapping[str, str], settings: Settings) -> int | None:

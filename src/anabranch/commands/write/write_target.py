@@ -6,8 +6,8 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands.alter.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.clustering import check_clustering, clustering_left_behind
+from anabranch.commands.definition.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.table_definition import (
     ResolvedDefinition,
     TableDefinition,
@@ -17,21 +17,17 @@ from anabranch.commands.definition.table_definition import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
+from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_widening, store_assignment
 from anabranch.errors.alterations import ClusteringMismatchError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.iceberg_compat import compat_versions
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.casts import Casting
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.enforcement import WriteApi, WritePlan, plan_new_schema, plan_write, rules_for
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.serialization import parse_schema
-from anabranch.schema.type_widening import Widening
 from anabranch.schema.write_rules import row_rules
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.session.delta_session import DeltaSession
-
-CASE_SENSITIVE_SETTING = "spark.sql.caseSensitive"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,19 +153,3 @@ def _clustered(
         if not options.replaces_all_rows(snapshot.partition_columns):
             raise
     return with_clustering(defined, options.cluster_by, label=table.label)
-
-
-def store_assignment(session: DeltaSession) -> Casting:
-    """What the session lets values become that have another type than their column."""
-    return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
-
-
-def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
-    """How far a write that may change the schema widens columns on its own."""
-    if not snapshot.properties.type_widening_enabled:
-        return Widening.NONE
-    setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
-    try:
-        return Widening((setting or "").lower())
-    except ValueError:
-        return Widening.SAME_FAMILY

@@ -11,8 +11,8 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.clone.clone_definition import clone_source
 from anabranch.commands.clone.clone_table import check_target_path, clone_frame, shallow_clone
-from anabranch.commands.definition.create_table import CreationMode, create_table, definition_like
-from anabranch.commands.definition.create_table_as import create_table_as
+from anabranch.commands.create.create_table import CreationMode, create_table, definition_like
+from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_table import parse_version

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from anabranch.commands.catalog_registration import register
-from anabranch.commands.definition.create_table import (
+from anabranch.commands.create.create_table import (
     CreationMode,
     check_defined_rules,
     check_location_free,
