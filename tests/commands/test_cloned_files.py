@@ -44,8 +44,8 @@ from transaction.table_on_memory import (
 from transaction.table_on_memory import writer as blank
 
 
-def cloned(*adds: AddFile, root: str = "/src", places: tuple[str, ...] = (), target: str = "/clone") -> list[AddFile]:
-    table = cloned_files(table_of_adds(adds), source_root=root, places=places, target_root=target)
+def cloned(*adds: AddFile, root: str = "/src", folders: tuple[str, ...] = (), target: str = "/clone") -> list[AddFile]:
+    table = cloned_files(table_of_adds(adds), source_root=root, folders=folders, target_root=target)
     return adds_of_table(table, data_change=True)
 
 
@@ -64,7 +64,7 @@ def cloned(*adds: AddFile, root: str = "/src", places: tuple[str, ...] = (), tar
     ],
 )
 def test_data_files_are_named_by_where_they_are(root: str, uri: str, expected: str) -> None:
-    (found,) = cloned(add(uri), root=root, places=("/older",))
+    (found,) = cloned(add(uri), root=root, folders=("/older",))
     assert found.path == expected
 
 
@@ -81,12 +81,12 @@ def test_any_name_leads_to_the_same_file(name: str) -> None:
 def test_files_where_the_source_may_not_reach_do_not_get_into_the_clone() -> None:
     for path in ("file:/etc/passwd", "../x", "http://h/x", "file:/older/_delta_log/x.parquet"):
         with pytest.raises(UnsafePathError):
-            cloned(add(path), places=("/older",))
+            cloned(add(path), folders=("/older",))
 
 
 def test_files_in_the_folder_of_the_new_table_keep_a_relative_path() -> None:
     """A clone that is cloned back: the table had these very files before."""
-    (found,) = cloned(add("file:/clone/p=a%2520b/f"), places=("/clone",))
+    (found,) = cloned(add("file:/clone/p=a%2520b/f"), folders=("/clone",))
     assert found.path == "p=a%2520b/f"
 
 
@@ -116,7 +116,7 @@ def test_vectors_are_named_by_where_they_are() -> None:
         msgspec.structs.replace(add(name), deletion_vector=vector)
         for name, vector in (("a", own), ("b", inline), ("c", older), ("d", None))
     ]
-    found = [file.deletion_vector for file in cloned(*files, root="/src x", places=("/older",))]
+    found = [file.deletion_vector for file in cloned(*files, root="/src x", folders=("/older",))]
     path = f"file:/src%20x/ab/deletion_vector_{file_id}.bin"
     assert found[0] == msgspec.structs.replace(own, storage_type="p", path_or_inline_dv=path)
     assert vector_path(found[0], table_root="/clone", allowed_prefixes=["/src x"]).startswith("/src x/ab/")
@@ -138,7 +138,7 @@ def source(described: Metadata, protocol: Protocol = ALL, **domains: DomainMetad
         name="s",
         version=4,
         root="/src",
-        places=(),
+        folders=(),
         metadata=described,
         protocol=protocol,
         domains={each.domain: each for each in domains.values()},

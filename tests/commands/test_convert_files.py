@@ -175,7 +175,7 @@ def test_footers_that_are_too_many_are_read_twice(monkeypatch: pytest.MonkeyPatc
     store = store_of(a=parquet(pa.table({"x": [1]})), b=parquet(pa.table({"x": [1, 2]})))
     files = footers(store).read(stored(store))
     assert [file.footer is None for file in files] == [False, True]
-    assert footers(store).each(files, lambda _, footer: str(footer.num_rows)) == ["1", "2"]
+    assert footers(store).map(lambda _, footer: str(footer.num_rows), files) == ["1", "2"]
 
 
 def test_statistics_of_a_plain_file() -> None:

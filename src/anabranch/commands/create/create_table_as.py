@@ -14,7 +14,7 @@ from anabranch.commands.create.create_table import (
     check_location_free,
     check_named,
     creation,
-    leaving,
+    removed_by_replacement,
 )
 from anabranch.commands.definition.table_definition import (
     ResolvedDefinition,
@@ -53,20 +53,20 @@ def create_table_as(
     *,
     began_ms: int | None = None,
 ) -> CommittedVersion | None:
-    """Create or replace the table with these rows, whose columns become the table's; None where it was there already.
+    """Create or replace the table with these rows, whose columns become the table's; None where it existed already.
 
-    The definition brings everything but columns. `rows` is called only if the table is made, anew for each execution.
+    The definition has everything but columns. `rows` is called only if the table is made, once for each execution.
     `began_ms` is when the statement began, by the session's clock. Raises what `create_table` raises, and the errors of
     a write.
     """
     snapshot = table.delta_log.snapshots.latest_or_none()
-    known = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
-    if not mode.replaces and (known or snapshot is not None):
+    registered = table.entry is not None and table.session.catalog.find(table.entry.full_name) is not None
+    if not mode.replaces and (registered or snapshot is not None):
         check_named(table)
         if mode is CreationMode.CREATE_IF_NOT_EXISTS:
             return None
         raise TableAlreadyExistsError(table=table.label)
-    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not known)):
+    if mode is CreationMode.REPLACE and (snapshot is None or (table.entry is not None and not registered)):
         raise NotADeltaTableError(table=table.label, found="what is to be replaced cannot be found")
     if _was_written(snapshot, options):
         return None
@@ -112,7 +112,7 @@ def _write(
     complete = dataclasses.replace(definition, schema=plan.schema)
     if snapshot is not None:
         check_writable(snapshot.protocol, table=table.label)
-        # The rows may come from this very table, of an older version; what landed since must count as a winner.
+        # The rows may come from an older version of this very table; commits since then must count as winners.
         oldest = min(versions_read(frame, table.path), default=snapshot.version)
         snapshot = snapshot if oldest >= snapshot.version else table.delta_log.snapshots.at_version(oldest)
     defined = _defined(table, complete, snapshot)
@@ -132,10 +132,10 @@ def _write(
     if snapshot is None or defined.protocol != snapshot.protocol:
         actions.insert(0, defined.protocol)
     if snapshot is not None:
-        left = leaving(snapshot, defined, now_ms=table.session.clock.now_ms())
-        removed = [action for action in left if isinstance(action, RemoveFile)]
-        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(each.size or 0 for each in removed)}
-        actions += left
+        replaced = removed_by_replacement(snapshot, defined, now_ms=table.session.clock.now_ms())
+        removed = [action for action in replaced if isinstance(action, RemoveFile)]
+        metrics |= {"numRemovedFiles": len(removed), "numRemovedBytes": sum(remove.size or 0 for remove in removed)}
+        actions += replaced
     if options.application is not None:
         app_id, version = options.application
         actions.append(SetTransaction(app_id=app_id, version=version, last_updated=table.session.clock.now_ms()))
