@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.definition.table_definition import NOTHING_ASKED, ResolvedDefinition, altered_table
+from anabranch.commands.definition.table_definition import NO_REQUEST, ResolvedDefinition, altered_table
 from anabranch.commands.read.read_table import scan_request
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.constraints import ExistingRowsViolateError
@@ -66,7 +66,7 @@ class Alteration:
         schema: StructType | None = None,
         configuration: Mapping[str, str] | None = None,
         partition_columns: Sequence[str] | None = None,
-        requested: ProtocolRequest = NOTHING_ASKED,
+        requested: ProtocolRequest = NO_REQUEST,
     ) -> ResolvedDefinition:
         """The table with these parts replaced; see `altered_table`."""
         return altered_table(

@@ -79,8 +79,8 @@ def shallow_clone(
     """Make `target` a clone of `source`; None where it exists and the mode leaves it alone. It is in the catalog then.
 
     `properties` take precedence over those of the source. Raises `TableAlreadyExistsError`, `NotADeltaTableError`
-    (nothing to replace), `LocationNotEmptyError`, `TableInLocationError`, `CloneOntoItselfError`, `UnsafePathError`, and
-    the errors of properties.
+    (nothing to replace), `LocationNotEmptyError`, `TableInLocationError`, `CloneOntoItselfError`, `UnsafePathError`,
+    and the errors of properties.
     """
     if not _is_to_be_made(target, mode):
         return None

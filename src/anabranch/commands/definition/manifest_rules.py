@@ -1,4 +1,4 @@
-"""Which tables may keep symlink manifests up to date: those whose files show all that there is to know."""
+"""Which tables may have symlink manifests: those whose rows can be read from the listed files alone."""
 
 from __future__ import annotations
 

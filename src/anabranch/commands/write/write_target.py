@@ -6,7 +6,7 @@ import dataclasses
 
 from pyspark.sql.types import StructType
 
-from anabranch.commands.definition.clustering import check_clustering, clustering_left_behind
+from anabranch.commands.definition.clustering import check_clustering, clustering_removal
 from anabranch.commands.definition.column_usage import check_constraints_find_columns, check_types_unused
 from anabranch.commands.definition.table_definition import (
     ResolvedDefinition,
@@ -137,7 +137,7 @@ def _with_schema(table: TableRef, options: WriteOptions, snapshot: Snapshot, pla
         label=table.label,
         source=table.session.random,
     )
-    unclustered = clustering_left_behind(snapshot, defined.metadata) if replaces else []
+    unclustered = clustering_removal(snapshot, defined.metadata) if replaces else []
     return dataclasses.replace(defined, domains=tuple(unclustered))
 
 
