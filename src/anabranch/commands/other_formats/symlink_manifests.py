@@ -18,7 +18,7 @@ def check_mode(mode: str) -> None:
 
 
 def generate(table: TableRef, mode: str) -> None:
-    """Write manifests of the newest version, and remove those of partitions that it does not have any more.
+    """Write the manifests of the newest version, and remove those of partitions that no longer exist.
 
     Raises `UnknownGenerateModeError`, `ManifestsHideVectorsError` and `ManifestsNeedPlainColumnsError`.
     """
