@@ -15,15 +15,15 @@ from anabranch.sql.grammar.alteration_grammar import (
     DropFeature,
     SyncIdentity,
 )
-from anabranch.sql.grammar.clauses import Identity, Place
+from anabranch.sql.grammar.clauses import ColumnPosition, Identity
 from anabranch.sql.grammar.definition_grammar import CloneTable, CreateTable, CreateTableLike
 from anabranch.sql.grammar.statement_grammar import header_of
 
 
 def parsed(text: str) -> Any:
-    opening = header_of(text)
-    assert opening is not None
-    return opening.parse()
+    header = header_of(text)
+    assert header is not None
+    return header.parse()
 
 
 def altered(form: str) -> Any:
@@ -137,9 +137,9 @@ def test_clustering_columns_are_paths() -> None:
     ],
 )
 def test_the_format_is_seen_without_reading_the_rest(text: str, provider: str | None) -> None:
-    opening = header_of(text)
-    assert opening is not None
-    assert opening.provider == provider
+    header = header_of(text)
+    assert header is not None
+    assert header.provider == provider
 
 
 @pytest.mark.parametrize(
@@ -187,10 +187,10 @@ def test_like_and_clone() -> None:
     ],
 )
 def test_mistakes_in_definitions(text: str, column: int, expected: str) -> None:
-    opening = header_of(text)
-    assert opening is not None
+    header = header_of(text)
+    assert header is not None
     with pytest.raises(SqlSyntaxError) as refused:
-        opening.parse()
+        header.parse()
     assert refused.value.column == column
     assert expected in refused.value.expected
 
@@ -215,10 +215,10 @@ def test_add_columns() -> None:
         "ADD COLUMNS (a INT COMMENT 'x' FIRST, s.b STRING NOT NULL AFTER `c d`, e INT DEFAULT 1 + 1 AFTER a)"
     )
     assert isinstance(added, AddColumns)
-    assert [(c.path, c.type.text, c.nullable, c.comment, c.place) for c in added.columns] == [
-        (("a",), "INT", True, "x", Place(after=None)),
-        (("s", "b"), "STRING", False, None, Place(after="c d")),
-        (("e",), "INT", True, None, Place(after="a")),
+    assert [(c.path, c.type.text, c.nullable, c.comment, c.position) for c in added.columns] == [
+        (("a",), "INT", True, "x", ColumnPosition(after=None)),
+        (("s", "b"), "STRING", False, None, ColumnPosition(after="c d")),
+        (("e",), "INT", True, None, ColumnPosition(after="a")),
     ]
     assert added.columns[2].default.text == "1 + 1"
     assert [c.path for c in altered("ADD COLUMN a INT, b STRING").columns] == [("a",), ("b",)]
@@ -230,14 +230,14 @@ def test_add_columns() -> None:
     [
         ("ALTER COLUMN a TYPE STRUCT<x: INT>", {"type": "STRUCT<x: INT>"}),
         ("CHANGE a COMMENT 'c'", {"comment": "c"}),
-        ("ALTER a FIRST", {"place": Place(after=None)}),
-        ("ALTER COLUMN a AFTER b", {"place": Place(after="b")}),
+        ("ALTER a FIRST", {"position": ColumnPosition(after=None)}),
+        ("ALTER COLUMN a AFTER b", {"position": ColumnPosition(after="b")}),
         ("ALTER COLUMN a SET NOT NULL", {"nullable": False}),
         ("ALTER COLUMN a DROP NOT NULL", {"nullable": True}),
         ("ALTER COLUMN a SET DEFAULT 1 + f(2, 3)", {"default": "1 + f(2, 3)"}),
         ("ALTER COLUMN a DROP DEFAULT", {"drops_default": True}),
         ("CHANGE COLUMN a b BIGINT COMMENT 'c' AFTER d",
-         {"new_name": "b", "type": "BIGINT", "comment": "c", "place": Place(after="d")}),
+         {"new_name": "b", "type": "BIGINT", "comment": "c", "position": ColumnPosition(after="d")}),
         ("CHANGE COLUMN a a INT", {"new_name": None, "type": "INT"}),
     ],
 )  # fmt: skip
@@ -258,7 +258,7 @@ def test_alter_many_columns_at_once() -> None:
 
 
 def test_a_mistake_in_alter_table() -> None:
-    opening = header_of("ALTER TABLE t FROBNICATE")
-    assert opening is not None
+    header = header_of("ALTER TABLE t FROBNICATE")
+    assert header is not None
     with pytest.raises(SqlSyntaxError, match=r"line 1, column 15.*ADD.*FROBNICATE"):
-        opening.parse()
+        header.parse()

@@ -67,7 +67,7 @@ class LocalTables:
         identifier = parse_identifier(name)
         if isinstance(identifier, PathIdentifier):
             if location not in {None, identifier.path}:
-                problem = f"the name says {identifier.path}"
+                problem = f"the table is named by the path {identifier.path}"
                 raise InvalidArgumentError(argument="location", value=str(location), problem=problem)
             return table_at(self._session, identifier.path)
         return table_to_create(self._session, identifier, location=location, replaces=mode.replaces)
@@ -95,7 +95,7 @@ class LocalTable:
         if self._frame is None or schema_string != self._schema_string:
             self._frame = rows_by_spark(self._spark, self._table)
             self._schema_string = schema_string
-        # A frame that has run once keeps the rows of then; another over the same columns follows the table.
+        # A frame that has run once keeps its rows; a copy with the same columns reads the newest version.
         frame = once_more(self._frame)
         return frame if alias is None else frame.alias(alias)
 
@@ -169,7 +169,7 @@ class LocalTable:
 
 
 def rows_by_spark(spark: SparkSession, table: TableRef) -> DataFrame:
-    """The newest rows, as Spark finds the table."""
+    """The newest rows, in a plan that Spark makes from the path or the name."""
     if table.entry is None:
         return spark.read.format("delta").options(**dict(table.storage)).load(table.path)
     return spark.table(table.entry.full_name.quoted)

@@ -1,4 +1,4 @@
-"""OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE, run."""
+"""Execution of OPTIMIZE, REORG TABLE, VACUUM, RESTORE, CONVERT TO DELTA and GENERATE."""
 
 from __future__ import annotations
 
