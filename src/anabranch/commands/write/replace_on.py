@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.commands.merge.merge_source import freeze
+from anabranch.commands.merge.merge_source import materialize
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import MatchCondition, ReplacedRows, SaveMode, WriteOptions
 from anabranch.errors.dml import (
@@ -84,7 +84,7 @@ def replacing(
     Raises `UnknownReplaceUsingColumnError`.
     """
     read = versions_read(rows, table.path)
-    frozen = freeze(rows)
+    frozen = materialize(rows)
     named = renamed(frozen.frame)
     if isinstance(how, ReplaceOn):
         replaced = _replaced_on(how, frozen.frame, view_of, read)
@@ -93,7 +93,7 @@ def replacing(
         _check_columns(how, table.label, table.latest().schema.fieldNames())
         replaced = _replaced_using(how, view_of(named), read)
     chosen = dataclasses.replace(options, replaced=replaced, dynamic_partition_overwrite=False)
-    return Replacing(rows=named, options=chosen, kept=frozen.kept)
+    return Replacing(rows=named, options=chosen, kept=frozen.cached)
 
 
 def _replaced_on(how: ReplaceOn, rows: DataFrame, view_of: ViewOf, read: frozenset[int]) -> ReplacedRows:

@@ -15,7 +15,7 @@ from anabranch.commands.dml.change_data import with_inserts_recorded
 from anabranch.commands.dml.identity_high_water import with_moved_marks
 from anabranch.commands.dml.query_reads import record_query_reads
 from anabranch.commands.dml.row_deletion import RowChanges
-from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.dml.target_table import TargetRows
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
@@ -206,7 +206,7 @@ def _write(
             # The check of rows does not know for what statement it is.
             raise InsertOverflowError(**overflow.facts()) from None
 
-    committed = run(FIRST) if snapshot is None else executed_again(table, run, options.conflict_retries)
+    committed = run(FIRST) if snapshot is None else run_with_conflict_retries(table, run, options.conflict_retries)
     compact_after(table, committed)
     return committed
 
