@@ -49,6 +49,7 @@ lint: $(VENV)/.ready
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 docs: $(VENV)/.ready java ## Run the examples of README and docs
 	$(BIN)/python -m pytest -q tests/docs
@@ -57,10 +58,10 @@ bench: $(VENV)/.ready java ## Measure; BENCH names the program, see benchmarks/R
 	$(BIN)/python -m benchmarks $(BENCH)
 
 prove: $(VENV)/.ready ## Random histories of concurrent statements against the judges: make prove HISTORIES=100000
-	PYTHONPATH=tests:tests/transaction $(BIN)/python -m concurrency.prove $(HISTORIES)
+	PYTHONPATH=tests $(BIN)/python -m concurrency.prove $(HISTORIES)
 
 soak: $(VENV)/.ready java ## Processes with Spark on the same tables, killed and begun anew, before judges: make soak SECONDS=3600
-	PYTHONPATH=tests:tests/transaction $(BIN)/python -m soak.soaking $(or $(SECONDS),3600)
+	PYTHONPATH=tests $(BIN)/python -m soak.soaking $(or $(SECONDS),3600)
 
 soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
 	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks.py

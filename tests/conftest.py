@@ -24,8 +24,8 @@ from session_kinds import CONNECT
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
-for name, options in OF_SPARK.items():
-    os.environ.setdefault(name, options)
+for variable, options in OF_SPARK.items():
+    os.environ.setdefault(variable, options)
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 

@@ -149,4 +149,4 @@ def test_every_public_name_is_found_in_its_module() -> None:
     for name in anabranch.errors.__all__:
         assert getattr(anabranch.errors, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'NoSuchError'"):
-        anabranch.errors.NoSuchError  # noqa: B018
+        anabranch.errors.NoSuchError  # type: ignore[attr-defined]  # noqa: B018

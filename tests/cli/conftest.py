@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tables_in_folders import TableInFolder
 from typer.testing import CliRunner
 
 from anabranch.cli.main import app
+from cli.tables_in_folders import TableInFolder
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 

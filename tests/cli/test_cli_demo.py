@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tables_in_folders import TableInFolder
 
 from anabranch.cli.demo import demo_flights
 from anabranch.cli.demo.demo_command import MARK, SELECTIVE
 from anabranch.cli.demo.demo_flights import require_flights, stage_flights
 from anabranch.cli.demo.demo_writers import Writers
 from anabranch.errors.arguments import DemoDataMissingError, DemoFailedError
+from cli.tables_in_folders import TableInFolder
 
 Run = Callable[..., Any]
 

@@ -8,7 +8,6 @@ import math
 
 import pyarrow as pa
 import pytest
-from columns_of_schema import parsed
 from pyspark.sql.types import (
     BooleanType,
     DateType,
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 
 from anabranch.cli.rows.condition_filter import RowFilter
 from anabranch.errors.arguments import ConditionNeedsSparkError
+from cli.columns_of_schema import parsed
 
 SCHEMA = StructType(
     [

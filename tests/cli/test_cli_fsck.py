@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tables_in_folders import TableInFolder
+
+from cli.tables_in_folders import TableInFolder
 
 Run = Callable[..., Any]
 Golden = Callable[[str], Path]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tables_in_folders import TableInFolder
 
 from anabranch import __version__
+from cli.tables_in_folders import TableInFolder
 
 Run = Callable[..., Any]
 Golden = Callable[[str], Path]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zoneinfo
 
 import pytest
-from columns_of_schema import parsed
 from pyspark.sql import types as T
 
 from anabranch.cli.rows.local_time_zone import PythonTimeZone
@@ -13,6 +12,7 @@ from anabranch.errors.arguments import PredicateSyntaxError
 from anabranch.errors.base import DeltaAnalysisError
 from anabranch.errors.schema import ColumnNotFoundError
 from anabranch.predicates.expressions import is_exact, references
+from cli.columns_of_schema import parsed
 
 SCHEMA = T.StructType(
     [

@@ -20,7 +20,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
 )
-from table_on_memory import add, created, domain, features, metadata, vector_of
 
 from anabranch.commands.drop_feature.column_mapping_removal import unmapped_clustering, unmapped_metadata
 from anabranch.commands.drop_feature.drop_feature import downgrade
@@ -32,6 +31,7 @@ from anabranch.schema.column_mapping import ColumnMappingMode, assign_ids_and_na
 from anabranch.schema.serialization import schema_string
 from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
+from transaction.table_on_memory import add, created, domain, features, metadata, vector_of
 
 BASE = ("appendOnly", "invariants")
 INT = StructType([StructField("a", IntegerType())])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -63,7 +64,7 @@ def hide(writer: Writer, path: str, rows: set[int], *, name: str = "DELETE") -> 
     transaction.commit(actions, deleted_rows=deleted)
 
 
-def hiding(writer: Writer, path: str, rows: set[int], *, name: str = "DELETE"):
+def hiding(writer: Writer, path: str, rows: set[int], *, name: str = "DELETE") -> Any:
     transaction = writer.table.begin(Operation(name=name))
     assert transaction.snapshot is not None
     (file,) = transaction.snapshot.files.at_path(path)
@@ -335,7 +336,7 @@ def test_whatever_happened_a_version_comes_back_exactly(steps: list[tuple]) -> N
     assert lint(writer.store) == []
 
 
-def _play(writer: Writer, step: tuple, names) -> None:
+def _play(writer: Writer, step: tuple[Any, ...], names: Any) -> None:
     kind, *arguments = step
     live = sorted(paths(writer))
     if kind == "append":

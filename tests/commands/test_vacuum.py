@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
 from anabranch.commands.vacuum.vacuum_listing import Hiding, Inventory
 from anabranch.commands.vacuum.vacuum_lite import HINT_PATH, read_hint
@@ -39,6 +38,7 @@ from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from commands.vacuumed_tables import HOUR_MS, VECTORS, WEEK_HOURS, Target
 from storage.faults import FaultyStore, WriterDied
+from transaction.table_on_memory import TestClock, add, metadata, rival_of, with_properties, writer
 
 
 @pytest.fixture

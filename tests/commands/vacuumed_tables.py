@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 
 import msgspec
-from table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
 from anabranch.commands.vacuum.vacuum_command import Vacuumed, VacuumJob, run_vacuum
 from anabranch.commands.vacuum.vacuum_listing import Inventory
@@ -18,6 +17,7 @@ from anabranch.storage.log_store import LogStore
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
+from transaction.table_on_memory import PLAIN, TestClock, created, features, metadata, rival_of, with_properties
 
 HOUR_MS = 3_600_000
 WEEK_HOURS = 168

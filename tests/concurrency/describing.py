@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from table_on_memory import domain, features
 
 from anabranch.protocol.actions import Action, AddFile, DomainMetadata, Metadata, Protocol
 from anabranch.snapshot.snapshot import Snapshot
 from concurrency.conditions import EVERY, Row, Where
 from concurrency.statements import Plan, Statement, listed, look
+from transaction.table_on_memory import domain, features
 
 PHYSICAL, NUMBER, MAX_NUMBER = (
     "delta.columnMapping.physicalName",

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from log_linter import lint, parsed
-
 from anabranch.errors.commits import ConcurrentDeleteDeleteException, ConcurrentTransactionException, ConflictReason
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
@@ -23,6 +21,7 @@ from concurrency.played_table import PlayedTable
 from concurrency.replayed_rows import rows_at_every_version
 from concurrency.row_ids import ids_stay
 from concurrency.statements import Backfill, Foreign, InsertGenerated, Numbered, Optimize, ReplaceWhere, Restore
+from transaction.log_linter import lint, parsed
 
 PERMUTED_MAX = 7
 MARK = "delta.identity.highWaterMark"
@@ -87,7 +86,7 @@ def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> l
     for commit in outcome.commits:
         before, after, statement = known[commit.version - 1], known[commit.version], commit.statement
         describes = isinstance(statement, Alter | Replace)
-        expected = statement.change(before) if describes else before  # type: ignore[union-attr]
+        expected = statement.change(before) if isinstance(statement, Alter | Replace) else before
         agrees = describes and before == after and is_as_asked(before, statement, read=known[commit.read_version])
         if isinstance(statement, Restore):
             then = known[0 if statement.back is None else max(0, commit.read_version - statement.back)]

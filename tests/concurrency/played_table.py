@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StructField, StructType
-from table_on_memory import TestClock, features, metadata, with_properties
 
 from anabranch.protocol.actions import Action, AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
@@ -26,6 +25,7 @@ from anabranch.transaction.rows.row_ids import NO_ROW_IDS, with_row_ids
 from concurrency.conditions import Condition, Row
 from concurrency.finding import finding
 from concurrency.played_ids import KeptId
+from transaction.table_on_memory import TestClock, features, metadata, with_properties
 
 SCHEMA = StructType([StructField("k", LongType()), StructField("v", LongType())])
 NAMED_SCHEMA = StructType(

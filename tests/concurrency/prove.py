@@ -2,7 +2,7 @@
 
     python -m concurrency.prove HISTORIES [FIRST_SEED]
 
-with `src`, `tests` and `tests/transaction` on the path. Ends with 1 where a judge found something.
+with `src` and `tests` on the path. Ends with 1 where a judge found something.
 """
 
 from __future__ import annotations

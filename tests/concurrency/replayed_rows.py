@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from log_linter import hidden_rows, parsed
-
 from anabranch.protocol.log_paths import commit_path
 from concurrency.conditions import Row
 from concurrency.played_table import PlayedTable
+from transaction.log_linter import hidden_rows, parsed
 
 
 def rows_at_every_version(played: PlayedTable) -> Iterator[list[tuple[dict[str, Any], int, Row]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from table_on_memory import SCHEMA, add, created, features, id_is, metadata, remove, rival_of, with_properties
 
 from anabranch.errors.commits import ConflictReason, DeltaConcurrentModificationException
 from anabranch.protocol.actions import Action
@@ -16,6 +15,17 @@ from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, Insert, Update
+from transaction.table_on_memory import (
+    SCHEMA,
+    add,
+    created,
+    features,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+)
 
 VECTORS = features("appendOnly", "invariants", "deletionVectors")
 SERIALIZABLE = with_properties(metadata(), isolationLevel="Serializable")

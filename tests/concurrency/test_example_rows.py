@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from table_on_memory import add, created, id_is, rival_of
 
 from anabranch.errors.commits import (
     ConcurrentAppendException,
@@ -22,6 +21,7 @@ from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, InsertSelect, Optimize, Statement, Update
+from transaction.table_on_memory import add, created, id_is, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -9,7 +9,6 @@ import random
 import numpy as np
 import pytest
 from pyroaring import BitMap64
-from table_on_memory import add
 
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_access import RowPositions, checked_places
@@ -26,6 +25,7 @@ from concurrency.random_histories import (
 )
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, Optimize, Update
+from transaction.table_on_memory import add
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

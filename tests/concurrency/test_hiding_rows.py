@@ -7,7 +7,6 @@ import random
 
 import pytest
 from pyroaring import BitMap64
-from table_on_memory import add
 
 from anabranch.errors.commits import RowsNotLiveError
 from anabranch.protocol.actions import AddFile, RemoveFile
@@ -15,6 +14,7 @@ from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 from anabranch.transaction.rows.row_access import StoredVectors
+from transaction.table_on_memory import add
 
 
 def vectors() -> StoredVectors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from pyroaring import BitMap64
-from table_on_memory import add, created, features, id_is, rival_of
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
@@ -17,6 +16,7 @@ from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Statement, Update
+from transaction.table_on_memory import add, created, features, id_is, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

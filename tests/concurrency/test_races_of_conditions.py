@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from table_on_memory import TestClock
 
 from anabranch.errors.commits import (
     ConcurrentAppendException,
@@ -19,6 +18,7 @@ from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, InsertSelect, Update
+from transaction.table_on_memory import TestClock
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from pyroaring import BitMap64
-from table_on_memory import add, created, date_is, features, metadata, remove, rival_of
 
 from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
 from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
@@ -20,6 +19,7 @@ from concurrency.merging import Merge
 from concurrency.played_table import Manner
 from concurrency.scenes import Scene, keys
 from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Update
+from transaction.table_on_memory import add, created, date_is, features, metadata, remove, rival_of
 
 BOTH_LEVELS = pytest.mark.parametrize("level", LEVELS)
 SIX = [Row(k, k) for k in range(6)]

@@ -25,7 +25,7 @@ def v_is(value: int) -> Delete:
 def vacuum(scene: Scene, *, hours: float) -> list[str]:
     """What went, with nobody warning of the retention."""
     played = scene.played
-    target = Target(table=played.table, store=played.store, clock=played.clock, settings=SETTINGS)
+    target = Target(delta_log=played.table, store=played.store, clock=played.clock, settings=SETTINGS)
     return target.with_settings(checks_retention=False).vacuum(hours=hours).plan.paths
 
 

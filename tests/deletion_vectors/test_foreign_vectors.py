@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from anabranch.deletion_vectors.vector_reading import load_vector, load_vectors, to_words
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
-from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
+from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from anabranch.protocol.actions_json import encode_action, parse_actions
 from anabranch.storage.memory_store import MemoryStore
 from deletion_vectors.vector_files import encode_file
@@ -74,7 +74,7 @@ def test_live_rows_are_those_delta_expects(golden: Path, name: str) -> None:
     for commit in sorted((table / "_delta_log").glob("*.json")):
         actions = list(parse_actions(commit.read_bytes()))
         for action in actions:
-            if type(action).__name__ == "RemoveFile":
+            if isinstance(action, RemoveFile):
                 live.pop(action.path, None)
         for action in actions:
             if isinstance(action, AddFile):

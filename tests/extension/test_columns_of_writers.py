@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from streaming.streams import Feed, finished, writer
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from log_in_memory import LogInMemory, add, remove
 
 from anabranch.log.checksum import (
     FILE_SIZE_BOUNDARIES,
@@ -21,6 +20,7 @@ from anabranch.protocol.actions import DomainMetadata, SetTransaction
 from anabranch.protocol.log_paths import checksum_path
 from anabranch.snapshot.checkpointing import checksum_of, verify_checksum
 from anabranch.storage.log_store import PutOutcome
+from log.log_in_memory import LogInMemory, add, remove
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from log_in_memory import START_MS, CountedUuids, LogInMemory, add, write_compaction
 
 from anabranch.errors.log import CorruptCheckpointError, LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
 from anabranch.log.cleanup import DAY_MS, MINUTE_MS, cutoff_ms, delete_expired, plan_cleanup
 from anabranch.protocol.log_paths import checkpoint_path, commit_path
 from anabranch.snapshot.checkpointing import checksum_of, write_checkpoint
+from log.log_in_memory import START_MS, CountedUuids, LogInMemory, add, write_compaction
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from log_in_memory import LogInMemory, add, remove, write_compaction
 
 from anabranch.errors.environment import FileMissingError
 from anabranch.log.commit_files import subject_of
@@ -12,6 +11,7 @@ from anabranch.protocol.actions import DomainMetadata, SetTransaction
 from anabranch.protocol.actions_json import parse_actions
 from anabranch.protocol.log_paths import commit_path, compacted_path
 from anabranch.storage.memory_store import MemoryStore
+from log.log_in_memory import LogInMemory, add, remove, write_compaction
 
 
 def test_removed_domains_stay_so_that_they_cancel_what_came_before() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_in_memory import START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 from anabranch.errors.log import CorruptCheckpointError, LogGapError, TruncatedLogError, VersionNotFoundError
 from anabranch.log.checksum import write_checksum
@@ -30,6 +29,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.file_tree import Deletion
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
+from log.log_in_memory import START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 ALL_TOMBSTONES = "interval 1000 days"
 """So that checkpoints keep them all."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from log_in_memory import CountedUuids, LogInMemory, add, write_compaction
 
 from anabranch.errors.log import (
     CorruptCommitError,
@@ -27,6 +26,7 @@ from anabranch.protocol.log_paths import (
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.storage.log_store import StoredFile
 from anabranch.storage.memory_store import MemoryStore
+from log.log_in_memory import CountedUuids, LogInMemory, add, write_compaction
 
 
 @pytest.fixture

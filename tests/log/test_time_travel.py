@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from log_in_memory import PROTOCOL, START_MS, LogInMemory, StillClock, add, metadata
 
 from anabranch.errors.log import (
     MissingInCommitTimestampError,
@@ -18,6 +17,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.memory_store import MemoryStore
+from log.log_in_memory import PROTOCOL, START_MS, LogInMemory, StillClock, add, metadata
 
 
 def log_with_file_times(*offsets_ms: int) -> LogInMemory:

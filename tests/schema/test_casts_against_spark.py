@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql.types import DataType, DecimalType, NullType
-from schema_samples import (
+
+from anabranch.schema.casts import Casting
+from anabranch.schema.serialization import type_json
+from schema.schema_samples import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -24,9 +27,6 @@ from schema_samples import (
     VARIANT,
     VOID,
 )
-
-from anabranch.schema.casts import Casting
-from anabranch.schema.serialization import type_json
 
 DECIMALS = [(1, 0), (3, 0), (5, 0), (9, 0), (10, 0), (16, 0), (20, 0), (38, 0), (5, 2), (7, 2), (12, 2), (22, 2)]
 TYPES: list[DataType] = [

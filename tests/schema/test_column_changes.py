@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
-from schema_samples import INT, LONG, SHORT, STRING, noted, struct
 
 from anabranch.errors.alterations import NotAStructError, UnsupportedColumnChangeError
 from anabranch.errors.schema import ColumnNotFoundError, MalformedSchemaError
@@ -27,6 +26,7 @@ from anabranch.schema.paths import find
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.schema.write_rules import row_rules
+from schema.schema_samples import INT, LONG, SHORT, STRING, noted, struct
 
 NESTED = struct(
     a=INT, s=struct(x=INT, y=struct(z=LONG)), l=ArrayType(struct(k=INT)), m=MapType(STRING, ArrayType(struct(v=INT)))

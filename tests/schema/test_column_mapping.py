@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
-from schema_samples import INT, LONG, STRING, noted, schemas, struct
 
 from anabranch.errors.schema import (
     ColumnMappingChangeError,
@@ -38,6 +37,7 @@ from anabranch.schema.column_mapping import (
     with_field_ids,
 )
 from anabranch.schema.paths import find, walk
+from schema.schema_samples import INT, LONG, STRING, noted, schemas, struct
 
 NONE, NAME, BY_ID = ColumnMappingMode.NONE, ColumnMappingMode.NAME, ColumnMappingMode.ID
 PLAIN = struct(a=INT, s=struct(b=STRING, m=MapType(STRING, struct(c=LONG))), l=ArrayType(struct(d=INT)))

@@ -7,19 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from pyspark.sql.types import ArrayType, DecimalType, MapType, StringType, StructField, StructType, TimestampType
-from schema_samples import (
-    BYTE,
-    INT,
-    LONG,
-    SHORT,
-    STRING,
-    VARIANT,
-    VOID,
-    noted,
-    required,
-    schemas,
-    struct,
-)
 
 from anabranch.errors.schema import (
     ColumnCountError,
@@ -46,6 +33,19 @@ from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import as_nullable
 from anabranch.schema.type_widening import TYPE_CHANGES, Widening
 from anabranch.schema.write_rules import WriteApi, WriteRules, rules_for
+from schema.schema_samples import (
+    BYTE,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    VARIANT,
+    VOID,
+    noted,
+    required,
+    schemas,
+    struct,
+)
 
 SAVE, SAVE_AS_TABLE, INSERT_INTO = WriteApi.SAVE, WriteApi.SAVE_AS_TABLE, WriteApi.INSERT_INTO
 SQL_BY_NAME = WriteApi.SQL_BY_NAME

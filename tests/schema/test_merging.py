@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given, settings
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
-from schema_samples import (
+
+from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
+from anabranch.schema.casts import Casting
+from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.names import check_duplicates
+from anabranch.schema.paths import as_nullable, differences, same_type
+from anabranch.schema.type_widening import Widening
+from schema.schema_samples import (
     BYTE,
     DATE,
     DOUBLE,
@@ -22,13 +29,6 @@ from schema_samples import (
     similar_schemas,
     struct,
 )
-
-from anabranch.errors.schema import DuplicateColumnsError, IncompatibleTypesError
-from anabranch.schema.casts import Casting
-from anabranch.schema.merging import MergeRules, merge
-from anabranch.schema.names import check_duplicates
-from anabranch.schema.paths import as_nullable, differences, same_type
-from anabranch.schema.type_widening import Widening
 
 
 def merge_schemas(

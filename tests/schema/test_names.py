@@ -7,7 +7,6 @@ import pickle
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import ArrayType, CharType, MapType, StructField, StructType, VarcharType
-from schema_samples import INT, STRING, VOID, noted, struct
 
 from anabranch.errors.schema import (
     DuplicateColumnsError,
@@ -22,6 +21,7 @@ from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit, check_wri
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.names import check_names, check_partitioning, partition_columns_of
 from anabranch.schema.paths import quoted
+from schema.schema_samples import INT, STRING, VOID, noted, struct
 
 NONE, NAME = ColumnMappingMode.NONE, ColumnMappingMode.NAME
 

@@ -24,11 +24,11 @@ from pyspark.sql.types import (
     VarcharType,
     YearMonthIntervalType,
 )
-from schema_samples import INT, LONG, NTZ, STRING, VARIANT, VOID, required, schemas, struct
 
 from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError, UnsupportedTypeError
 from anabranch.schema.serialization import DEPTH_MAX, parse_schema, parse_type, schema_string
+from schema.schema_samples import INT, LONG, NTZ, STRING, VARIANT, VOID, required, schemas, struct
 
 
 def schema_of(*fields: dict[str, object]) -> str:

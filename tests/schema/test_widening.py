@@ -6,7 +6,22 @@ import itertools
 
 import pytest
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
-from schema_samples import (
+
+from anabranch.errors.protocol import UnknownTypeError
+from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
+from anabranch.schema.casts import can_ansi_cast, can_legacy_cast, can_up_cast
+from anabranch.schema.type_widening import (
+    TYPE_CHANGES,
+    TypeChange,
+    all_type_changes,
+    check_type_changes,
+    is_iceberg_change,
+    is_supported_change,
+    read_type_changes,
+    record_type_changes,
+    without_type_changes,
+)
+from schema.schema_samples import (
     BINARY,
     BOOLEAN,
     BYTE,
@@ -22,21 +37,6 @@ from schema_samples import (
     VOID,
     noted,
     struct,
-)
-
-from anabranch.errors.protocol import UnknownTypeError
-from anabranch.errors.schema import InvalidTypeChangeError, MalformedSchemaError
-from anabranch.schema.casts import can_ansi_cast, can_legacy_cast, can_up_cast
-from anabranch.schema.type_widening import (
-    TYPE_CHANGES,
-    TypeChange,
-    all_type_changes,
-    check_type_changes,
-    is_iceberg_change,
-    is_supported_change,
-    read_type_changes,
-    record_type_changes,
-    without_type_changes,
 )
 
 D10, D20 = DecimalType(10, 0), DecimalType(20, 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_iceberg_by_duckdb
 
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.other_formats import UniFormFormatError, UniFormNeedsCompatError
+from interop.readers import read_iceberg_by_duckdb
 from session.documented import statement
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, add, metadata
 
 from anabranch.clock import SystemClock
 from anabranch.protocol.actions import Metadata
@@ -21,6 +20,7 @@ from anabranch.protocol.log_paths import checkpoint_path, commit_path
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
+from log.log_in_memory import PROTOCOL, CountedUuids, LogInMemory, add, metadata
 
 
 def field(name: str, kind: object) -> dict[str, object]:

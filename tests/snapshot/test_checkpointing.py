@@ -15,7 +15,6 @@ import duckdb_ext
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_in_memory import PROTOCOL, START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove
 
 from anabranch.clock import SystemClock
 from anabranch.errors.base import DeltaError
@@ -44,6 +43,7 @@ from anabranch.snapshot.checkpointing import is_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
+from log.log_in_memory import PROTOCOL, START_MS, CountedUuids, LogInMemory, StillClock, add, metadata, remove
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 

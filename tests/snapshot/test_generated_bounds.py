@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, keeps, schema_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
@@ -35,6 +34,7 @@ from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.merging import GENERATION_EXPRESSION
+from snapshot.generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, keeps, schema_of
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

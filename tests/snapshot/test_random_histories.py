@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from log_in_memory import (
+
+from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
+from anabranch.log.checksum import write_checksum
+from anabranch.log.file_columns import adds_of_table, vector_ids
+from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
+from anabranch.protocol.log_paths import commit_path
+from anabranch.snapshot import reconciliation
+from anabranch.snapshot.checkpointing import checksum_of, verify_checksum, write_checkpoint
+from anabranch.snapshot.snapshot import Snapshot
+from log.log_in_memory import (
     PROTOCOL,
     CountedUuids,
     LogInMemory,
@@ -19,15 +28,6 @@ from log_in_memory import (
     remove,
     write_compaction,
 )
-
-from anabranch.errors.log import LogGapError, TruncatedLogError, VersionNotFoundError
-from anabranch.log.checksum import write_checksum
-from anabranch.log.file_columns import adds_of_table, vector_ids
-from anabranch.protocol.actions import Action, DomainMetadata, SetTransaction
-from anabranch.protocol.log_paths import commit_path
-from anabranch.snapshot import reconciliation
-from anabranch.snapshot.checkpointing import checksum_of, verify_checksum, write_checkpoint
-from anabranch.snapshot.snapshot import Snapshot
 
 PATHS = ["a", "day=monday/b", "day=%20x/part-00000-4a5b.snappy.parquet", "day=%20x/part-00001-4a5b.snappy.parquet", "e"]
 FAR_PAST_MS = 10

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from random_files import PARTITION_COLUMNS, SCHEMA, Row, files, holds, predicates, without_unknown
 
 from anabranch.data_skipping.scan_plan import can_match, files_to_read, files_wholly_true
 from anabranch.log.file_columns import table_of_adds
 from anabranch.predicates.expressions import Predicate, is_exact
 from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
+from snapshot.random_files import PARTITION_COLUMNS, SCHEMA, Row, files, holds, predicates, without_unknown
 
 HARD = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 

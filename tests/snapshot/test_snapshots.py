@@ -8,7 +8,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 from anabranch.errors.log import (
     CorruptCheckpointError,
@@ -37,6 +36,7 @@ from anabranch.protocol.log_paths import (
 from anabranch.snapshot.checkpointing import write_checkpoint
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.memory_store import MemoryStore
+from log.log_in_memory import PROTOCOL, CountedUuids, LogInMemory, StillClock, add, metadata, remove, write_compaction
 
 
 class WatchedStore(MemoryStore):

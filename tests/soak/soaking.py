@@ -2,7 +2,7 @@
 
     python -m soak.soaking SECONDS [FOLDER] [SEED]
 
-with `src`, `tests` and `tests/transaction` on the path. Prints what it comes to, and ends with 1 where a judge found
+with `src` and `tests` on the path. Prints what it comes to, and ends with 1 where a judge found
 something. The folder keeps the tables, the journals and what the processes said.
 """
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import EngineTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.spark.native.native_engine import NativeEngine
+from spark.engines import EngineTable
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import EngineTable, mapped, struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -43,6 +42,7 @@ from pyspark.sql.types import (
 from anabranch.schema.column_mapping import ID, PHYSICAL_NAME, ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.native.plan_reading import versions_read
+from spark.engines import EngineTable, mapped, struct
 
 pytestmark = [pytest.mark.spark]
 

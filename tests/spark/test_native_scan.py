@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from native_tables import Files, mapped, rows_of
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.spark.extension.door import original_error
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.native.plan_reading import versions_read
+from spark.native_tables import Files, mapped, rows_of
 
 pytestmark = pytest.mark.spark
 

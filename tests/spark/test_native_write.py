@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from native_tables import Files, mapped, rows_of
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,6 +21,7 @@ from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol.data_paths import decode_path, encode_path
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.native.native_engine import NativeEngine
+from spark.native_tables import Files, mapped, rows_of
 
 pytestmark = pytest.mark.spark
 

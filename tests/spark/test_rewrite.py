@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import EngineTable, mapped, struct
 from pyspark.sql.types import ArrayType, IntegerType, LongType, NullType, StringType, StructType
 
 from anabranch.deletion_vectors.vector_reading import load_vector
@@ -22,6 +21,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.spark.engine import RewriteRequest, RewrittenFile, ScanRequest
 from anabranch.storage.local.local_store import LocalStore
+from spark.engines import EngineTable, mapped, struct
 
 pytestmark = [pytest.mark.spark]
 
@@ -160,7 +160,7 @@ def test_files_older_than_columns_and_types(table_of: MakeTable) -> None:
     rows = stored(table, result)
     assert rows.schema.names == ["id", "later"]
     assert rows.schema.field("id").type == pa.int64()
-    due = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
+    due: dict[int, list[Any]] = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
     found = list(zip(rows["id"].to_pylist(), rows["later"].to_pylist(), strict=True))
     assert found == [row for file in result.order for row in due[file]]
 

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from engines import EngineTable, struct
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
@@ -20,6 +19,7 @@ from anabranch.log.file_columns import table_of_adds
 from anabranch.protocol.actions import AddFile
 from anabranch.spark.engine import ScanRequest
 from anabranch.storage.local.local_store import LocalStore
+from spark.engines import EngineTable, struct
 
 pytestmark = pytest.mark.spark
 

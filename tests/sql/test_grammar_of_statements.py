@@ -74,7 +74,7 @@ def test_what_stands_before_a_statement() -> None:
     assert opening is not None
     assert opening.named_queries is not None
     assert opening.named_queries.text == "WITH a AS (SELECT ')' FROM t), b(x) AS (SELECT 1)"
-    assert opening.parse().query.text == "SELECT * FROM a, b"  # type: ignore[union-attr]
+    assert opening.parse().query.text == "SELECT * FROM a, b"  # type: ignore[attr-defined]
 
 
 def test_a_name_that_is_an_expression() -> None:
@@ -167,7 +167,7 @@ def test_names_stay_names(schema: str, name: str) -> None:
         opening = header_of(begin + quoted + end)
         assert opening is not None
         assert opening.table.parts == (schema, name)
-        assert opening.parse().table.parts == (schema, name)
+        assert opening.parse().table.parts == (schema, name)  # type: ignore[attr-defined]
 
 
 def test_every_family_has_a_name_of_its_own() -> None:

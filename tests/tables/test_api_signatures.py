@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -40,7 +41,7 @@ def _download(folder: Path) -> Path:
     return next(iter(folder.glob("*.whl")))
 
 
-def _is_public_method(node: ast.stmt) -> bool:
+def _is_public_method(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
         return False
     return not any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import in_this_process, table_ref
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
@@ -26,6 +25,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import ClusteredTableError, ClusteredTableZOrderError, FullNeedsClusteringError
 from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 
 pytestmark = [pytest.mark.spark]

@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.convert.convert_source import convert_source
 from anabranch.commands.convert.convert_table import convert_to_delta, prepare_conversion
@@ -35,6 +34,7 @@ from anabranch.errors.convert import (
 )
 from anabranch.exceptions import ProtocolChangedException
 from anabranch.tables import DeltaTable
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import delta_session
 from tables.races import commit_with_retries, lose
 

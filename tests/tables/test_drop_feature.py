@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.clock import SystemClock
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
@@ -35,6 +34,7 @@ from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import delta_session, table_ref
 from tables.made_tables import numbered_table
 

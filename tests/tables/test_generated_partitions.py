@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, schema_of, skipping_columns
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from anabranch.protocol import value_text
 from anabranch.tables import DeltaTable
+from snapshot.generated_partitions import COLUMNS, DATE, INT, MOMENT, TEXT, WALL, schema_of, skipping_columns
 
 pytestmark = pytest.mark.spark
 

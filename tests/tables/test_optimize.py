@@ -10,7 +10,6 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.optimize.purge import purge, purge_frame
 from anabranch.commands.table_access import TableRef
@@ -24,6 +23,7 @@ from anabranch.errors.maintenance import (
 )
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark

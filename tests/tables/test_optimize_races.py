@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
@@ -25,6 +24,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from session_kinds import table_ref
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -66,10 +66,16 @@ def refusal(native: SparkSession, statement: str) -> str:
     return str(refused.value.getCondition())
 
 
+def parsed_fields(ddl: str) -> list[StructField]:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return schema.fields
+
+
 def test_columns_are_not_computed_by_what_nobody_could_check(native: SparkSession, path: str) -> None:
     found = {}
     for kind, expression in GENERATED_COLUMNS:
-        fields = StructType.fromDDL(f"a bigint, d {kind}").fields
+        fields = parsed_fields(f"a bigint, d {kind}")
         with pytest.raises(UntrustedExpressionError) as refused:
             create(native, path, [fields[0], generated_column(fields[1], expression)])
         found[kind, expression] = refused.value.condition
@@ -83,7 +89,7 @@ def test_columns_are_not_computed_by_what_nobody_could_check(native: SparkSessio
 def test_defaults_are_of_their_column_s_type(native: SparkSession, path: str) -> None:
     """The condition is Spark's own."""
     for kind, expression in DEFAULTS:
-        (field,) = StructType.fromDDL(f"d {kind}").fields
+        (field,) = parsed_fields(f"d {kind}")
         with pytest.raises(DefaultTypeError) as refused:
             create(native, path, [default_column(field, expression)])
         assert refused.value.condition == "INVALID_DEFAULT_VALUE.DATA_TYPE"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_properties import alter_set_properties
 from anabranch.commands.drop_feature.drop_feature import alter_drop_feature
 from anabranch.commands.table_access import TableRef
 from anabranch.tables import DeltaTable, IdentityGenerator
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from tables.tracked_rows import Ids, append, last_commit, table_ref, tracked
 
 pytestmark = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import prepare_delete
@@ -184,10 +184,10 @@ def test_nested_conditions_are_judged_by_rows(delta: SparkSession, path: str) ->
         frame.where("id = 7").withColumn("id", F.col("id") + 100).write.format("delta").mode("append").save(path)
         lose(hit, ConcurrentAppendException)
         delete(table, "id = 107")
-    assert {row.id for row in handle_rows(delta, path)} == {0, 7, 101, 102, 103}
+    assert {row.id for row in rows_of(delta, path)} == {0, 7, 101, 102, 103}
 
 
-def handle_rows(delta: SparkSession, path: str) -> list[object]:
+def rows_of(delta: SparkSession, path: str) -> list[Row]:
     return list(delta.read.format("delta").load(path).collect())
 
 
@@ -228,7 +228,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     assert scan.again is not None
     delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
     commit_with_retries(ours)
-    assert [row.id for row in handle_rows(delta, path)] == [2]
+    assert [row.id for row in rows_of(delta, path)] == [2]
 
 
 @pytest.mark.parametrize("condition", ["rand() >= 0 AND id < 3", "id IN (SELECT max(id) - 17 FROM range(20))"])

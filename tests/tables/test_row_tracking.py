@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from readers import read_by_delta_rs, read_by_duckdb
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
@@ -25,6 +24,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.tables import DeltaTable
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
+from interop.readers import read_by_delta_rs, read_by_duckdb
 from tables.tracked_rows import TRACKED, append, delete, last_commit, stored, table_ref, tracked
 
 pytestmark = [pytest.mark.spark]

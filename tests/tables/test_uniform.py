@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from readers import read_iceberg_by_duckdb, read_iceberg_by_pyiceberg
 
 from anabranch.errors.other_formats import (
     IcebergCompatFilesError,
@@ -21,6 +20,7 @@ from anabranch.errors.other_formats import (
     IcebergCompatVersionError,
 )
 from anabranch.tables import DeltaTable
+from interop.readers import read_iceberg_by_duckdb, read_iceberg_by_pyiceberg
 from session_kinds import table_ref
 
 pytestmark = pytest.mark.spark

@@ -48,7 +48,7 @@ def tracked(table: TableRef) -> Ids:
     found: Ids = {}
     for add in snapshot.files.to_actions():
         rows = stored(table, add.path)
-        hidden = load_vector(table.table.store, add.deletion_vector) if add.deletion_vector else ()
+        hidden = load_vector(table.delta_log.store, add.deletion_vector) if add.deletion_vector else ()
         kept = [rows[name].to_pylist() if name in rows.column_names else [None] * len(rows) for name in names]
         assert add.base_row_id is not None
         assert add.default_row_commit_version is not None

@@ -8,8 +8,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from log_linter import lint
-from table_on_memory import (
+
+from anabranch.errors.commits import (
+    AppendOnlyTableError,
+    InvalidCommitError,
+    MalformedDomainError,
+    NumbersExhaustedError,
+    RowIdsNeedStatisticsError,
+)
+from anabranch.errors.protocol import UnsupportedFeatureError
+from anabranch.protocol.actions import Action, SetTransaction
+from anabranch.protocol.log_paths import commit_path
+from anabranch.transaction.proposed_commit import Operation
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
     PLAIN,
     Writer,
     add,
@@ -23,18 +35,6 @@ from table_on_memory import (
     with_properties,
     writer,
 )
-
-from anabranch.errors.commits import (
-    AppendOnlyTableError,
-    InvalidCommitError,
-    MalformedDomainError,
-    NumbersExhaustedError,
-    RowIdsNeedStatisticsError,
-)
-from anabranch.errors.protocol import UnsupportedFeatureError
-from anabranch.protocol.actions import Action, SetTransaction
-from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.proposed_commit import Operation
 
 TRACKED = features("appendOnly", "invariants", "rowTracking", "domainMetadata", "deletionVectors")
 TIMED = features("appendOnly", "invariants", "inCommitTimestamp")

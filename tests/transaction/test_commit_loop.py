@@ -6,20 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from log_linter import lint
-from table_on_memory import (
-    PLAIN,
-    TestClock,
-    Writer,
-    add,
-    created,
-    id_is,
-    metadata,
-    remove,
-    rival_of,
-    with_properties,
-    writer,
-)
 
 from anabranch.errors.base import DeltaError
 from anabranch.errors.commits import (
@@ -42,6 +28,20 @@ from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
+    PLAIN,
+    TestClock,
+    Writer,
+    add,
+    created,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+    writer,
+)
 
 
 def info(store: LogStore, version: int) -> dict[str, Any]:

@@ -6,9 +6,20 @@ import json
 
 import msgspec
 import pytest
-from log_linter import lint
 from pyspark.sql.types import LongType, StructField, StructType
-from table_on_memory import (
+
+from anabranch.errors.commits import (
+    ConcurrentTransactionException,
+    ConflictReason,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from anabranch.protocol.actions import Metadata, Protocol, SetTransaction
+from anabranch.protocol.actions_json import encode_actions
+from anabranch.protocol.log_paths import commit_path
+from anabranch.transaction.proposed_commit import already_written
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
     PLAIN,
     SCHEMA,
     add,
@@ -21,17 +32,6 @@ from table_on_memory import (
     rival_of,
     with_properties,
 )
-
-from anabranch.errors.commits import (
-    ConcurrentTransactionException,
-    ConflictReason,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
-from anabranch.protocol.actions import Metadata, Protocol, SetTransaction
-from anabranch.protocol.actions_json import encode_actions
-from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.proposed_commit import already_written
 
 BASE = ("appendOnly", "invariants")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from log_linter import lint
-from table_on_memory import Writer, add, created, features, metadata, remove, rival_of, with_properties
 
 from anabranch.errors.commits import (
     ConflictReason,
@@ -16,6 +14,8 @@ from anabranch.errors.commits import (
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
+from transaction.log_linter import lint
+from transaction.table_on_memory import Writer, add, created, features, metadata, remove, rival_of, with_properties
 
 BASE = ("appendOnly", "invariants")
 

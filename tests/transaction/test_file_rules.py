@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from log_linter import lint
 from pyroaring import BitMap64
-from table_on_memory import (
-    Writer,
-    add,
-    created,
-    date_is,
-    features,
-    id_is,
-    metadata,
-    remove,
-    rival_of,
-    with_properties,
-)
 
 from anabranch.deletion_vectors.vector_writing import inline_descriptor
 from anabranch.errors.commits import (
@@ -31,6 +18,19 @@ from anabranch.predicates.expressions import TRUE, Unknown
 from anabranch.protocol.actions import AddFile, CommitInfo
 from anabranch.protocol.actions_json import encode_actions
 from anabranch.protocol.log_paths import commit_path
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
+    Writer,
+    add,
+    created,
+    date_is,
+    features,
+    id_is,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+)
 
 SERIALIZABLE = with_properties(metadata(), isolationLevel="Serializable")
 WRITE_SERIALIZABLE = metadata()

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from log_linter import lint
 
 from anabranch.storage.memory_store import MemoryStore
+from transaction.log_linter import lint
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking"]}}
 METADATA: dict[str, Any] = {

@@ -8,8 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from log_linter import lint
-from table_on_memory import PLAIN, add, id_is, metadata, remove
 
 from anabranch.clock import SystemClock
 from anabranch.errors.commits import DeltaConcurrentModificationException
@@ -18,6 +16,8 @@ from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
+from transaction.log_linter import lint
+from transaction.table_on_memory import PLAIN, add, id_is, metadata, remove
 
 WRITERS, COMMITS = 16, 50
 

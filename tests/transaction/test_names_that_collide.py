@@ -7,7 +7,6 @@ import random
 import msgspec
 import pytest
 from pyroaring import BitMap64
-from table_on_memory import add
 
 from anabranch.deletion_vectors.vector_locations import vector_path
 from anabranch.errors.environment import StorageError
@@ -15,6 +14,7 @@ from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.rows.row_access import StoredVectors
 from storage.faults import FaultyStore, PutFault
+from transaction.table_on_memory import add
 
 ONE, OTHER = BitMap64(range(0, 4000, 3)), BitMap64(range(1, 9000, 7))
 

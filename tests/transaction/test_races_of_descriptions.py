@@ -6,9 +6,7 @@ import json
 
 import msgspec
 import pytest
-from log_linter import lint
 from pyspark.sql.types import DataType, LongType, StructField, StructType
-from table_on_memory import SCHEMA, Writer, add, created, domain, features, metadata, remove, rival_of, with_properties
 
 from anabranch.errors.commits import (
     ConcurrentAppendException,
@@ -18,6 +16,19 @@ from anabranch.errors.commits import (
 )
 from anabranch.protocol.actions import DomainMetadata, Metadata
 from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
+    SCHEMA,
+    Writer,
+    add,
+    created,
+    domain,
+    features,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+)
 
 BASE = ("appendOnly", "invariants")
 CLUSTERED = features(*BASE, "domainMetadata", "clustering", "columnMapping")

@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_linter import lint
-from table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
 from anabranch.errors.commits import (
     CommitFateUnknownError,
@@ -39,6 +37,8 @@ from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
 from storage.faults import FaultyStore, PutFault, WriterDied
+from transaction.log_linter import lint
+from transaction.table_on_memory import PLAIN, TestClock, add, features, id_is, metadata, remove, with_properties
 
 FAULTS = st.lists(st.sampled_from([PutFault.NONE, PutFault.NONE, *PutFault]), max_size=8)
 ACTS = st.sampled_from(["append", "delete", "rewrite", "insert_select", "optimize"])

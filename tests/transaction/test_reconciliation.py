@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from table_on_memory import add, created, id_is, rival_of
 
 from anabranch.protocol.log_paths import commit_path
 from anabranch.transaction.conflicts.rebase_report import Reconciliation, parsed_versions, reconciliation_of, stretches
@@ -13,6 +12,7 @@ from anabranch.transaction.proposed_commit import Operation
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Delete, Insert, InsertSelect, Optimize, Statement, Update
+from transaction.table_on_memory import add, created, id_is, rival_of
 
 SIX = [Row(k, k) for k in range(6)]
 FOREIGN = Optimize(leaves_word=False)

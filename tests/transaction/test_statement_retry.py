@@ -6,7 +6,6 @@ import logging
 import random
 
 import pytest
-from table_on_memory import TestClock
 
 from anabranch.errors.commits import (
     ConcurrentAppendException,
@@ -23,6 +22,7 @@ from anabranch.transaction.statement_retry import FIRST_WAIT_MS_MAX, WAIT_MS_MAX
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
 from concurrency.statements import Update
+from transaction.table_on_memory import TestClock
 
 MENDED = [
     ConcurrentAppendException,

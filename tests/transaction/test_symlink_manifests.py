@@ -6,12 +6,12 @@ import logging
 from collections.abc import Mapping
 
 import pytest
-from table_on_memory import PLAIN, Writer, add, features, metadata, remove, writer
 
 from anabranch.errors.other_formats import ManifestLineError, ManifestsHideVectorsError, ManifestsNeedPlainColumnsError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit.after_commit import write_manifests
+from transaction.table_on_memory import PLAIN, Writer, add, features, metadata, remove, writer
 
 ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 ROOT = "_symlink_format_manifest"

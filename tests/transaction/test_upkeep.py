@@ -8,19 +8,6 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from log_linter import lint
-from table_on_memory import (
-    PLAIN,
-    TestClock,
-    add,
-    created,
-    features,
-    metadata,
-    remove,
-    rival_of,
-    with_properties,
-    writer,
-)
 
 from anabranch.errors.environment import StorageError
 from anabranch.log.cleanup import DAY_MS
@@ -33,6 +20,19 @@ from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
+from transaction.log_linter import lint
+from transaction.table_on_memory import (
+    PLAIN,
+    TestClock,
+    add,
+    created,
+    features,
+    metadata,
+    remove,
+    rival_of,
+    with_properties,
+    writer,
+)
 
 
 def test_checksum_follows_every_commit() -> None:

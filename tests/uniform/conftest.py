@@ -76,7 +76,7 @@ class UniformTable:
         snapshot = self.snapshot
         request: Any = WriteRequest(
             table_root=str(self.root),
-            frame=None,  # type: ignore[arg-type] - the files are written here
+            frame=None,  # the files are written here
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             column_mapping=snapshot.column_mapping_mode,

@@ -34,13 +34,13 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-from readers import read_iceberg_by_duckdb
 
 from anabranch.errors.other_formats import IcebergCompatError, PyIcebergMissingError
 from anabranch.errors.schema import InvalidColumnMappingError
 from anabranch.uniform.conversion import convert
 from anabranch.uniform.iceberg_schema import iceberg_schema
 from anabranch.uniform.table_metadata import METADATA_KEPT_MAX
+from interop.readers import read_iceberg_by_duckdb
 
 
 def struct(*fields: tuple[str, Any]) -> StructType:
