@@ -16,8 +16,8 @@ from anabranch.callbacks.driver import Driver
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import default_keyword_value
+from anabranch.commands.write.write_command import save, write_frame
 from anabranch.commands.write.write_options import ON, USING, MatchCondition, WriteOptions
-from anabranch.commands.write.write_rows import save, write_frame
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi

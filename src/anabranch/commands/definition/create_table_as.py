@@ -25,8 +25,9 @@ from anabranch.commands.definition.table_definition import (
 from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_command import FIRST
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import FIRST, write_rows
+from anabranch.commands.write.write_rows import write_rows
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError

@@ -34,8 +34,9 @@ def prepare_delete(table: TableRef, condition: Column | str | None = None, *, al
         check_may_change_rows(table, snapshot, "DELETE")
         return begin_statement("DELETE", table, snapshot, condition, alias=alias)
 
+    latest = table.latest()
     watch = Stopwatch(table)
-    begun = begin_at_version_read(table, table.latest(), begin)
+    begun = begin_at_version_read(table, latest, begin)
     transaction, target, snapshot = begun.transaction, begun.target, begun.snapshot
     with watch.measured("scanTimeMs"):
         rows = selected_rows(target, begun.selection)

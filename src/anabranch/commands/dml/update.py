@@ -65,10 +65,9 @@ def prepare_update(
     Raises Spark's `AnalysisException` for expressions that make no sense, `AssignmentError`, the errors of a value
     that does not fit (`errors.constraints`), and `AppendOnlyTableError`.
     """
+    latest = table.latest()
     watch = Stopwatch(table)
-    begun = begin_at_version_read(
-        table, table.latest(), lambda snapshot: _begin(table, snapshot, values, condition, alias)
-    )
+    begun = begin_at_version_read(table, latest, lambda snapshot: _begin(table, snapshot, values, condition, alias))
     transaction, target, selection = begun.transaction, begun.target, begun.selection
     if begun.has_subquery and _values_may_read(target, begun.assignments):
         transaction.record_whole_table()

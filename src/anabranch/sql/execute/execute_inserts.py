@@ -13,8 +13,8 @@ from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.dml.assignments import default_keyword_value
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import (
     InvalidColumnListError,
     StaticPartitionColumnListedError,
