@@ -64,16 +64,16 @@ soak: $(VENV)/.ready java ## Processes with Spark on the same tables, killed and
 	PYTHONPATH=tests $(BIN)/python -m soak.soaking $(or $(SECONDS),3600)
 
 soak-leaks: $(VENV)/.ready java ## 500 statements of each kind, 300 sessions, eight threads for five minutes: what they leave
-	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s tests/extension/test_leaks.py
+	ANABRANCH_LEAK_ROUNDS=500 ANABRANCH_LEAK_SESSIONS=300 ANABRANCH_LEAK_SECONDS=300 $(BIN)/python -m pytest -s --timeout=0 tests/extension/test_leaks.py
 
 soak-streams: $(VENV)/.ready java ## Streams, MERGE, OPTIMIZE and VACUUM on one table, killed and restarted: make soak-streams SECONDS=600
 	PYTHONPATH=src:tests $(BIN)/python -m streaming.soak $(or $(SECONDS),600)
 
 soak-batches: $(VENV)/.ready java ## 1,000 micro-batches from a table into a table: what they leave
-	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s tests/streaming/test_batches_at_length.py
+	ANABRANCH_STREAM_BATCHES=$(BATCHES) $(BIN)/python -m pytest -s --timeout=0 tests/streaming/test_batches_at_length.py
 
 soak-serve: $(VENV)/.ready java ## 1,000 sessions of clients of `anabranch serve`, by both doors: what they leave
-	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s tests/serve/test_served_clients.py -k leave_nothing
+	ANABRANCH_SERVE_SESSIONS=1000 $(BIN)/python -m pytest -s --timeout=0 tests/serve/test_served_clients.py -k leave_nothing
 
 test-serve: $(VENV)/spark.jsa java ## The tests of sessions and tables as a client of `anabranch serve`; SERVE_TESTS names others
 	ANABRANCH_TEST_CONNECT=serve $(BIN)/python -m pytest -q -m spark $(SERVE_TESTS) $(PYTEST_ARGS)

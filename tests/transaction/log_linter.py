@@ -36,6 +36,8 @@ class _State:
     transactions: dict[str, int] = dataclasses.field(default_factory=dict)
     row_id_mark: int = -1
     row_ids: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    live_before: frozenset[str] = frozenset()
+    """Paths of the version before the one that is judged."""
     timestamp: int | None = None
     txn_ids: dict[str, int] = dataclasses.field(default_factory=dict)
     is_foreign: bool = False
@@ -87,6 +89,7 @@ def _replay(state: _State, version: int, data: bytes) -> list[str]:
     operation = kinds.get("commitInfo", [{}])[0].get("operation", "")
     problems += _judge_counts(state, kinds.get("add", []))
     problems += _judge_vectors(state, kinds.get("add", []), may_shrink=operation in MAY_SHRINK)
+    state.live_before = frozenset(path for path, _ in state.live)
     problems += _judge_files(state, kinds.get("add", []), kinds.get("remove", []))
     problems += _judge_row_ids(state, version, kinds)
     problems += _judge_files_by_description(state)
@@ -289,7 +292,12 @@ def _judge_ids_of_file(state: _State, version: int, action: dict[str, Any], mark
         return [f"{path} has no row ids"]
     ids = (base, base + json.loads(action["stats"])["numRecords"] - 1)
     if path in state.row_ids:
-        return [] if state.row_ids[path] == ids else [f"{path} changes its row ids"]
+        if state.row_ids[path] == ids:
+            return []
+        if path in state.live_before or state.metadata["configuration"].get("delta.enableRowTracking") == "true":
+            return [f"{path} changes its row ids"]
+        # RESTORE to a version in which the file had none; ids are kept where row tracking is enabled, not before.
+        del state.row_ids[path]
     problems = [
         f"row ids of {path} {ids} overlap with those of {other} {theirs}"
         for other, theirs in state.row_ids.items()

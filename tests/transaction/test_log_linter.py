@@ -46,6 +46,9 @@ def mark(value: int) -> dict[str, Any]:
     return {"domainMetadata": {"domain": "delta.rowTracking", "configuration": f'{{"rowIdHighWaterMark":{value}}}'}}
 
 
+REMOVED = {"remove": {"path": "a", "dataChange": True}}
+
+
 def log(*commits: list[dict[str, Any]]) -> MemoryStore:
     store = MemoryStore()
     for version, actions in enumerate([[info(0), PROTOCOL, METADATA], *commits]):
@@ -56,7 +59,19 @@ def log(*commits: list[dict[str, Any]]) -> MemoryStore:
 
 
 def test_sound_log() -> None:
-    assert lint(log([info(1), mark(9), add("a", 0)], [info(2), {"remove": {"path": "a", "dataChange": True}}])) == []
+    once = ([info(1), mark(9), add("a", 0)], [info(2), REMOVED])
+    assert lint(log(*once)) == []
+    assert lint(log(*once, [info(3), add("a", 0)])) == []
+
+
+def test_a_file_that_comes_back_may_have_new_ids_until_row_tracking_is_enabled() -> None:
+    """RESTORE to a version in which the file had none."""
+    once = ([info(1), mark(9), add("a", 0)], [info(2), REMOVED])
+    again = [info(3), mark(19), add("a", 10, 3)]
+    assert lint(log(*once, again)) == []
+    enabled: dict[str, Any] = {"metaData": {**METADATA["metaData"]}}
+    enabled["metaData"]["configuration"] = {**enabled["metaData"]["configuration"], "delta.enableRowTracking": "true"}
+    assert lint(log(*once, [*again, enabled])) == ["version 3: a changes its row ids"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +101,7 @@ def test_sound_log() -> None:
         ([[info(1), {"txn": {"appId": "a", "version": 1}}, {"txn": {"appId": "a", "version": 2}}]], "twice"),
         ([[info(1, operation=None)]], "is null"),
         ([[info(1), mark(9), add("a", 0, dataChange=False)], [info(2), add("a", 3)]], "changes its row ids"),
+        ([[info(1), mark(9), add("a", 0)], [info(2), REMOVED], [info(3), add("a", 3, 3)]], "do not fit the marks"),
         ([[]], "empty"),
     ],
 )
