@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.commands.optimize.optimize_plan import (
-    FilesToPlan,
-    PlannedBin,
-    batches,
-    compaction_plan,
-    pack,
-    purge_plan,
-    zorder_plan,
-)
+from anabranch.commands.optimize.bin_packing import PlannedBin, batches, pack
+from anabranch.commands.optimize.optimize_plan import FilesToPlan, compaction_plan, purge_plan, zorder_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
 
 SETTINGS = OptimizeSettings(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.commands.optimize.cluster_cubes import Cubes, cluster_plan
 from anabranch.commands.optimize.optimize_plan import FilesInCubes, FilesToPlan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import Cubes, cluster_plan
 from anabranch.log.file_columns import STRING_MAP
 
 SETTINGS = OptimizeSettings(

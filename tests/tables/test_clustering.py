@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from anabranch.commands.alter.alter_clustering import alter_cluster_by
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.optimize.optimize_command import optimize, optimize_frame, optimize_work
-from anabranch.commands.optimize.optimize_plan import Plan, PlannedBin
+from anabranch.commands.optimize.bin_packing import PlannedBin
+from anabranch.commands.optimize.optimize_command import optimize, optimize_frame, optimize_job
+from anabranch.commands.optimize.optimize_plan import Plan
 from anabranch.commands.optimize.purge import purge
 from anabranch.commands.optimize.rewrite_bins import RewrittenBin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
@@ -249,17 +250,17 @@ def delete(table: TableRef, *gone: int) -> None:
     DeltaTable.forPath(table.session.spark, table.path).delete(f"id IN ({', '.join(map(str, gone))})")
 
 
-def meanwhile(work: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
+def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
     """The same, with somebody else's commits between the writing of its files and its own commit."""
     waiting = list(others)
 
     def rewrite(snapshot: Any, plan: Plan, planned: PlannedBin) -> RewrittenBin:
-        written = work.rewrite(snapshot, plan, planned)
+        written = job.rewrite(snapshot, plan, planned)
         while waiting:
             waiting.pop(0)()
         return written
 
-    return dataclasses.replace(work, rewrite=rewrite)
+    return dataclasses.replace(job, rewrite=rewrite)
 
 
 def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
@@ -276,24 +277,24 @@ def test_a_delete_that_loses_to_clustering(table: TableRef) -> None:
 def test_clustering_that_loses_to_others(table: TableRef) -> None:
     """The rows that a DELETE took are hidden in the new cube; what another run took away is not written twice."""
     spark = table.session.spark
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: delete(table, 4, 14, 44)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: delete(table, 4, 14, 44)))
     assert (done.num_bins, done.num_bins_left, len(done.versions)) == (1, 0, 1)
     (file,) = live(spark, table.path)
     assert (file.clustering_provider, file.deletion_vector and file.deletion_vector.cardinality) == ("liquid", 3)
 
     append(grid(spark, 60, 65), table.path)
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: optimize(table)))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: optimize(table)))
     assert (done.num_bins, done.num_bins_left, done.versions) == (0, 0, ())
 
     append(grid(spark, 65, 70), table.path)
-    work = meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)]), lambda: delete(table, *range(70)))
-    done = run_rewrite_job(table, work)
+    job = meanwhile(optimize_job(table), lambda: alter_cluster_by(table, [("y",)]), lambda: delete(table, *range(70)))
+    done = run_rewrite_job(table, job)
     assert (done.num_bins_left, live(spark, table.path)) == (0, [])
 
 
 def test_columns_that_change_meanwhile(table: TableRef) -> None:
     """Files say by what they are ordered, so that what was written is of use, and the next run orders anew."""
-    done = run_rewrite_job(table, meanwhile(optimize_work(table), lambda: alter_cluster_by(table, [("y",)])))
+    done = run_rewrite_job(table, meanwhile(optimize_job(table), lambda: alter_cluster_by(table, [("y",)])))
     assert done.num_bins == 1
     (file,) = live(table.session.spark, table.path)
     assert (file.tags or {})["ZCUBE_ZORDER_BY"] == '["x","y"]'

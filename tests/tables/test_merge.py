@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from anabranch.commands.merge.merge_command import prepare_merge
-from anabranch.commands.merge.merge_source import DeleteClause, MergeStatement
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeStatement
 from anabranch.errors.dml import (
     AmbiguousMergeError,
     MergeWithoutClauseError,

@@ -11,7 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.merge.merge_command import prepare_merge
-from anabranch.commands.merge.merge_source import DeleteClause, InsertClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import (
+    DeleteClause,
+    InsertClause,
+    MergeClause,
+    MergeStatement,
+    UpdateClause,
+)
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from anabranch.commands.dml.statement import Prepared
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.overwrite_scope import replaced_rows
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import ReplacedRows, SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.exceptions import (
     ConcurrentAppendException,
@@ -110,7 +110,7 @@ def test_what_replaced_rows_were_made_from_must_not_have_changed(delta: SparkSes
     replaced = ReplacedRows(
         condition="id = 4",
         alias=None,
-        told={"replaceOnCond": "…"},
+        log_parameters={"replaceOnCond": "…"},
         versions_read=frozenset({0}),
     )
     options = WriteOptions(mode=SaveMode.OVERWRITE, replaced=replaced)

@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.commands.dml.delete import prepare_delete
-from anabranch.commands.dml.statement import Prepared, execute
+from anabranch.commands.dml.statement import Prepared, run_statement
 from anabranch.commands.dml.update import prepare_update
 from anabranch.errors.commits import ConflictReason
 from anabranch.exceptions import (
@@ -341,7 +341,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
             update(table, {"n": "n + 100"}, "id = 3")
         return ours
 
-    outcome = execute(table, prepare_and_lose, conflict_retries=2)
+    outcome = run_statement(table, prepare_and_lose, conflict_retries=2)
     assert outcome.committed is not None
     assert values(delta, path)[3] == 204
     assert DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics["numReExecutions"] == "2"
@@ -349,7 +349,7 @@ def test_execution_again(delta: SparkSession, path: str) -> None:
     delta.conf.set("spark.anabranch.conflictRetries", "1")
     try:
         with pytest.raises(ConcurrentAppendException):
-            execute(table, prepare_and_lose)
+            run_statement(table, prepare_and_lose)
     finally:
         delta.conf.unset("spark.anabranch.conflictRetries")
 

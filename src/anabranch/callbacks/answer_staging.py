@@ -27,8 +27,8 @@ from anabranch.commands.create.create_table import CreationMode, create_table, c
 from anabranch.commands.create.create_table_as import create_table_as
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.table_access import TableRef, table_to_create
+from anabranch.commands.write.write_command import write_named
 from anabranch.commands.write.write_options import ON, USING, WriteOptions
-from anabranch.commands.write.write_rows import write_named
 from anabranch.errors.dml import TableReplacementError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
 from anabranch.spark.extension.door import Answer

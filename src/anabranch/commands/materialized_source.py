@@ -11,22 +11,22 @@ from anabranch.spark.engine import KeptRows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FrozenSource:
-    """The rows of a source, which stay what they are until the statement is done."""
+class MaterializedSource:
+    """The rows of a source, which do not change until the statement is finished."""
 
     frame: DataFrame
-    """Its columns are called what they were, also by Columns taken from the user's frame."""
-    kept: tuple[KeptRows, ...]
-    """What is to be let go of at the end: nothing where the user had cached the frame before."""
+    """A frame in which Columns taken from the user's frame still resolve."""
+    cached: tuple[KeptRows, ...]
+    """The rows to release at the end; none where the user had cached the frame before."""
 
 
-def freeze(source: DataFrame, *, counts: bool = True) -> FrozenSource:
-    """The source, to be evaluated by the first job that reads it. Observations of it are completed as `keep` says."""
+def materialize(source: DataFrame, *, counts: bool = True) -> MaterializedSource:
+    """The source, evaluated once by the first job that reads it. Observations of it are completed as `keep` says."""
     level = source.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
-        return FrozenSource(frame=source, kept=())
+        return MaterializedSource(frame=source, cached=())
     if is_repeatable(source):
         rows = keep(source, counts=counts)
-        return FrozenSource(frame=rows.frame, kept=(rows,))
-    # Rows of a checkpoint are never computed again.
-    return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())
+        return MaterializedSource(frame=rows.frame, cached=(rows,))
+    # Rows of a checkpoint are never computed again; the rows of a lost cache would be.
+    return MaterializedSource(frame=source.localCheckpoint(eager=False), cached=())

@@ -24,12 +24,12 @@ class Settings(Protocol):
 
 
 def store_assignment(session: DeltaSession) -> Casting:
-    """What the session lets values become that have another type than their column."""
+    """How the session lets values be cast that have another type than their column."""
     return Casting.parse(session.setting("spark.sql.storeAssignmentPolicy", "ANSI") or "ANSI")
 
 
 def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
-    """How far a write that may change the schema widens columns on its own."""
+    """How far a write that may change the schema widens the types of columns."""
     if not snapshot.properties.type_widening_enabled:
         return Widening.NONE
     setting = session.setting("spark.databricks.delta.typeWidening.allowAutomaticWidening", "same_family_type")
@@ -39,12 +39,12 @@ def automatic_widening(session: DeltaSession, snapshot: Snapshot) -> Widening:
         return Widening.SAME_FAMILY
 
 
-def application_of(given: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
-    """The application, and which of its writes this is; options go before the session's settings.
+def application_of(values: Mapping[str, str], settings: Settings) -> tuple[str, int] | None:
+    """The id of the application and the number of its write; options override the session's settings.
 
     Raises `InvalidOptionError`.
     """
-    app_id, version = (given.get(key) for key in _IDENTITY)
+    app_id, version = (values.get(key) for key in _IDENTITY)
     if app_id is None and version is None:
         app_id = settings.setting("spark.databricks.delta.write.txnAppId")
         version = settings.setting("spark.databricks.delta.write.txnVersion")

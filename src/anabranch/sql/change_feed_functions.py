@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from anabranch.commands.read.read_changes import ChangesAsked, ChangesBound, read_changes
+from anabranch.commands.read.read_changes import ChangesBound, ChangesRequest, read_changes
 from anabranch.commands.table_access import table_identified
 from anabranch.errors.dml import ChangesBoundNullError, TableFunctionArgumentsError
 from anabranch.spark.session.delta_session import DeltaSession
@@ -42,7 +42,7 @@ def changes_of_values(
     identifier = PathIdentifier(name) if function.endswith("by_path") else _named(name, namespace)
     start, *end = [_bound(*bound, function=function) for bound in bounds]
     table = table_identified(session, identifier)
-    return identifier, read_changes(table, ChangesAsked(start=start, end=end[0] if end else None))
+    return identifier, read_changes(table, ChangesRequest(start=start, end=end[0] if end else None))
 
 
 def _named(name: str, namespace: tuple[str, ...]) -> TableIdentifier:

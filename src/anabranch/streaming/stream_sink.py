@@ -14,8 +14,8 @@ from pyspark.sql.types import NullType, StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
 from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.schema import VoidWriteError
 from anabranch.schema.paths import contains_type, quoted
 from anabranch.schema.write_rules import WriteApi

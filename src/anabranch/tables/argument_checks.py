@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.merge.merge_source import MergeStatement
+from anabranch.commands.merge.merge_statement import MergeStatement
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.tables import CloneArgumentError
 

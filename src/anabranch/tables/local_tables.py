@@ -14,7 +14,7 @@ from anabranch.commands.create.create_table import CreationMode, create_table
 from anabranch.commands.definition.table_definition import TableDefinition
 from anabranch.commands.describe.describe_table import describe_detail, describe_history
 from anabranch.commands.drop_feature.drop_feature import alter_add_feature, alter_drop_feature, alter_upgrade_protocol
-from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_command import optimize_frame
 from anabranch.commands.other_formats.symlink_manifests import generate
 from anabranch.commands.path_suffixes import TimeTravel

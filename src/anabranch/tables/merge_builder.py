@@ -7,7 +7,7 @@ import dataclasses
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.commands.merge.merge_source import (
+from anabranch.commands.merge.merge_statement import (
     ChangeClause,
     DeleteClause,
     InsertClause,

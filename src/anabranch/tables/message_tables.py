@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from anabranch.commands.create.create_table import CreationMode
 from anabranch.commands.definition.table_definition import TableDefinition
-from anabranch.commands.merge.merge_source import DeleteClause, MergeClause, MergeStatement, UpdateClause
+from anabranch.commands.merge.merge_statement import DeleteClause, MergeClause, MergeStatement, UpdateClause
 from anabranch.commands.optimize.optimize_metrics import RESULT as OPTIMIZED
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.restore.restore_table import RESULT as RESTORED

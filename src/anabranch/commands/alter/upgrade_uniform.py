@@ -16,7 +16,7 @@ from anabranch.commands.optimize.optimize_command import files_to_plan, metrics_
 from anabranch.commands.optimize.optimize_metrics import result_frame
 from anabranch.commands.optimize.optimize_plan import Plan, purge_plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import compacted
+from anabranch.commands.optimize.rewrite_bins import compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, RewriteResult, run_rewrite_job
 from anabranch.commands.other_formats.files_for_iceberg import IncompatibleFiles, files_wanted, incompatible_files
 from anabranch.commands.table_access import TableRef
@@ -98,6 +98,8 @@ def _rewriting(table: TableRef, version: int) -> RewriteJob:
     return RewriteJob(
         operation=Operation(name="REORG", parameters={"predicate": [], "applyPurge": True}),
         plan=plan,
-        rewrite=lambda newest, planned, group: compacted(table, newest, planned, group, target=settings.max_file_bytes),
+        rewrite=lambda newest, planned, group: compact_bin(
+            table, newest, planned, group, target=settings.max_file_bytes
+        ),
         settings=settings,
     )

@@ -22,11 +22,12 @@ from anabranch.commands.definition.table_definition import (
     define_table,
     redefine_table,
 )
-from anabranch.commands.dml.statement import executed_again
+from anabranch.commands.dml.statement import run_with_conflict_retries
 from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef
+from anabranch.commands.write.write_command import FIRST
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
-from anabranch.commands.write.write_rows import FIRST, write_rows
+from anabranch.commands.write.write_rows import write_rows
 from anabranch.commands.write.write_target import WriteTarget
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
@@ -78,7 +79,7 @@ def create_table_as(
         return _write(table, definition, rows(), mode, newest, options, attempt)
 
     try:
-        committed = run(FIRST) if snapshot is None else executed_again(table, run, options.conflict_retries)
+        committed = run(FIRST) if snapshot is None else run_with_conflict_retries(table, run, options.conflict_retries)
     except ProtocolChangedException as lost:
         if mode is not CreationMode.CREATE_IF_NOT_EXISTS or lost.reason is not ConflictReason.TABLE_CREATED:
             raise

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from anabranch.commands.optimize.bin_packing import pack
 from anabranch.commands.optimize.footer_columns import has_other_types, read_schemas
 from anabranch.commands.optimize.optimize_command import files_to_plan
-from anabranch.commands.optimize.optimize_plan import Plan, pack
+from anabranch.commands.optimize.optimize_plan import Plan
 from anabranch.commands.optimize.optimize_settings import OptimizeSettings
-from anabranch.commands.optimize.rewrite_bins import compacted
+from anabranch.commands.optimize.rewrite_bins import compact_bin
 from anabranch.commands.optimize.rewrite_job import RewriteJob, run_rewrite_job
 from anabranch.commands.table_access import TableRef
 from anabranch.log.file_columns import FileMask
@@ -50,7 +51,7 @@ def rewrite_files(table: TableRef, choose: ChooseFiles, *, feature: str) -> None
         RewriteJob(
             operation=operation,
             plan=plan,
-            rewrite=lambda newest, made, group: compacted(table, newest, made, group, target=settings.max_file_bytes),
+            rewrite=lambda newest, made, group: compact_bin(table, newest, made, group, target=settings.max_file_bytes),
             settings=settings,
         ),
     )

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.dml.statement import check_may_change_rows, executed_again
+from anabranch.commands.dml.statement import check_may_change_rows, run_with_conflict_retries
 from anabranch.commands.path_suffixes import TimeTravel
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.restore.restore_definition import restored_definition
@@ -199,7 +199,7 @@ def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
         prepared = prepare_restore(table, travel)
         return None if prepared is None else prepared.commit(attempt)
 
-    restored = executed_again(table, run, None)
+    restored = run_with_conflict_retries(table, run, None)
     if restored is not None:
         register_if_changed(table, restored.committed)
     return restored

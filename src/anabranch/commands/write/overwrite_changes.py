@@ -20,15 +20,15 @@ from anabranch.spark.engine import ScanRequest, WrittenFiles
 def with_inserts_recorded(
     table: TableRef, target: WriteTarget, written: WrittenFiles, changes: RowChanges
 ) -> RowChanges:
-    """The changes of an overwrite. Where change data files tell the rows that went, they tell the new ones, too."""
+    """The changes of an overwrite. Where change data files hold the deleted rows, they must hold the new ones, too."""
     if not changes.change_files or not written.adds:
         return changes
-    told = _inserted(table, target, written)
-    return dataclasses.replace(changes, change_files=(*changes.change_files, *told))
+    inserted = _inserted(table, target, written)
+    return dataclasses.replace(changes, change_files=(*changes.change_files, *inserted))
 
 
 def _inserted(table: TableRef, target: WriteTarget, written: WrittenFiles) -> tuple[AddCDCFile, ...]:
-    """They are read from the files: the frame that they come from might give others a second time."""
+    """Change data files of the new rows, read from the data files: their frame may give other rows the next time."""
     schema = target.file_schema(table.label)
     files = table_of_adds(written.adds)
     everything = np.ones(len(files), dtype=np.bool_)

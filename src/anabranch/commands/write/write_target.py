@@ -1,4 +1,4 @@
-"""What a table must be for a DataFrame to be written to it: as it is, grown, or with a new schema."""
+"""The table as it must be for a DataFrame to be written to it: unchanged, with more columns, or with a new schema."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from anabranch.snapshot.snapshot import Snapshot
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The table as the commit will leave it, and the actions that make it so."""
+    """The table as it will be after the commit, and the actions that change it."""
 
     plan: WritePlan
     metadata: Metadata
     actions: tuple[Action, ...] = ()
-    """Protocol, metadata and domains that change; none for a table that stays as it is."""
+    """The new protocol, metadata and domains; none where nothing of the table itself changes."""
 
     @property
     def properties(self) -> TableProperties:
@@ -58,12 +58,12 @@ class WriteTarget:
         return (*(action for action in self.actions if not isinstance(action, Metadata)), metadata)
 
     def file_schema(self, table: str) -> StructType:
-        """The columns that rows are written with: all but those of void type, which files never hold."""
+        """The columns of the files: all but those of void type, which are never stored."""
         return without_void(parse_schema(self.metadata.schema_string, table))
 
 
 def new_target(table: TableRef, data: StructType, options: WriteOptions) -> WriteTarget:
-    """A table made for this data."""
+    """A new table for this data."""
     plan = plan_new_schema(data, table=table.label, constraints={}, partition_columns=options.partition_by)
     defined = define_table(
         TableDefinition(
@@ -87,9 +87,9 @@ def new_target(table: TableRef, data: StructType, options: WriteOptions) -> Writ
 def existing_target(
     table: TableRef, data: StructType, options: WriteOptions, api: WriteApi, snapshot: Snapshot
 ) -> WriteTarget:
-    """The table as it is, or as the options let it become.
+    """The table, changed as far as the options allow.
 
-    Raises `SchemaMismatchError` and its kin, `ColumnInUseError`.
+    Raises `SchemaMismatchError` and its subclasses, `ColumnInUseError`.
     """
     overwriting = options.mode is SaveMode.OVERWRITE
     rules = rules_for(
@@ -144,7 +144,7 @@ def _with_schema(table: TableRef, options: WriteOptions, snapshot: Snapshot, pla
 def _clustered(
     table: TableRef, options: WriteOptions, snapshot: Snapshot, defined: ResolvedDefinition
 ) -> ResolvedDefinition:
-    """The table with the clustering that the writer names, which only an overwrite of all rows can change."""
+    """The table with the clustering columns of the writer, which only an overwrite of all rows can change."""
     try:
         check_clustering(options.cluster_by, snapshot, table=table.label)
         if not defined.domains:

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from anabranch.commands.catalog_registration import register_if_changed
-from anabranch.commands.dml.assignments import given_default
+from anabranch.commands.dml.assignments import default_keyword_value
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.replace_on import ReplaceOn, ReplaceUsing, replacing
+from anabranch.commands.write.write_command import write_frame
 from anabranch.commands.write.write_options import WriteOptions
-from anabranch.commands.write.write_rows import write_frame
 from anabranch.errors.arguments import (
     InvalidColumnListError,
     StaticPartitionColumnListedError,
@@ -147,7 +147,7 @@ def _check_no_column_has_two_values(table: TableRef, statement: Insert) -> None:
 def _filled(frame: DataFrame, defaults: Sequence[int], table: TableRef) -> DataFrame:
     """The rows with the default values of these columns."""
     names = [frame.columns[index] for index in defaults]
-    return frame.withColumns({name: given_default(table, (name,)) for name in names})
+    return frame.withColumns({name: default_keyword_value(table, (name,)) for name in names})
 
 
 def _columns_besides(table: TableRef, statement: Insert) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _rows_with_default(
             # Other rows have a value, so the frame has the column, and the write does not fill it.
             for name, missing in zip(names, left_out, strict=True):
                 if missing:
-                    frame = frame.withColumn(name, given_default(table, (name,)))
+                    frame = frame.withColumn(name, default_keyword_value(table, (name,)))
         frames.append(frame)
     merged = functools.reduce(lambda one, other: one.unionByName(other), frames)
     return _with_partition(context, table, merged, statement), True
