@@ -86,7 +86,7 @@ class LocalTable:
         self._schema_string = ""
 
     def rows(self, alias: str | None) -> DataFrame:
-        """The newest rows.
+        """The rows of the newest version.
 
         They are one frame for as long as the table has the same columns, so that Columns taken from it can be used in
         conditions and values.

@@ -129,9 +129,9 @@ def check_maps(alteration: Alteration, path: FieldPath, *, renamed: bool = False
 
 
 def check_no_lengths(schema: StructType, path: FieldPath, table: str) -> None:
-    """Raises `UnsupportedColumnChangeError` for a field beside or around nested CHAR or VARCHAR.
+    """Raises `UnsupportedColumnChangeError` for a field of a column with nested CHAR or VARCHAR.
 
-    Their lengths are stored with the names of the fields.
+    The metadata of the column has their lengths together with the names of its fields.
     """
     if len(path) > 1 and DECLARED_TYPE in schema[path[0]].metadata:
         reason = f"{quoted(path[:1])} holds strings of limited length"
@@ -196,7 +196,7 @@ def alter_change_columns(table: TableRef, changes: Sequence[ColumnChange]) -> Co
 
 
 def alter_replace_columns(table: TableRef, schema: StructType) -> CommittedVersion | None:
-    """Give the table these columns: in this order, with these comments, some new, and, with mapping, some gone.
+    """Replace the columns of the table: order and comments change, columns are added and, with mapping, dropped.
 
     Raises `UnsupportedColumnChangeError`, `ColumnInUseError`, `ColumnMappingNeededError`.
     """

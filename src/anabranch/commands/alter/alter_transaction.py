@@ -1,4 +1,4 @@
-"""What all ALTER TABLE commands share: one commit that changes the description of a table and no row."""
+"""The base of all ALTER TABLE commands: one commit that changes metadata and no row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new or replaced table is: schema, partitioning, properties, and the protocol that follows from them."""
+"""Definitions of tables: schema, partitioning, properties, and the protocol that follows from them."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ TIMESTAMP_PROPERTIES: Final = ("delta.enableInCommitTimestamps", ENABLEMENT_VERS
 
 
 def nothing_in_version(_: Snapshot) -> str | None:
-    """Features that leave no trace are never in use."""
+    """None: these features leave no trace in a version."""
     return None
 
 
 def nothing_in_action(_: Action) -> str | None:
-    """Features whose use no single action shows."""
+    """None: no single action shows a use of these features."""
     return None
 
 
@@ -85,7 +85,7 @@ def widening_in_action(action: Action) -> str | None:
 
 
 def type_changes_in_action(action: Action) -> str | None:
-    """Type changes in the schema. Readers know of none that are not there."""
+    """Type changes in the schema, which is where readers find them."""
     if not isinstance(action, Metadata) or TYPE_CHANGES not in action.schema_string:
         return None
     changes = all_type_changes(parse_schema(action.schema_string, "the table"))

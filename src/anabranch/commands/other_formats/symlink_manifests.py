@@ -1,4 +1,4 @@
-"""GENERATE: files beside a table for engines that do not know Delta."""
+"""GENERATE writes symlink manifests, by which engines without Delta read a table."""
 
 from __future__ import annotations
 

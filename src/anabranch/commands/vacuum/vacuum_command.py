@@ -83,7 +83,7 @@ class VacuumJob:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Vacuumed:
-    """What a VACUUM deleted, or a dry run would delete."""
+    """The plan of a VACUUM and, except for a dry run, its result."""
 
     plan: VacuumPlan
     cleared: Cleared | None

@@ -1,4 +1,4 @@
-"""What VACUUM deletes: files that are old and not needed, and directories that are empty then."""
+"""The plan of a VACUUM, and its deletion: old files that are not needed, and directories that are empty then."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ PROGRESS_MS = 10_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
-    """What was deleted."""
+    """The numbers of deleted files and directories."""
 
     num_files: int
     """Deleted files and directories that were empty before, which Delta counts as files."""

@@ -61,7 +61,7 @@ def retention_ms(hours: float | None, *, table: str, least_ms: int, checks: bool
 
 
 def _threads(session: DeltaSession) -> int:
-    """One where parallel deletion is switched off, and a few where no setting says."""
+    """The number of threads: one where parallel deletion is switched off, and a few without a setting."""
     if session.setting(PARALLEL_SETTING) is None:
         return THREADS_DEFAULT
     if not session.flag(PARALLEL_SETTING, default=False):

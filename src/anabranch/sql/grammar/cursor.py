@@ -217,7 +217,7 @@ class Cursor:
         return self._between(first)
 
     def rest(self, what: str) -> Fragment:
-        """Take everything that is left."""
+        """Take the rest of the statement."""
         first, depth = self.at, 0
         # The rest may be long, so only brackets are counted.
         for index in range(first, len(self.tokens)):
@@ -261,7 +261,7 @@ class Cursor:
         return self.tokens[self.at - 1].end if self.at else 0
 
     def unexpected(self, expected: str) -> SqlSyntaxError:
-        """The error that the next token is not what was expected."""
+        """The error for a next token that is not the expected one."""
         token = self.peek()
         start = len(self.text) if token is None else token.start
         actual = "the end of the statement" if token is None else token.text[:_SHOWN_MAX]
