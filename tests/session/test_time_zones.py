@@ -81,8 +81,8 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
         shown = ", ".join(f"unix_micros(to_timestamp(CAST({each} AS STRING) || 'Z'))" for each in (ntz, instant))
         query = f"SELECT unix_micros({instant}), {shown} FROM VALUES {texts} AS v(t)"
         for moment, local, wall in zoned.sql(query).collect():
-            assert zone.moment_of(local) == moment, (name, local)
-            assert zone.local_of(moment) == wall, (name, moment)
+            assert zone.to_utc(local) == moment, (name, local)
+            assert zone.to_local(moment) == wall, (name, moment)
     assert find("Nowhere/Else") is None
 
 

@@ -50,14 +50,14 @@ def append(frame: DataFrame, path: str, *cluster_by: str, **options: str) -> Non
 
 @contextlib.contextmanager
 def setting(delta: SparkSession, **values: object) -> Iterator[None]:
-    known = {"file_bytes": FILE_BYTES, "stable": f"{CUBES}threshold", "cube_bytes": f"{CUBES}targetCubeSize"}
+    settings_by_name = {"file_bytes": FILE_BYTES, "stable": f"{CUBES}threshold", "cube_bytes": f"{CUBES}targetCubeSize"}
     for name, value in values.items():
-        delta.conf.set(known[name], str(value))
+        delta.conf.set(settings_by_name[name], str(value))
     try:
         yield
     finally:
         for name in values:
-            delta.conf.unset(known[name])
+            delta.conf.unset(settings_by_name[name])
 
 
 def live(delta: SparkSession, path: str) -> list[AddFile]:
@@ -76,24 +76,24 @@ def run(delta: SparkSession, path: str, *, full: bool = False) -> Any:
 
 def ids(delta: SparkSession, path: str) -> list[int]:
     """As we read them; delta-rs and DuckDB must read the same."""
-    found = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
+    ids = sorted(row[0] for row in delta.read.format("delta").load(path).select("id").collect())
     for read in (read_by_delta_rs, read_by_duckdb):
-        assert sorted(read(path).column("id").to_pylist()) == found
-    return found
+        assert sorted(read(path).column("id").to_pylist()) == ids
+    return ids
 
 
 def opened_by(files: list[AddFile], **at_most: int) -> int:
     """How many files a reader opens who looks for rows with columns below these values."""
     minima = [json.loads(file.stats or "")["minValues"] for file in files]
-    return sum(all(each[name] < value for name, value in at_most.items()) for each in minima)
+    return sum(all(minimum[name] < value for name, value in at_most.items()) for minimum in minima)
 
 
 def last_commit(path: str, version: int) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions
 
 
 def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: str) -> None:
@@ -103,10 +103,10 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
     assert opened_by(before, x=4, y=4) == 4
 
     with setting(delta, file_bytes=sum(file.size for file in before) // 8):
-        found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"], found["numBins"]) == (4, 8, 1)
-    assert found["zOrderStats"] is None
-    stats = found["clusteringStats"]
+        reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"], reported["numBins"]) == (4, 8, 1)
+    assert reported["zOrderStats"] is None
+    stats = reported["clusteringStats"]
     assert (stats["inputNumZCubes"], stats["inputZCubeFiles"]["numFiles"], stats["numOutputZCubes"]) == (0, 0, 1)
     assert (stats["inputOtherFiles"]["numFiles"], stats["mergedFiles"]["numFiles"]) == (4, 4)
     assert stats["mergedFiles"]["size"] == sum(file.size for file in before)
@@ -130,17 +130,17 @@ def test_files_hold_neighbours_and_small_cubes_grow(delta: SparkSession, path: s
         "isFull": "false",
     }
 
-    found = run(delta, path)
-    assert (found["numFilesAdded"], found["numBins"], found["totalConsideredFiles"]) == (0, 0, 8)
-    assert (found["clusteringStats"]["inputNumZCubes"], found["clusteringStats"]["numOutputZCubes"]) == (1, 0)
+    reported = run(delta, path)
+    assert (reported["numFilesAdded"], reported["numBins"], reported["totalConsideredFiles"]) == (0, 0, 8)
+    assert (reported["clusteringStats"]["inputNumZCubes"], reported["clusteringStats"]["numOutputZCubes"]) == (1, 0)
 
     append(grid(delta, POINTS, POINTS + 10), path)
     with setting(delta, stable=1):
-        found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (1, 1), "the cube is large enough"
-    found = run(delta, path)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (9, 1)
-    assert found["clusteringStats"]["inputNumZCubes"] == 2
+        reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (1, 1), "the cube is large enough"
+    reported = run(delta, path)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (9, 1)
+    assert reported["clusteringStats"]["inputNumZCubes"] == 2
 
     clustered = {(file.tags or {})["ZCUBE_ID"] for file in live(delta, path)}
     DeltaTable.forPath(delta, path).delete("id = 3")
@@ -157,9 +157,9 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     append(grid(delta, 20, 30), path)
 
     assert run(delta, path)["numFilesRemoved"] == 1, "what is ordered by x stays"
-    found = run(delta, path, full=True)
-    assert (found["numFilesRemoved"], found["numFilesAdded"]) == (2, 1)
-    assert found["clusteringStats"]["inputNumZCubes"] == 2
+    reported = run(delta, path, full=True)
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"]) == (2, 1)
+    assert reported["clusteringStats"]["inputNumZCubes"] == 2
     assert last_commit(path, 5)["commitInfo"][0]["operationParameters"]["isFull"] == "true"
     assert run(delta, path, full=True)["numFilesRemoved"] == 0
     (file,) = live(delta, path)
@@ -176,8 +176,8 @@ def test_other_columns_none_and_full(delta: SparkSession, path: str) -> None:
     with pytest.raises(FullNeedsClusteringError, match="FULL"):
         run(delta, path, full=True)
     append(grid(delta, 30, 40), path)
-    found = metrics(table.optimize().executeCompaction())
-    assert (found["numFilesRemoved"], found["numFilesAdded"], found["clusteringStats"]) == (2, 1, None)
+    reported = metrics(table.optimize().executeCompaction())
+    assert (reported["numFilesRemoved"], reported["numFilesAdded"], reported["clusteringStats"]) == (2, 1, None)
     (file,) = live(delta, path)
     assert (file.clustering_provider, {*(file.tags or {})}) == (None, {"INSERTION_TIME", "OPTIMIZE_TARGET_SIZE"})
     assert ids(delta, path) == list(range(40))
@@ -315,10 +315,10 @@ def test_an_overwritten_schema_takes_the_clustering_by_columns_that_go(delta: Sp
 
 def clustered_by(path: str) -> list[list[str]]:
     """As the log tells it."""
-    found: list[list[str]] = []
+    columns: list[list[str]] = []
     for commit in sorted(Path(path, "_delta_log").glob("*.json")):
         for line in map(json.loads, commit.read_text().splitlines()):
             domain = line.get("domainMetadata", {})
             if domain.get("domain") == "delta.clustering":
-                found = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
-    return found
+                columns = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
+    return columns

@@ -45,10 +45,10 @@ def table(delta: SparkSession, path: str) -> TableRef:
 def ids(table: TableRef) -> list[int]:
     """As we read them; delta-rs and DuckDB must read the same."""
     frame = table.session.spark.read.format("delta").load(table.path).select("id")
-    found = sorted(row[0] for row in frame.collect())
+    ids = sorted(row[0] for row in frame.collect())
     for read in (read_by_delta_rs, read_by_duckdb):
-        assert sorted(read(table.path).column("id").to_pylist()) == found
-    return found
+        assert sorted(read(table.path).column("id").to_pylist()) == ids
+    return ids
 
 
 def all_but(*gone: int, upto: int = 30) -> list[int]:
@@ -80,11 +80,11 @@ def meanwhile(job: RewriteJob, *others: Callable[[], object]) -> RewriteJob:
 
 def last_commit(table: TableRef) -> dict[str, list[dict[str, Any]]]:
     version = table.latest().version
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in (Path(table.path) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         for kind, fields in json.loads(line).items():
-            found.setdefault(kind, []).append(fields)
-    return found
+            actions.setdefault(kind, []).append(fields)
+    return actions
 
 
 def test_delete_loses_to_optimize(table: TableRef) -> None:

@@ -25,10 +25,8 @@ from tables.statements import delete, update
 pytestmark = pytest.mark.spark
 
 
-def write(
-    delta: SparkSession, path: str, condition: str, *given: tuple[int, int, int], mode: str = "overwrite"
-) -> None:
-    frame = delta.createDataFrame(list(given), "id long, n long, part long")
+def write(delta: SparkSession, path: str, condition: str, *rows: tuple[int, int, int], mode: str = "overwrite") -> None:
+    frame = delta.createDataFrame(list(rows), "id long, n long, part long")
     frame.coalesce(1).write.format("delta").mode(mode).option("replaceWhere", condition).save(path)
 
 
@@ -50,14 +48,14 @@ def test_rows_are_hidden_and_no_file_is_copied(delta: SparkSession, path: str, v
     write(delta, path, "id % 10 = 3 AND concat('x', n) LIKE 'x%'", (3, -3, 1))
     expected = {id_: id_ for id_ in range(20) if id_ % 10 != 3} | {3: -3}
     assert values(delta, path) == expected
-    told = DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics
-    assert told["numDeletedRows"] == "2"
+    recorded = DeltaTable.forPath(delta, path).history(1).collect()[0].operationMetrics
+    assert recorded["numDeletedRows"] == "2"
     if vectors == "true":
-        assert (told["numFiles"], told["numCopiedRows"], told["numDeletionVectorsAdded"]) == ("1", "0", "1")
-        assert (told["numOutputRows"], told["numRemovedFiles"]) == ("1", "0")
+        assert (recorded["numFiles"], recorded["numCopiedRows"], recorded["numDeletionVectorsAdded"]) == ("1", "0", "1")
+        assert (recorded["numOutputRows"], recorded["numRemovedFiles"]) == ("1", "0")
     else:
-        assert (told["numFiles"], told["numCopiedRows"], told["numRemovedFiles"]) == ("2", "18", "1")
-        assert "numDeletionVectorsAdded" not in told
+        assert (recorded["numFiles"], recorded["numCopiedRows"], recorded["numRemovedFiles"]) == ("2", "18", "1")
+        assert "numDeletionVectorsAdded" not in recorded
 
 
 def test_other_rows_of_the_same_file_may_change(delta: SparkSession, path: str) -> None:

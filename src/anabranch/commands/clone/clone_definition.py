@@ -32,7 +32,7 @@ from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier
-from anabranch.storage.external_files import allowed_places, place_of
+from anabranch.storage.external_files import allowed_prefixes_of, canonical_root
 from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
 from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
 
@@ -83,7 +83,7 @@ def delta_source(table: TableRef, travel: TimeTravel) -> CloneSource:
         name=table.label if table.entry is None else ".".join(table.entry.full_name.parts),
         version=snapshot.version,
         root=table.path,
-        folders=allowed_places(table.delta_log.store),
+        folders=allowed_prefixes_of(table.delta_log.store),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,
@@ -245,7 +245,7 @@ def cloned_files(files: pa.Table, *, source_root: str, folders: Collection[str],
 def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
     """Absolute URIs; files in the table's own folder have relative paths."""
     # The same scheme has several spellings, but the rest of the URI has only one.
-    folder = absolute_uri(place_of(target_root)).partition(":")[2].rstrip("/") + "/"
+    folder = absolute_uri(canonical_root(target_root)).partition(":")[2].rstrip("/") + "/"
     maybe_own = pc.match_substring(paths, folder)
     if not pc.any(maybe_own).as_py():
         return paths
@@ -258,7 +258,7 @@ def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
 def absolute_uris(uris: pa.ChunkedArray, *, root: str, folders: Collection[str]) -> pa.Array:
     """The absolute URIs of paths in a log, for the log of another table. Raises `UnsafePathError`."""
     text = uris.combine_chunks().cast(pa.string())
-    below = pc.binary_join_element_wise(absolute_uri(place_of(root)).rstrip("/"), text, "/")
+    below = pc.binary_join_element_wise(absolute_uri(canonical_root(root)).rstrip("/"), text, "/")
     unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
     if not pc.any(unusual).as_py():
         return below
@@ -276,8 +276,8 @@ def absolute_uri(plain: str) -> str:
 def _absolute(uri: str, root: str, folders: Collection[str]) -> str:
     plain = decode_path(uri, table_root=root, allowed_prefixes=folders)
     if plain.startswith("/") or _URL.match(plain):
-        return absolute_uri(place_of(plain))
-    return absolute_uri(f"{place_of(root)}/{plain}")
+        return absolute_uri(canonical_root(plain))
+    return absolute_uri(f"{canonical_root(root)}/{plain}")
 
 
 def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, folders: Collection[str]) -> pa.Array:
@@ -293,6 +293,6 @@ def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, folders: Collectio
         if text not in uris:
             plain = vector_path(DeletionVectorDescriptor(**fields), table_root=root, allowed_prefixes=folders)
             is_absolute = plain.startswith("/") or _URL.match(plain)
-            uris[text] = absolute_uri(place_of(plain) if is_absolute else f"{place_of(root)}/{plain}")
+            uris[text] = absolute_uri(canonical_root(plain) if is_absolute else f"{canonical_root(root)}/{plain}")
         descriptors.append({**fields, "storage_type": _BY_PATH, "path_or_inline_dv": uris[text]})
     return pa.array(descriptors, DELETION_VECTOR)

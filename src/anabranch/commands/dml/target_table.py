@@ -31,7 +31,7 @@ from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
 from anabranch.spark.rows.row_tracking import metadata_with_ids, stable, with_tracking
 from anabranch.spark.session.table_identifiers import quote
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
 from anabranch.transaction.rows.row_access import Vectors
 from anabranch.transaction.rows.row_ids import row_count
@@ -228,7 +228,7 @@ def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
     if row_count(file.stats) is not None:
         return file
     store = table.delta_log.store
-    path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_places(store))
+    path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_prefixes_of(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
     try:

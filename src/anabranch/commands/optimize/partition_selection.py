@@ -18,7 +18,7 @@ from anabranch.schema.column_mapping import physical_name
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.user_condition import ReadCondition, understood
 from anabranch.spark.rows.file_listing import FileListing, listing_of
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 _GROUP = "__anabranch_group"
 
@@ -103,5 +103,5 @@ def _listing(table: TableRef, snapshot: Snapshot) -> FileListing:
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     names = [physical_name(field, snapshot.column_mapping_mode) for field in fields]
     files: pa.Table = snapshot.files.table
-    prefixes = allowed_places(table.delta_log.store)
+    prefixes = allowed_prefixes_of(table.delta_log.store)
     return listing_of(files, table_root=table.path, physical_partition_columns=names, allowed_prefixes=prefixes)

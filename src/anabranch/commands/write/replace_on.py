@@ -127,7 +127,7 @@ def _check_columns(how: ReplaceUsing, owner: str, columns: Sequence[str]) -> Non
 
 
 @contextlib.contextmanager
-def with_replacement(
+def replacement_resolved(
     table: TableRef, frame: DataFrame, options: WriteOptions, api: WriteApi, snapshot: Snapshot | None
 ) -> Iterator[tuple[DataFrame, WriteOptions]]:
     """The rows of a DataFrame writer and its options, with replaceOn and replaceUsing resolved.

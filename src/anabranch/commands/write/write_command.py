@@ -18,7 +18,7 @@ from anabranch.commands.optimize.auto_compaction import compact_after
 from anabranch.commands.table_access import TableRef, table_to_write, warn_of_parquet
 from anabranch.commands.write.overwrite_changes import with_inserts_recorded
 from anabranch.commands.write.overwrite_scope import NOTHING_REPLACED, replaced_rows
-from anabranch.commands.write.replace_on import with_replacement
+from anabranch.commands.write.replace_on import replacement_resolved
 from anabranch.commands.write.write_history import stream_metrics, write_metrics, write_operation, write_tags
 from anabranch.commands.write.write_options import SaveMode, WriteOptions
 from anabranch.commands.write.write_rows import write_rows
@@ -103,9 +103,9 @@ def _write_with_retries(
 
     def run(attempt: Attempt) -> CommittedVersion | None:
         newest = snapshot if attempt.number == 1 else table.latest()
-        made = frame if isinstance(frame, DataFrame) else frame()
+        source = frame if isinstance(frame, DataFrame) else frame()
         try:
-            with with_replacement(table, made, options, api, newest) as (rows, resolved):
+            with replacement_resolved(table, source, options, api, newest) as (rows, resolved):
                 return _write_once(table, rows, resolved, api, newest, attempt)
         except CastOverflowError as overflow:
             if type(overflow) is not CastOverflowError:

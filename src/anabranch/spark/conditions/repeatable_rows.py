@@ -60,7 +60,7 @@ def _follows(tokens: Sequence[Token], place: int, symbol: str) -> bool:
 
 def _literal(name: str, time_zone: TimeZone, now_ms: int) -> str:
     now = now_ms * 1000
-    local = value_text.micros_to_datetime(time_zone.local_of(now), utc=False)
+    local = value_text.micros_to_datetime(time_zone.to_local(now), utc=False)
     if name in ("current_date", "curdate"):
         return f"DATE'{local:%Y-%m-%d}'"
     if name == "localtimestamp":

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.deletion_vectors.vector_reading import check_rows, check_size, to_words
+from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.transaction.rows.row_ids import row_count
@@ -88,10 +88,10 @@ def load_hidden(
     descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
     bounds = [row_count(stats) for stats in chosen["stats"].to_pylist()]
     for descriptor, bound in zip(descriptors, bounds, strict=True):
-        check_size(descriptor, num_rows=bound, table=table)
+        check_vector_size(descriptor, num_rows=bound, table=table)
     loaded = _loaded(descriptors, load_vector, load_vectors)
     for vector, descriptor, bound in zip(loaded, descriptors, bounds, strict=True):
-        check_rows(vector, descriptor, num_rows=bound, table=table)
+        check_hidden_rows(vector, descriptor, num_rows=bound, table=table)
     return loaded
 
 

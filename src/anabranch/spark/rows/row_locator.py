@@ -43,7 +43,7 @@ from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import stable, with_tracking
 from anabranch.spark.write.file_schema import quoted_name
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_access import RowPositions
@@ -159,7 +159,7 @@ class RowLocator:
             prune=lambda _: everything,
             with_positions=True,
             tracked=True,
-            allowed_prefixes=allowed_places(self._store),
+            allowed_prefixes=allowed_prefixes_of(self._store),
             options=self._storage,
         )
 

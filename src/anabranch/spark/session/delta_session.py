@@ -23,10 +23,15 @@ from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
 from anabranch.spark.session.session_settings import identity, parse_flag
-from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
+from anabranch.storage.external_files import (
+    PREFIX_SETTING,
+    ExternalFileStore,
+    canonical_root,
+    parse_allowed_prefixes,
+)
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from anabranch.transaction.delta_log import DeltaLog
 
 logger = logging.getLogger("anabranch.spark")
@@ -144,16 +149,16 @@ class DeltaSession:
 
     def places_of(self, root: str) -> tuple[str, ...]:
         """Where the table at `root` may have files outside its folder: what the user allows, and what was cloned."""
-        allowed = parse_places(self.setting(PLACES_SETTING))
+        allowed = parse_allowed_prefixes(self.setting(PREFIX_SETTING))
         with self._guard:
-            cloned = self._cloned.get(place_of(root), ())
+            cloned = self._cloned.get(canonical_root(root), ())
         return tuple(dict.fromkeys((*allowed, *cloned)))
 
     def allow_places(self, root: str, places: Iterable[str]) -> None:
         """Let the table at `root` have files below `places` as long as the session lives: it was cloned from there."""
         with self._guard:
-            known = self._cloned.get(place_of(root), ())
-            self._cloned[place_of(root)] = tuple(dict.fromkeys((*known, *map(place_of, places))))
+            known = self._cloned.get(canonical_root(root), ())
+            self._cloned[canonical_root(root)] = tuple(dict.fromkeys((*known, *map(canonical_root, places))))
 
     def forget(self, path: str) -> None:
         """Drop what is cached of the table at `path`."""
@@ -161,7 +166,7 @@ class DeltaSession:
         with self._guard:
             for key in [key for key in self._tables if key[0] == root]:
                 del self._tables[key]
-            self._cloned.pop(place_of(root), None)
+            self._cloned.pop(canonical_root(root), None)
 
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
@@ -221,8 +226,8 @@ class DeltaSession:
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
-            places=lambda: self.places_of(root),
-            open_place=lambda place: self._store(place, options),
+            allowed_prefixes=lambda: self.places_of(root),
+            open_prefix=lambda place: self._store(place, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
         return DeltaLog(

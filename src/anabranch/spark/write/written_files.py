@@ -20,7 +20,7 @@ from anabranch.errors.environment import WrittenFileError
 from anabranch.protocol.actions import AddFile, insertion_tag
 from anabranch.protocol.data_paths import encode_path, parse_partition_path
 from anabranch.protocol.iceberg_compat import file_tags
-from anabranch.protocol.partition_values import parse, serialize
+from anabranch.protocol.partition_values import parse_partition_value, serialize_partition_value
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.spark.engine import WriteRequest, WrittenFiles
@@ -184,7 +184,7 @@ def _as_in_log(text: str | None, data_type: DataType) -> str | None:
     if text is None:
         return None
     if isinstance(data_type, BinaryType):
-        return serialize(bytes.fromhex(text), data_type)
+        return serialize_partition_value(bytes.fromhex(text), data_type)
     if isinstance(data_type, TimestampType):
-        return serialize(parse(text, data_type), data_type)
+        return serialize_partition_value(parse_partition_value(text, data_type), data_type)
     return text
