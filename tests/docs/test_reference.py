@@ -79,8 +79,8 @@ def test_pages_are_up_to_date(make_reference: ModuleType) -> None:
 def test_every_write_option_is_listed() -> None:
     """An option that the code reads and the page lacks is one that nobody finds."""
     source = (SOURCE / "commands" / "write" / "write_options.py").read_text("utf-8")
-    read = {name.lower() for name in re.findall(r'given\.get\("(\w+)"', source)}
-    read |= {name.lower() for name in re.findall(r'_flag\(given, "(\w+)"', source)}
+    read = {name.lower() for name in re.findall(r'values\.get\("(\w+)"', source)}
+    read |= {name.lower() for name in re.findall(r'flag_of\(\s*values, "(\w+)"', source)}
     assert len(read) >= 7, "the options are no longer found this way"
     listed = {name.lower() for name in re.findall(r"^\| `(\w+)`", PYTHON_PAGE, re.MULTILINE)}
     assert read - listed == set()

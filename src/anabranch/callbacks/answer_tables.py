@@ -21,7 +21,7 @@ from anabranch.change_feed.change_files import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel
-from anabranch.commands.read.read_changes import ChangesAsked, asks_for_changes, changes_asked, read_changes
+from anabranch.commands.read.read_changes import ChangesRequest, changes_request, read_changes, reads_changes
 from anabranch.commands.read.read_table import (
     check_declared,
     parse_version,
@@ -200,7 +200,7 @@ class Tables:
             raise _no_table(table)
         found = {key: value for key, value in given.items() if key.startswith(_STORAGE)}
         found.update(_shown(partitions))
-        if asks_for_changes(given):
+        if reads_changes(given):
             if partitions:
                 problem = "changes are those of the whole table; give its own path, and filter the rows"
                 raise InvalidOptionError(option="path", value=lower["path"], problem=problem)
@@ -221,7 +221,7 @@ class Tables:
         own = self._driver.session(session)
         given = self._driver.java_map(options)
         table_ref = whole_table_of(self._driver, own, table, statement="readChangeFeed")
-        asked = changes_asked(given, table=table_ref.label)
+        asked = changes_request(given, table=table_ref.label)
         return None if asked is None else self._feed(table_ref, asked, entry=table.catalogTable())
 
     def changes_asked(self, session: Any, table: Any, context: Any) -> Any:
@@ -268,7 +268,7 @@ class Tables:
         So what a batch read cannot be told is raised when it asks for the rows, which a stream never does.
         """
         try:
-            asked = changes_asked(given, table=table.label)
+            asked = changes_request(given, table=table.label)
             assert asked is not None
             return self._feed(table, asked, entry=None)
         except DeltaError as refused:
@@ -279,7 +279,7 @@ class Tables:
         schema = feed_schema(snapshot.schema, snapshot.column_mapping_mode, table=table.label)
         return self._table_of_feed(table, refused, visible_schema(schema), entry=None)
 
-    def _feed(self, table: TableRef, asked: ChangesAsked, *, entry: Any) -> Any:
+    def _feed(self, table: TableRef, asked: ChangesRequest, *, entry: Any) -> Any:
         frame = read_changes(table, asked)
         return self._table_of_feed(table, frame, frame.schema, entry=entry)
 
