@@ -12,9 +12,9 @@ from anabranch.connect_messages.client_errors import raise_our_errors, raise_spa
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.connect_messages.server_capabilities import check_knows_delta
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.spark.extension.error_text import error_in
+from anabranch.spark.gateway.error_text import error_in
+from anabranch.spark.gateway.session_identity import is_connect
 from anabranch.spark.java_check import starting_java
-from anabranch.spark.session.session_settings import is_connect
 
 
 def enable(spark: SparkSession) -> SparkSession:

@@ -92,7 +92,7 @@ def shallow_clone(
         check_named(target)
         return None
     # Only now: until the commit, whatever is there is not of our making.
-    target.session.allow_places(target.path, [source.root, *source.places])
+    target.session.allow_prefixes(target.path, [source.root, *source.places])
     if target.entry is not None:
         register(target, target.entry, cloned.committed)
     return cloned

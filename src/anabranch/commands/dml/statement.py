@@ -18,7 +18,7 @@ from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransaction
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.repeatable_rows import CachedRows
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
@@ -65,7 +65,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        cached: Sequence[KeptRows] = (),
+        cached: Sequence[CachedRows] = (),
     ) -> None:
         self.transaction = transaction
         self.actions = tuple(actions)
@@ -116,16 +116,16 @@ class Prepared:
         self.close()
 
 
-def release(cached: Iterable[KeptRows]) -> None:
+def release(cached: Iterable[CachedRows]) -> None:
     """Remove these rows from Spark's cache."""
     for rows in cached:
-        rows.let_go()
+        rows.release()
 
 
 @contextlib.contextmanager
-def released_on_failure() -> Iterator[list[KeptRows]]:
+def released_on_failure() -> Iterator[list[CachedRows]]:
     """A list for cached rows, which are released if the block fails; otherwise `Prepared` releases them."""
-    cached: list[KeptRows] = []
+    cached: list[CachedRows] = []
     try:
         yield cached
     except BaseException:

@@ -44,11 +44,11 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
-from anabranch.spark.conditions.repeatable_rows import kept as cached_rows
-from anabranch.spark.conditions.user_condition import has_subquery, stand_in, subqueries_may_read
+from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
+from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -76,7 +76,7 @@ def prepare_update(
         return Prepared(transaction, (), num_affected_rows=0)
     with released_on_failure() as cached:
         # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
-        cached.append(cached_rows(begun.changed))
+        cached.append(cache_or_checkpoint(begun.changed))
         changed = cached[0].frame
         with watch.measured("scanTimeMs"), typed_violations():
             rows = (
@@ -144,10 +144,10 @@ def _begin(
 def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
     """Whether a subquery in the new values may depend on rows of the table itself.
 
-    A subquery reads other tables at one version. Subqueries of the condition are `resolve_condition`'s concern.
+    A subquery reads other tables at one version. Subqueries of the condition are `resolve_row_condition`'s concern.
     """
     schema, table = target.snapshot.schema, target.table
-    rows = stand_in(table.session.spark, schema, target.alias)
+    rows = empty_frame(table.session.spark, schema, target.alias)
     values = rows.select(
         *(setting.value(field, F.col(quote(field.name))) for field in schema if setting.sets(field.name))
     )
@@ -179,7 +179,7 @@ def _write(
 def _write_new_rows(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
     """Write the new rows, together with the rows of their files that stay."""
     names = without_void(target.snapshot.schema).fieldNames()
-    frame = replacement.together(changed.select(*map(quote, names), *ids_kept(target.tracking)))
+    frame = replacement.together(changed.select(*map(quote, names), *stored_tracking_columns(target.tracking)))
     return replacement.without_staying(write_new_rows(target, frame))
 
 

@@ -123,11 +123,11 @@ def plan_merge(table: TableRef, snapshot: Snapshot, statement: MergeStatement, s
 
     def conditions(clauses: Sequence[MergeClause], visible: Scope, kind: str) -> tuple[JoinCondition | None, ...]:
         return tuple(
-            None if clause.condition is None else scope.understood(clause.condition, visible, clause=kind)
+            None if clause.condition is None else scope.resolve_condition(clause.condition, visible, clause=kind)
             for clause in clauses
         )
 
-    on = scope.understood(statement.condition, Scope.BOTH, clause="ON")
+    on = scope.resolve_condition(statement.condition, Scope.BOTH, clause="ON")
     matched = conditions(statement.matched, Scope.BOTH, "WHEN MATCHED")
     not_matched = conditions(statement.not_matched, Scope.SOURCE, "WHEN NOT MATCHED")
     by_source = conditions(statement.not_matched_by_source, Scope.TARGET, "WHEN NOT MATCHED BY SOURCE")

@@ -20,9 +20,8 @@ from anabranch.errors.dml import AmbiguousMergeError
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import Predicate
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import metadata_named
-from anabranch.spark.conditions.repeatable_rows import keep
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.column_names import metadata_columns
+from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows
 from anabranch.spark.rows.hidden_rows import mark_rows as marks_of_frame
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.read_set import FileKey, RowsOfFile
@@ -122,7 +121,7 @@ class MarkedRows:
         return self.read.rows(self.changed) if self.read is not None and self.changed else []
 
 
-def mark_rows(run: MergeRun, cached: list[KeptRows]) -> MarkedRows:
+def mark_rows(run: MergeRun, cached: list[CachedRows]) -> MarkedRows:
     """Join the candidates with the source, and mark the rows by the clause that applies to them.
 
     Rows that are used again later are cached, and added to `cached`. Raises `AmbiguousMergeError`.
@@ -134,7 +133,7 @@ def mark_rows(run: MergeRun, cached: list[KeptRows]) -> MarkedRows:
     at_once = run.caches_new_values
     if (at_once and run.plan.updates) or run.statement.not_matched or (at_once and run.keeps_old_values):
         # Computed once, so that the written rows are the marked ones even where expressions are not deterministic.
-        cached.append(keep(frame))
+        cached.append(cache_rows(frame))
         frame = cached[-1].frame
     with typed_violations():
         marked = _marked(frame, read, run.statement)
@@ -146,7 +145,7 @@ def mark_rows(run: MergeRun, cached: list[KeptRows]) -> MarkedRows:
 def _joined(run: MergeRun, read: ReadFiles) -> DataFrame:
     """The rows that matter, with the columns that later steps need."""
     plan, statement = run.plan, run.statement
-    everything = [*run.snapshot.schema.fieldNames(), *metadata_named(statement.alias)]
+    everything = [*run.snapshot.schema.fieldNames(), *metadata_columns(statement.alias)]
     condition_columns = everything if plan.on.target_columns is None else list(plan.on.target_columns)
     keeps = everything if run.keeps_old_values else condition_columns if statement.not_matched else []
     keeps = [*keeps, *run.id_columns]

@@ -178,7 +178,7 @@ class ValuePlanner:
         return taken
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:
-        at_one_time = {name: self._scope.at_one_time(value) for name, value in values.items()}
+        at_one_time = {name: self._scope.with_fixed_clock(value) for name, value in values.items()}
         return assignments(
             at_one_time,
             self._schema,

@@ -35,9 +35,9 @@ from anabranch.schema.computed_columns import RowTrackingColumns, identity_colum
 from anabranch.schema.enforcement import WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
-from anabranch.spark.conditions.repeatable_rows import kept as cached_rows
+from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.engine import WrittenFiles
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -164,10 +164,10 @@ def _write_rows(
     with contextlib.ExitStack() as finished:
         if feeds:
             # Computed once, so that the feed has exactly the rows that are in the table.
-            cache = cached_rows(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *added))))
-            finished.callback(cache.let_go)
+            cache = cache_or_checkpoint(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *added))))
+            finished.callback(cache.release)
             rows = cache.frame
-        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))
+        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
         written = write_data_files(
             table,
             replacement.together(stored, tasks_min=_tasks(rows_max)),

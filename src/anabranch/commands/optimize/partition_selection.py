@@ -16,7 +16,7 @@ from anabranch.log.file_columns import FileMask
 from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.column_mapping import physical_name
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.user_condition import ReadCondition, understood
+from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.rows.file_listing import FileListing, listing_of
 from anabranch.storage.external_files import allowed_prefixes_of
 
@@ -59,7 +59,7 @@ def _resolved(table: TableRef, snapshot: Snapshot, condition: str) -> ReadCondit
     """The condition resolved against the partition columns. Raises as `files_of_partitions`."""
     partitions = StructType([snapshot.schema[name] for name in snapshot.partition_columns])
     try:
-        resolved = understood(
+        resolved = resolve_condition(
             table.session.spark,
             condition,
             schema=partitions,

@@ -26,8 +26,8 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
-from anabranch.spark.conditions.user_condition import stand_in
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.repeatable_rows import CachedRows
+from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.table_identifiers import quote
 
@@ -63,7 +63,7 @@ class ReplacingWrite:
 
     rows: DataFrame
     options: WriteOptions
-    cached: tuple[KeptRows, ...]
+    cached: tuple[CachedRows, ...]
 
     def close(self) -> None:
         """Release the cached rows."""
@@ -195,7 +195,7 @@ def _check_condition(
         # In a subquery the name would mean a field of that column before it means a column of the table.
         reason = f"{alias} is the name of the table and of a column of the rows."
         raise AmbiguousReplaceOnError(**facts, reason=reason)
-    target = stand_in(table.session.spark, snapshot.schema, alias)
+    target = empty_frame(table.session.spark, snapshot.schema, alias)
     try:
         condition = F.expr(written) if options.replace_on_read is None else options.replace_on_read.column
         target.join(frame, condition, "left_semi").schema  # noqa: B018 - has Spark resolve the condition

@@ -38,7 +38,7 @@ from anabranch.schema.logical_types import without_char_varchar
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved
-from anabranch.spark.conditions.user_condition import stand_in
+from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
@@ -209,7 +209,7 @@ def _versions_read(table: TableRef, frame: DataFrame, snapshot: Snapshot, option
     versions = versions_read(frame, table.path)
     if options.replaced is None:
         return versions
-    rows = stand_in(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    rows = empty_frame(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
     return versions | options.replaced.versions_read | versions_read(rows, table.path)
 
 
