@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from anabranch.commands.dml.delete import prepare_delete
 from anabranch.commands.dml.row_deletion import delete_rows, write_new_rows
 from anabranch.commands.dml.row_selection import select_rows, selected_rows
-from anabranch.commands.dml.target_table import TargetRows, resolve_target_condition
+from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
 from anabranch.commands.optimize.bin_packing import PlannedBin
 from anabranch.commands.optimize.optimize_command import optimize, optimize_job
 from anabranch.commands.optimize.optimize_plan import Plan
@@ -189,7 +189,7 @@ def rewritten(table: TableRef, number: int) -> None:
     snapshot = table.latest()
     transaction = table.begin_at(Operation(name="UPDATE"), snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors)
-    asking = select_rows(target, resolve_target_condition(table, snapshot, f"id = {number}"))
+    asking = select_rows(target, resolve_row_condition(table, snapshot, f"id = {number}"))
     changes = delete_rows(target, selected_rows(target, asking), by_vectors=False)
     written = write_new_rows(target, target.read(asking.candidates).frame.where(f"id = {number}"))
     transaction.commit(changes.actions(written), deleted_rows=changes.deleted_rows)

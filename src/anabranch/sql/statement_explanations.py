@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from anabranch.commands.dml.target_table import resolve_target_condition
+from anabranch.commands.dml.target_table import resolve_row_condition
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.spark.session.table_identifiers import PathIdentifier, quote
@@ -88,8 +88,8 @@ def _files(context: StatementContext, table: TableRef, choice: Choice) -> str:
     sizes = snapshot.files.table.column("size").to_numpy()
     chosen = sizes
     if choice.condition is not None:
-        resolved = resolve_target_condition(table, snapshot, context.expression(choice.condition), alias=choice.alias)
-        chosen = sizes[can_be_true(resolved.predicate, snapshot.skipping_columns)]
+        asked = resolve_row_condition(table, snapshot, context.expression(choice.condition), alias=choice.alias)
+        chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
     return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 
-from anabranch.commands.dml.target_table import ReadFiles, TargetRows, resolve_target_condition
+from anabranch.commands.dml.target_table import ReadFiles, TargetRows, resolve_row_condition
 from anabranch.commands.table_access import TableRef
 from anabranch.log.file_columns import FileMask
 from anabranch.predicates.expressions import is_opaque
@@ -105,7 +105,7 @@ def begin_statement(
 
     Raises Spark's `AnalysisException` for a condition that makes no sense.
     """
-    resolved = None if condition is None else resolve_target_condition(table, snapshot, condition, alias=alias)
+    resolved = None if condition is None else resolve_row_condition(table, snapshot, condition, alias=alias)
     operation = Operation(name=name, parameters={"predicate": [] if resolved is None else [resolved.text]})
     transaction = table.begin_at(operation, snapshot=snapshot)
     target = TargetRows(table, snapshot, transaction.vectors, alias=alias)

@@ -190,7 +190,7 @@ class TargetRows:
         return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 
-def resolve_target_condition(
+def resolve_row_condition(
     table: TableRef, snapshot: Snapshot, condition: Column | str, *, alias: RowNames = None
 ) -> ReadCondition:
     """What the condition means for rows of the table.

@@ -144,7 +144,7 @@ def _begin(
 def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
     """Whether a subquery in the new values may depend on rows of the table itself.
 
-    A subquery reads other tables at one version. Subqueries of the condition are `resolve_target_condition`'s concern.
+    A subquery reads other tables at one version. Subqueries of the condition are `resolve_row_condition`'s concern.
     """
     schema, table = target.snapshot.schema, target.table
     rows = empty_frame(table.session.spark, schema, target.alias)

@@ -13,7 +13,7 @@ from anabranch.commands.dml.change_data import with_deletes_recorded
 from anabranch.commands.dml.row_deletion import RowChanges, delete_rows
 from anabranch.commands.dml.row_selection import record_selection, select_rows, selected_rows
 from anabranch.commands.dml.statement import uses_vectors
-from anabranch.commands.dml.target_table import TargetRows, resolve_target_condition
+from anabranch.commands.dml.target_table import TargetRows, resolve_row_condition
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_options import WriteOptions
 from anabranch.errors.arguments import UnsupportedOperationError
@@ -66,7 +66,7 @@ def _replaced_where(table: TableRef, snapshot: Snapshot, transaction: Transactio
     if options.replaced is not None:
         condition, alias = options.replaced.condition, options.replaced.alias
     assert condition is not None
-    resolved = resolve_target_condition(table, snapshot, condition, alias=alias)
+    resolved = resolve_row_condition(table, snapshot, condition, alias=alias)
     if resolved.has_subquery and options.replaced is None:
         raise UnsupportedOperationError(
             operation=f"replaceWhere with a subquery ({resolved.text}), on {table.label},",
