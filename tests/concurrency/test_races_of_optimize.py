@@ -9,10 +9,10 @@ import pytest
 from pyroaring import BitMap64
 
 from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConflictReason
-from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
+from anabranch.transaction.rows.row_map import MOVED_TO_TAG
 from concurrency.conditions import Change, Row, Where
 from concurrency.histories import LEVELS
 from concurrency.merging import Merge

@@ -19,13 +19,13 @@ from anabranch.transaction.conflicts import compaction_rebase, conflict_checks, 
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.relocate_rows import RelocatedRows
-from anabranch.transaction.conflicts.row_map import Moves
 from anabranch.transaction.conflicts.row_tracing import TracedRows, UnresolvedDelete
 from anabranch.transaction.conflicts.traced_files import TracedFile
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows import deletion_vector_actions
+from anabranch.transaction.rows.row_map import Moves
 from anabranch.transaction.transaction import Transaction
 from concurrency.conditions import KeyIn, Row
 from concurrency.random_histories import (

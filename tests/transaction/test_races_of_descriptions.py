@@ -15,7 +15,7 @@ from anabranch.errors.commits import (
     MetadataChangedException,
 )
 from anabranch.protocol.actions import DomainMetadata, Metadata
-from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
+from anabranch.transaction.conflicts.description_rules import faults_of_description
 from transaction.log_linter import lint
 from transaction.table_on_memory import (
     SCHEMA,

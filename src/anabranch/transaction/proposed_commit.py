@@ -24,7 +24,6 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.read_set import DescribeRows, FileKey, ReadSet
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
@@ -166,10 +165,9 @@ class ProposedCommit:
             return self
         return dataclasses.replace(self, actions=tuple(action for action in self.actions if id(action) not in gone))
 
-    def reconciled(self, how: Reconciliation) -> ProposedCommit:
-        """The same commit, which tells how it came to be as it is."""
-        found = how.tags()
-        return dataclasses.replace(self, tags={**self.tags, **found}) if found else self
+    def with_tags(self, tags: Mapping[str, str]) -> ProposedCommit:
+        """The same commit, with these tags beside its own in `commitInfo`."""
+        return dataclasses.replace(self, tags={**self.tags, **tags}) if tags else self
 
     def less(self, dropped: tuple[Bin, ...]) -> ProposedCommit:
         """The same commit without these bins."""

@@ -28,9 +28,9 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
 from anabranch.spark.extension.answer_threads import carried
 from anabranch.spark.rows.row_tracking import with_tracking
-from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
 from anabranch.transaction.rows.deletion_vector_actions import removal
+from anabranch.transaction.rows.row_map import Run, moved_to_tags, runs_of
 
 # Which files OPTIMIZE clusters: all that are not clustered yet, with those cubes that are still small.
 #

@@ -24,11 +24,9 @@ from anabranch.protocol.actions import (
 from anabranch.protocol.actions_json import encode_action, parse_action
 from anabranch.protocol.features import check_writable, supported
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.iceberg_rules import check_iceberg_files, check_iceberg_table
-from anabranch.schema.serialization import parse_schema
+from anabranch.transaction.conflicts.description_rules import faults_of_description, physical_partition_columns
 from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.metadata_compatibility import faults_of_description
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import row_count
 
@@ -153,13 +151,6 @@ def _description(ours: ProposedCommit, latest: LatestState, metadata: Metadata) 
     known = () if before is None else tuple(faults_of_description(before, latest.domain_metadata, table=latest.table))
     after = faults_of_description(metadata, {**latest.domain_metadata, **ours.domain_metadata}, table=latest.table)
     yield from (fault for fault in after if fault not in known)
-
-
-def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, str | None]:
-    """The name each partition column has in `partitionValues`; None for one that is not in the schema."""
-    mode = ColumnMappingMode(TableProperties(metadata.configuration).column_mapping_mode)
-    fields = {field.name: field for field in parse_schema(metadata.schema_string, table).fields}
-    return {name: physical_name(fields[name], mode) if name in fields else None for name in metadata.partition_columns}
 
 
 def _check_append_only(ours: ProposedCommit, latest: LatestState) -> None:

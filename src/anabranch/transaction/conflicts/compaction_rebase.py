@@ -11,12 +11,12 @@ from pyroaring import BitMap64
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
-from anabranch.transaction.conflicts.row_map import Moves, checked_moves
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import with_deletion_vectors
 from anabranch.transaction.rows.row_access import checked_places
 from anabranch.transaction.rows.row_ids import row_count, rows_shown
+from anabranch.transaction.rows.row_map import Moves, checked_moves
 
 
 def rebase_compaction(context: ConflictContext) -> ProposedCommit:
@@ -42,7 +42,7 @@ def rebase_compaction(context: ConflictContext) -> ProposedCommit:
     paths = {action.path for action in replaced}
     kept = left.without(*(file for file in left.files if file.path in paths))
     fitting = dataclasses.replace(kept, actions=(*kept.actions, *replaced))
-    return fitting.reconciled(Reconciliation(carried_rows=carried_rows, left_out_bins=len(dropped)))
+    return fitting.with_tags(Reconciliation(carried_rows=carried_rows, left_out_bins=len(dropped)).tags())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

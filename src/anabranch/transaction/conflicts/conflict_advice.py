@@ -7,7 +7,7 @@ import dataclasses
 from anabranch.errors.commits import ConcurrentAppendException, ConflictReason
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.metadata_compatibility import differences
+from anabranch.transaction.conflicts.description_rules import differences
 from anabranch.transaction.conflicts.row_conflicts import tells_rows_apart
 
 _OVER_DESCRIPTIONS = (ConflictReason.SCHEMA_OR_PARTITIONING, ConflictReason.BOTH_CHANGE_METADATA)

@@ -19,6 +19,7 @@ from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transaction.conflicts.compaction_rebase import rebase_compaction
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transaction.conflicts.description_rules import unfit_file
 from anabranch.transaction.conflicts.file_conflicts import files_gone, rows_added
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.metadata_compatibility import (
@@ -26,7 +27,6 @@ from anabranch.transaction.conflicts.metadata_compatibility import (
     harmful_properties,
     merged_metadata,
     same_schema_and_layout,
-    unfit_file,
 )
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.conflicts.row_conflicts import fit_rows, tells_rows_apart
@@ -68,7 +68,8 @@ def fit_data(context: ConflictContext) -> ProposedCommit | Conflict:
     gone = files_gone(context)
     if gone is not None:
         return gone
-    return context.ours.reconciled(Reconciliation(stands_before=tuple(winner.version for winner in ignored)))
+    reconciliation = Reconciliation(stands_before=tuple(winner.version for winner in ignored))
+    return context.ours.with_tags(reconciliation.tags())
 
 
 def description_conflict(context: ConflictContext) -> Conflict | None:

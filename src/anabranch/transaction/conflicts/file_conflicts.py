@@ -18,8 +18,8 @@ from anabranch.errors.commits import (
     ConflictReason,
 )
 from anabranch.protocol.actions import AddFile
-from anabranch.transaction.commit.invariants import physical_partition_columns
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
+from anabranch.transaction.conflicts.description_rules import physical_partition_columns
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.conflicts.write_serializable import (
     breaks_serial_order,

@@ -5,21 +5,13 @@ Only what is proven harmless is listed; anything else makes the commit fail and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from pyspark.sql.types import StructField
 
 from anabranch.booleans import parse_boolean
-from anabranch.errors.base import DeltaError
-from anabranch.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
-from anabranch.protocol.features import supported
-from anabranch.protocol.iceberg_compat import COMPAT_TAG, compat_versions
-from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import ColumnMappingMode, logical_path
-from anabranch.schema.paths import FieldPath, quoted, walk
-from anabranch.schema.serialization import parse_schema
+from anabranch.protocol.actions import Metadata
 
 ADDED_WITHOUT_HARM = frozenset(
     {
@@ -186,108 +178,3 @@ def _changed_by_one(before: Any, theirs: Any, ours: Any) -> Any:
     if theirs == before:
         return ours
     raise _BothChangeError
-
-
-# What the description of a table asks: of its files, and of the parts of the description itself.
-#
-# A statement that changes the description has looked at what was there when it read. Whatever landed since is
-# judged by the same rules for all such statements, so that none of them has to remember what it looked at.
-
-
-CLUSTERING_DOMAIN = "delta.clustering"
-
-
-def unfit_file(add: AddFile, metadata: Metadata, protocol: Protocol) -> str | None:
-    """Why a file may not be in a table of this description, in words; None where it may.
-
-    What the log does not tell of a file, as how Iceberg finds its columns, it is not taken to have.
-    """
-    properties = TableProperties(metadata.configuration)
-    has_vector = add.deletion_vector is not None
-    if has_vector and not supported(protocol, "deletionVectors"):
-        return f"{add.path} hides rows by a deletion vector, which the table is not to support"
-    if has_vector and properties.symlink_manifests_enabled:
-        return f"{add.path} hides rows by a deletion vector, of which symlink manifests know nothing"
-    if properties.row_tracking_enabled and add.base_row_id is None:
-        return f"{add.path} has no row ids, and all rows are to have one"
-    for version in compat_versions(properties)[:1]:
-        if has_vector or (add.tags or {}).get(COMPAT_TAG) != str(version):
-            return f"{add.path} was not written as version {version} of Iceberg compatibility asks"
-    return None
-
-
-def faults_of_description(metadata: Metadata, domains: Mapping[str, DomainMetadata], *, table: str) -> Iterator[str]:
-    """What in a description contradicts itself. See "Clustered Table"."""
-    columns = _clustering(domains.get(CLUSTERING_DOMAIN))
-    if not columns:
-        return
-    if metadata.partition_columns:
-        yield "the table would be both partitioned and clustered"
-    schema = parse_schema(metadata.schema_string, table)
-    mode = ColumnMappingMode.parse(TableProperties(metadata.configuration).column_mapping_mode)
-    for path in columns:
-        if logical_path(schema, path, mode) is None:
-            yield f"the table would be clustered by {'.'.join(path)}, which is no column of its schema"
-
-
-def _clustering(domain: DomainMetadata | None) -> list[tuple[str, ...]]:
-    """Physical paths; none where the domain is not to be understood, which readers take for no clustering."""
-    if domain is None or domain.removed:
-        return []
-    try:
-        told = msgspec.json.decode(domain.configuration)
-        return [tuple(map(str, path)) for path in told.get("clusteringColumns", [])]
-    except (msgspec.MsgspecError, AttributeError, TypeError):
-        return []
-
-
-# What a commit changed in the description of a table, in words.
-
-
-NAMES_MAX = 5
-"""So many columns of each kind are named; the rest are counted."""
-
-
-def differences(before: Metadata, after: Metadata, *, table: str) -> str | None:
-    """Columns that came, went or changed, the partitioning, properties; None where nothing can be told."""
-    try:
-        parts = list(_differences(_columns(before, table), _columns(after, table)))
-    except DeltaError:
-        return None
-    if before.partition_columns != after.partition_columns:
-        parts.append(f"partitioned by ({', '.join(after.partition_columns)})")
-    names = before.configuration.keys() | after.configuration.keys()
-    changed = sorted(name for name in names if before.configuration.get(name) != after.configuration.get(name))
-    if changed:
-        parts.append(_listed("set", changed))
-    return "; ".join(parts) or None
-
-
-def _columns(metadata: Metadata, table: str) -> dict[FieldPath, StructField]:
-    return dict(walk(parse_schema(metadata.schema_string, table)))
-
-
-def _differences(before: dict[FieldPath, StructField], after: dict[FieldPath, StructField]) -> Iterator[str]:
-    added = [quoted(path) for path in after if path not in before and path[:-1] not in after.keys() - before.keys()]
-    dropped = [quoted(path) for path in before if path not in after and path[:-1] not in before.keys() - after.keys()]
-    changed = [
-        quoted(path) for path, field in after.items() if path in before and not _is_the_same(field, before[path])
-    ]
-    for what, names in (("added", added), ("dropped", dropped), ("changed", changed)):
-        if names:
-            yield _listed(what, names)
-
-
-def _is_the_same(after: StructField, before: StructField) -> bool:
-    """Whether the field itself is as it was; what lies in a struct is told on its own."""
-    same = after.nullable == before.nullable and after.metadata == before.metadata
-    nested = (
-        after.dataType.typeName() in ("struct", "array", "map")
-        and after.dataType.typeName() == before.dataType.typeName()
-    )
-    return same and (nested or after.dataType == before.dataType)
-
-
-def _listed(what: str, names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"{what} {', '.join(names[:NAMES_MAX])}{more}"

@@ -47,13 +47,13 @@ def fit_rows(context: ConflictContext) -> ProposedCommit | Conflict:
     if conflict is not None:
         return conflict
     marked = {path for path, _ in context.ours.deleted_rows}
-    how = Reconciliation(
+    reconciliation = Reconciliation(
         moved_rows=followed.moved_rows,
         found_rows=followed.found_rows,
         united_vectors=sum(bool(file.deleted) for path, file in followed.files.items() if path in marked),
         stands_before=tuple(winner.version for winner in ignored),
     )
-    return with_merged_vectors(context, followed).reconciled(how)
+    return with_merged_vectors(context, followed).with_tags(reconciliation.tags())
 
 
 def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:

@@ -19,12 +19,12 @@ from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictC
 from anabranch.transaction.conflicts.file_conflicts import NARROWER, hint_of, place_of
 from anabranch.transaction.conflicts.rebase_report import few_rows
 from anabranch.transaction.conflicts.relocate_rows import found_again
-from anabranch.transaction.conflicts.row_map import Moves, checked_moves, has_row_map
 from anabranch.transaction.conflicts.traced_files import NewRows, TracedFile, as_read, moved_rows
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.conflicts.write_serializable import is_rewrite_only
 from anabranch.transaction.read_set import FileKey, RowsOfFile
 from anabranch.transaction.rows.row_ids import rows_shown, with_row_count
+from anabranch.transaction.rows.row_map import Moves, checked_moves, has_row_map
 
 # Rows that went, of which it is not known whether ours had read them: the condition is asked of them.
 #

@@ -9,10 +9,10 @@ from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile
 from anabranch.transaction.conflicts.conflict_context import ConflictContext
-from anabranch.transaction.conflicts.row_map import Moves
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey, Scan
 from anabranch.transaction.rows.row_ids import row_count, with_row_count
+from anabranch.transaction.rows.row_map import Moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,10 +11,10 @@ from anabranch.errors.commits import RowsNotLiveError
 from anabranch.errors.protocol import InvalidStatisticsError
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.statistics import FileStatistics
-from anabranch.transaction.conflicts.row_map import MOVED_TO_TAG
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_access import Vectors
 from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transaction.rows.row_map import MOVED_TO_TAG
 
 
 def hide_rows(chosen: Sequence[RowsOfFile], vectors: Vectors, *, removed_at_ms: int) -> list[AddFile | RemoveFile]:

@@ -20,9 +20,9 @@ from anabranch.errors.environment import StorageError
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore, PutOutcome
-from anabranch.transaction.conflicts.row_map import Positions, sorted_positions
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_ids import row_count
+from anabranch.transaction.rows.row_map import Positions, sorted_positions
 
 INLINE_BYTES_MAX = 256
 """A vector up to this size stands in the log itself: about a hundred scattered rows, or any number of runs."""
