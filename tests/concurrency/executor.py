@@ -266,7 +266,7 @@ def _record(
             each.condition.predicate,
             files=_opened(played, read, each.condition),
             rows=rows if manner.told_rows and by_rows and not each.of_query else None,
-            again=played.asking(each.condition) if manner.asks_again and by_rows else None,
+            reevaluate=played.asking(each.condition) if manner.asks_again and by_rows else None,
         )
 
 

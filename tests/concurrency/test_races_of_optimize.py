@@ -225,7 +225,7 @@ def test_partitioned_table() -> None:
     def deleting(position: int, seed: int) -> Any:
         transaction = rival_of(first, seed=seed).begin("DELETE")
         rows = BitMap64([position])
-        transaction.record_scan(date_is("a"), files=[file.key], rows={file.key: rows}, again=lambda asked: [None])
+        transaction.record_scan(date_is("a"), files=[file.key], rows={file.key: rows}, reevaluate=lambda asked: [None])
         actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=0)
         return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 

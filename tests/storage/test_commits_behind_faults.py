@@ -39,7 +39,7 @@ CALLS = (
     "delete",
     "make_durable",
 )
-PATIENCE = RetryLimits(doubts_max=3, doubt_wait_ms_max=0)
+PATIENCE = RetryLimits(unresolved_attempts_max=3, unresolved_wait_ms_max=0)
 
 
 class FaultBehindPut(FaultyStore):

@@ -171,12 +171,12 @@ def test_in_commit_timestamps_rise_though_the_clock_does_not() -> None:
     table.clock.time_ms -= 3_600_000
     ours = table.begin()
     rival_of(table).append(add("w"))
-    landed = ours.commit([add("b")])
+    committed = ours.commit([add("b")])
 
     times = [info(table, version)["inCommitTimestamp"] for version in range(4)]
     assert times == [first_ms, first_ms + 1, first_ms + 2, first_ms + 3]
-    assert landed.timestamp_ms == times[3]
-    assert landed.snapshot.timestamp_ms == times[3]
+    assert committed.timestamp_ms == times[3]
+    assert committed.snapshot.timestamp_ms == times[3]
     assert lint(table.store) == []
 
 
@@ -187,15 +187,15 @@ def test_turning_timestamps_on_is_noted() -> None:
     ours = table.begin()
     rival_of(table).append(add("w"))
     table.clock.time_ms -= 1_000
-    landed = ours.commit([TIMED, TIMES_ON])
+    committed = ours.commit([TIMED, TIMES_ON])
 
-    noted = landed.snapshot.metadata.configuration
+    noted = committed.snapshot.metadata.configuration
     assert noted["delta.inCommitTimestampEnablementVersion"] == "3"
-    assert noted["delta.inCommitTimestampEnablementTimestamp"] == str(landed.timestamp_ms)
+    assert noted["delta.inCommitTimestampEnablementTimestamp"] == str(committed.timestamp_ms)
     before = table.store.head(commit_path(2))
     assert before is not None
-    assert landed.timestamp_ms > before.modified_ms
-    assert info(table, 3)["inCommitTimestamp"] == landed.timestamp_ms
+    assert committed.timestamp_ms > before.modified_ms
+    assert info(table, 3)["inCommitTimestamp"] == committed.timestamp_ms
 
 
 def test_new_table_with_timestamps_needs_no_note() -> None:

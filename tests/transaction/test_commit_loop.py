@@ -73,13 +73,13 @@ def faulty(first: Writer, *faults: PutFault, **more: Any) -> tuple[FaultyStore, 
 
 def test_first_commit_creates_the_table() -> None:
     made = writer()
-    landed = made.commit([PLAIN, metadata(), add("a")], name="CREATE TABLE AS SELECT")
+    committed = made.commit([PLAIN, metadata(), add("a")], name="CREATE TABLE AS SELECT")
 
-    assert landed.version == 0
-    assert landed.attempts == 1
-    assert landed.snapshot.files.count == 1
+    assert committed.version == 0
+    assert committed.attempts == 1
+    assert committed.snapshot.files.count == 1
     assert "readVersion" not in info(made.store, 0)
-    assert info(made.store, 0)["txnId"] == landed.txn_id
+    assert info(made.store, 0)["txnId"] == committed.txn_id
     assert lint(made.store) == []
 
 
@@ -107,11 +107,11 @@ def test_blind_appends_land_behind_each_other() -> None:
     late = ours.begin()
     for number in range(3):
         winner.append(add(f"w{number}"))
-    landed = late.commit([add("ours")])
+    committed = late.commit([add("ours")])
 
-    assert landed.version == 4
-    assert landed.reconciled == (1, 2, 3)
-    assert landed.attempts == 2, "one lost race, then all winners at once"
+    assert committed.version == 4
+    assert committed.reconciled == (1, 2, 3)
+    assert committed.attempts == 2, "one lost race, then all winners at once"
     assert info(ours.store, 4)["tags"] == {"anabranch.landedAfter": "1-3"}
     assert info(ours.store, 4)["readVersion"] == 0
     assert lint(ours.store) == []
@@ -122,10 +122,10 @@ def test_own_commit_is_known_again(fault: PutFault) -> None:
     """Covers faults F16, F19: the put was applied; its reply is lost, or says that the file exists."""
     first = created()
     _, ours = faulty(first, fault)
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 1
-    assert landed.attempts == 1
+    assert committed.version == 1
+    assert committed.attempts == 1
     assert versions(first.store) == 2
     assert adds_of(first.store, "a") == 1
 
@@ -178,10 +178,10 @@ def test_lost_reply_then_others_land_behind() -> None:
             return outcome
 
     ours = rival_of(first, store=LandsThenOthersCome(first.store, [PutFault.REPLY_LOST], only=is_commit))
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 1
-    assert landed.snapshot.version == 1
+    assert committed.version == 1
+    assert committed.snapshot.version == 1
     assert versions(first.store) == 4
     assert adds_of(first.store, "a") == 1
     assert lint(first.store) == []
@@ -235,7 +235,7 @@ def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
     assert raised.value.txn_id == transaction.txn_id
     assert transaction.txn_id in str(raised.value)
     assert set(store.put_log) == {commit_path(1)}
-    assert len(store.put_log) == RetryLimits().doubts_max
+    assert len(store.put_log) == RetryLimits().unresolved_attempts_max
     assert sum(ours.clock.naps) < 60_000
     outcomes = store.land_delayed()
     assert outcomes[0] is PutOutcome.CREATED, "it landed late, and where the error says"
@@ -253,9 +253,9 @@ def test_winner_takes_the_version_while_ours_is_in_doubt() -> None:
             rival_of(first, seed=9).append(add("w"))
 
     store, ours = faulty(first, PutFault.DELAYED, before_put=rival_comes_second)
-    landed = ours.append(add("a"))
+    committed = ours.append(add("a"))
 
-    assert landed.version == 2
+    assert committed.version == 2
     assert store.land_delayed() == [PutOutcome.EXISTS]
     assert adds_of(first.store, "a") == 1
     assert lint(first.store) == []
@@ -292,11 +292,11 @@ def test_stale_listing_costs_an_attempt_only() -> None:
     store.freeze_listings("_delta_log", times=1)
     rival_of(first, seed=6).append(add("w1"))
     rival_of(first, seed=7).append(add("w2"))
-    landed = transaction.commit([add("a")])
+    committed = transaction.commit([add("a")])
 
-    assert landed.version == 4
-    assert landed.attempts == 3
-    assert landed.reconciled == (1, 2, 3)
+    assert committed.version == 4
+    assert committed.attempts == 3
+    assert committed.reconciled == (1, 2, 3)
     assert lint(first.store) == []
 
 
@@ -312,10 +312,10 @@ def test_winner_arrives_during_every_check() -> None:
             rival.append(add(f"w{number}"))
 
     _, ours = faulty(first, before_put=one_more)
-    landed = ours.append(add("a"))
-    assert landed.version == 51
-    assert landed.attempts == 51
-    assert max(ours.clock.naps) <= RetryLimits().race_wait_ms_max
+    committed = ours.append(add("a"))
+    assert committed.version == 51
+    assert committed.attempts == 51
+    assert max(ours.clock.naps) <= RetryLimits().lost_attempt_wait_ms_max
     assert lint(first.store) == []
 
 
@@ -340,8 +340,8 @@ def test_fifty_winners_are_reconciled_at_once() -> None:
     ours = first.begin()
     for number in range(50):
         rival_of(first, seed=10 + number).append(add(f"w{number}"))
-    landed = ours.commit([add("a")])
-    assert (landed.version, landed.attempts, len(landed.reconciled)) == (51, 2, 50)
+    committed = ours.commit([add("a")])
+    assert (committed.version, committed.attempts, len(committed.reconciled)) == (51, 2, 50)
 
 
 def test_unreadable_winner_stops_the_commit() -> None:
@@ -417,8 +417,8 @@ def with_checkpoint_at_2() -> tuple[Writer, Transaction]:
 def test_log_cleaned_up_to_the_read_version_itself() -> None:
     """Covers bug B75: every winner is there, so ours stands or falls by them."""
     first, ours = with_checkpoint_at_2()
-    landed = ours.commit([remove(add("f")), add("a")])
-    assert (landed.version, landed.reconciled) == (4, (1, 2, 3))
+    committed = ours.commit([remove(add("f")), add("a")])
+    assert (committed.version, committed.reconciled) == (4, (1, 2, 3))
     assert adds_of(first.store, "a") == 1
 
     first, ours = with_checkpoint_at_2()
@@ -537,7 +537,7 @@ def test_interrupt_within_the_put_is_raised_once_the_fate_is_known(lands: bool) 
     ours = rival_of(first, store=store)
     with pytest.raises(KeyboardInterrupt) as raised:
         ours.append(add("a"))
-    assert "version 1 of memory:/table had landed" in raised.value.__notes__[0]
+    assert "version 1 of memory:/table was already committed" in raised.value.__notes__[0]
     assert adds_of(first.store, "a") == 1
 
 
@@ -550,7 +550,7 @@ def test_interrupt_within_a_put_that_lost() -> None:
     first.append(add("w"))
     with pytest.raises(KeyboardInterrupt) as raised:
         ours.commit([add("a")])
-    assert "nothing landed" in raised.value.__notes__[0]
+    assert "nothing was committed" in raised.value.__notes__[0]
     assert versions(first.store) == 2
 
 
@@ -579,7 +579,7 @@ def test_interrupt_while_the_storage_never_answers() -> None:
 class FailingStep:
     name = "checkpoint"
 
-    def run(self, landed: CommittedVersion) -> None:
+    def run(self, committed: CommittedVersion) -> None:
         raise StorageError(root="r", path="p", doing="write", cause="disk full")
 
 
@@ -592,8 +592,8 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
     class NotingStep:
         name = "note"
 
-        def run(self, landed: CommittedVersion) -> None:
-            seen.append(landed.snapshot.version)
+        def run(self, committed: CommittedVersion) -> None:
+            seen.append(committed.snapshot.version)
 
     store = MemoryStore()
     table = DeltaLog(
@@ -601,7 +601,7 @@ def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixtur
     )
     assert table.begin(Operation(name="CREATE TABLE")).commit([PLAIN, metadata()]).version == 0
     assert seen == [0]
-    assert "version 0 landed, but its checkpoint failed" in caplog.text
+    assert "version 0 is committed, but its checkpoint failed" in caplog.text
 
 
 def test_errors_of_the_loop_survive_pickling() -> None:

@@ -48,9 +48,9 @@ def test_commits_that_do_not_use_the_feature_are_stood_behind() -> None:
     rival = rival_of(first)
     rival.append(add("b"))
     rival.commit([remove(file), add("c")], name="UPDATE")
-    landed = ours.commit([features(*BASE)], conflicts_with=uses_vectors)
-    assert landed.version == 3
-    assert landed.snapshot.protocol.writer_features == sorted(BASE)
+    committed = ours.commit([features(*BASE)], conflicts_with=uses_vectors)
+    assert committed.version == 3
+    assert committed.snapshot.protocol.writer_features == sorted(BASE)
     lint(first.store)
 
 
@@ -61,11 +61,11 @@ def test_protection_ends_where_the_drop_lands() -> None:
     ours = first.begin("DROP FEATURE")
     rival_of(first).append(add("b"))
     bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})
-    landed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], conflicts_with=uses_vectors)
-    assert landed.version == 2
-    assert landed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
+    committed = ours.commit([features(*BASE, CHECKPOINT_PROTECTION), bound], conflicts_with=uses_vectors)
+    assert committed.version == 2
+    assert committed.snapshot.metadata.configuration == {PROTECTED_BEFORE: "2"}
     again = rival_of(first).begin("SET TBLPROPERTIES")
-    kept = with_properties(landed.snapshot.metadata, targetFileSize="1mb")
+    kept = with_properties(committed.snapshot.metadata, targetFileSize="1mb")
     assert again.commit([kept]).snapshot.properties.checkpoint_protection_version == 2
 
 
@@ -92,9 +92,9 @@ def test_a_change_of_properties_in_between_is_a_conflict() -> None:
 def test_tombstones_may_name_files_of_vectors_and_no_others() -> None:
     first, _ = table()
     name = "ab/deletion_vector_01234567-89ab-cdef-0123-456789abcdef.bin"
-    landed = first.commit([RemoveFile(path=name, deletion_timestamp=1, data_change=False)], name="Deletion Vector")
-    assert landed.snapshot.files.count == 1
-    assert landed.snapshot.tombstones()["path"].to_pylist() == [name]
+    committed = first.commit([RemoveFile(path=name, deletion_timestamp=1, data_change=False)], name="Deletion Vector")
+    assert committed.snapshot.files.count == 1
+    assert committed.snapshot.tombstones()["path"].to_pylist() == [name]
     lint(first.store)
     for path in ("b", "deletion_vector_1.bin", f"{name}x"):
         with pytest.raises(InvalidCommitError, match="not in version"):

@@ -270,14 +270,14 @@ def test_optimize_behind_an_append() -> None:
     ours = first.begin("OPTIMIZE")
     ours.record_whole_table()
     rival_of(first).append(add("w"))
-    landed = ours.commit(
+    committed = ours.commit(
         [
             remove(LOW, data_change=False),
             remove(HIGH, data_change=False),
             add("both", ids=(0, 109), rows=20, data_change=False),
         ]
     )
-    assert landed.version == 2
+    assert committed.version == 2
     assert b'"isolationLevel":"SnapshotIsolation"' in first.store.read(commit_path(2))
 
 

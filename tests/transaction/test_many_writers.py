@@ -29,11 +29,11 @@ def create(store: LogStore) -> DeltaLog:
 
 
 def append_many(table: DeltaLog, name: str, commits: int) -> list[int]:
-    landed = []
+    committed = []
     for number in range(commits):
         file = add(f"{name}-{number}", ids=(number, number), rows=1)
-        landed.append(table.begin(Operation(name="WRITE")).commit([file]).version)
-    return landed
+        committed.append(table.begin(Operation(name="WRITE")).commit([file]).version)
+    return committed
 
 
 @pytest.mark.long
@@ -44,7 +44,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
     """Covers fault F62: 800 commits, no gap, each exactly once."""
     store = MemoryStore()
     table = create(store)
-    landed: list[int] = []
+    committed: list[int] = []
 
     def work(name: str) -> None:
         mine = table if shared else DeltaLog(store, SystemClock(), random.SystemRandom())
@@ -56,7 +56,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
     for thread in threads:
         thread.join()
 
-    assert sorted(landed) == list(range(1, WRITERS * commits + 1))
+    assert sorted(committed) == list(range(1, WRITERS * commits + 1))
     snapshot = table.snapshots.latest()
     assert snapshot.version == WRITERS * commits
     paths = snapshot.files.columns("path")["path"].to_pylist()

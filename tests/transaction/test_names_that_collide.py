@@ -48,6 +48,6 @@ def test_a_source_that_says_ever_the_same() -> None:
 
     store = MemoryStore()
     (first,) = StoredVectors(store, Stuck()).write([ONE])
-    with pytest.raises(StorageError, match="that name"):
+    with pytest.raises(StorageError, match="new names"):
         StoredVectors(store, Stuck()).write([OTHER])
     assert StoredVectors(store, Stuck()).hidden([showing("a", first)]) == [ONE]

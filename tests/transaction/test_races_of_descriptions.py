@@ -78,8 +78,8 @@ def test_a_comment_stands_behind_a_change_of_clustering() -> None:
     first = created(protocol=CLUSTERED)
     ours = first.begin("SET TBLPROPERTIES")
     rival_of(first).commit([cluster_by("value")], name="CLUSTER BY")
-    landed = ours.commit([msgspec.structs.replace(metadata(), description="sales")])
-    assert landed.snapshot.domain_metadata.keys() == {"delta.clustering"}
+    committed = ours.commit([msgspec.structs.replace(metadata(), description="sales")])
+    assert committed.snapshot.domain_metadata.keys() == {"delta.clustering"}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from anabranch.storage.memory_store import MemoryStore
 from anabranch.transaction.commit import commit_loop
 from anabranch.transaction.commit.commit_context import RetryLimits
 from anabranch.transaction.commit.commit_draft import CommitDraft
-from anabranch.transaction.commit.log_continuity import Stopwatch, check_landed
+from anabranch.transaction.commit.log_continuity import PutTimer, check_commit_is_visible
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.transaction import Transaction
@@ -161,7 +161,7 @@ def test_every_schedule_keeps_the_log_sound(
             faulty = FaultyStore(store, faults, before_put=lambda path: hand_over(), only=_is_commit)
             storages.append(faulty)
             source = random.Random(f"{seed}/{number}")
-            table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, doubts_max=3))
+            table = DeltaLog(faulty, clock, source, bounds=RetryLimits(attempts_max=20, unresolved_attempts_max=3))
             for step, kind in enumerate(kinds):
                 transaction = table.begin(Operation(name=kind.upper()))
                 actions = act(transaction, kind, f"w{number}-{step}", source)
@@ -194,17 +194,17 @@ def _is_commit(path: str) -> bool:
 
 
 def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]) -> None:
-    landed: dict[str, list[int]] = {}
+    committed: dict[str, list[int]] = {}
     adds: dict[str, int] = {}
     commits = [file for file in store.list_from("_delta_log") if _is_commit(file.path)]
     for version, file in enumerate(commits):
         lines = [json.loads(line) for line in store.read(file.path).splitlines()]
-        landed.setdefault(lines[0]["commitInfo"]["txnId"], []).append(version)
+        committed.setdefault(lines[0]["commitInfo"]["txnId"], []).append(version)
         for line in lines[1:]:
             if "add" in line:
                 adds[line["add"]["path"]] = adds.get(line["add"]["path"], 0) + 1
     for outcome in outcomes:
-        at = landed.get(outcome.txn_id, [])
+        at = committed.get(outcome.txn_id, [])
         if outcome.told == "landed":
             assert at == [outcome.version], "I1: acknowledged, so there exactly once, where it was said"
         elif outcome.told in {"conflict", "refused"}:
@@ -255,7 +255,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     def writer(number: int) -> Callable[[Callable[[], None]], None]:
         def work(hand_over: Callable[[], None]) -> None:
             held = StoreWhoseCallsFail(store, random.Random(f"{seed}/calls/{number}"), hand_over)
-            limits = RetryLimits(attempts_max=20, doubts_max=2, doubt_wait_ms_max=0)
+            limits = RetryLimits(attempts_max=20, unresolved_attempts_max=2, unresolved_wait_ms_max=0)
             table = DeltaLog(held, clock, random.Random(f"{seed}/{number}"), bounds=limits)
             for step in range(3):
                 name = f"w{number}-{step}"
@@ -310,16 +310,16 @@ def test_many_schedules_beside_clean_up(seed: int) -> None:
 
 def test_a_commit_that_is_not_looked_at_behind_its_put_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: what was put is taken for what readers read."""
-    monkeypatch.setattr(commit_loop, "check_landed", lambda *args, **facts: None)
+    monkeypatch.setattr(commit_loop, "check_commit_is_visible", lambda *args, **facts: None)
     assert any(schedule_with_clean_up(seed)[0] for seed in range(100))
 
 
 def test_a_fault_behind_the_put_that_is_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a look behind the put, of which what fails is raised as it is."""
 
-    def look_unprotected(draft: CommitDraft, stopwatch: Stopwatch, **facts: Any) -> KeyboardInterrupt | None:
+    def look_unprotected(draft: CommitDraft, stopwatch: PutTimer, **facts: Any) -> KeyboardInterrupt | None:
         facts["context"].store.head(commit_path(draft.version))
-        return check_landed(draft, stopwatch, **facts)
+        return check_commit_is_visible(draft, stopwatch, **facts)
 
-    monkeypatch.setattr(commit_loop, "check_landed", look_unprotected)
+    monkeypatch.setattr(commit_loop, "check_commit_is_visible", look_unprotected)
     assert any(schedule_with_clean_up(seed)[0] for seed in range(100))

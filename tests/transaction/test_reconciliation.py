@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from anabranch.protocol.log_paths import commit_path
-from anabranch.transaction.conflicts.rebase_report import Reconciliation, parsed_versions, reconciliation_of, stretches
+from anabranch.transaction.conflicts.rebase_report import (
+    Reconciliation,
+    parsed_versions,
+    reconciliation_of,
+    version_ranges,
+)
 from anabranch.transaction.proposed_commit import Operation
 from concurrency.conditions import Change, Row, Where
 from concurrency.scenes import Scene
@@ -115,9 +120,9 @@ def test_told_anew_at_every_attempt() -> None:
 def test_read_as_written() -> None:
     how = Reconciliation(
         moved_rows={14: 3, 16: 2},
-        found_rows={15: 1},
+        relocated_rows={15: 1},
         united_vectors=2,
-        stands_before=(14, 15, 16, 20),
+        serialized_before=(14, 15, 16, 20),
         carried_rows=7,
         left_out_bins=1,
     )
@@ -136,11 +141,11 @@ def test_tags_of_others(text: object) -> None:
 
 
 def test_stretches_of_versions() -> None:
-    assert stretches([]) == ""
-    assert stretches([5, 3, 4, 9]) == "3-5,9"
+    assert version_ranges([]) == ""
+    assert version_ranges([5, 3, 4, 9]) == "3-5,9"
     assert parsed_versions("3-5,9") == (3, 4, 5, 9)
     assert parsed_versions("0-999999999999") == (0, 999999999999)
-    assert stretches(range(0, 1_000, 2)).count(",") == 19
+    assert version_ranges(range(0, 1_000, 2)).count(",") == 19
     assert parsed_versions("9-3") == (9, 3)
 
 

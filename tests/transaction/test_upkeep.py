@@ -38,12 +38,12 @@ from transaction.table_on_memory import (
 def test_checksum_follows_every_commit() -> None:
     table = created(add("a"))
     table.commit([SetTransaction(app_id="x", version=3), add("b")])
-    landed = table.begin("DELETE").commit([remove(add("a"))])
+    committed = table.begin("DELETE").commit([remove(add("a"))])
 
     for version in range(3):
         assert table.store.head(checksum_path(version)) is not None
-    assert verify_checksum(table.store, landed.snapshot) == []
-    assert landed.txn_id.encode() in table.store.read(checksum_path(2))
+    assert verify_checksum(table.store, committed.snapshot) == []
+    assert committed.txn_id.encode() in table.store.read(checksum_path(2))
     assert lint(table.store) == []
 
 
@@ -51,9 +51,9 @@ def test_checksum_is_of_our_version_though_others_landed_behind() -> None:
     table = created()
     ours = table.begin()
     rival_of(table).append(add("w"))
-    landed = ours.commit([add("a")])
+    committed = ours.commit([add("a")])
     rival_of(table, seed=7).append(add("w2"))
-    assert landed.snapshot.files.count == 2
+    assert committed.snapshot.files.count == 2
     assert lint(table.store) == []
 
 

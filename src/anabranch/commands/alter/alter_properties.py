@@ -33,7 +33,7 @@ from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.transaction.commit.after_commit import check_listable
 from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.statement_retry import re_executed
+from anabranch.transaction.statement_retry import execute_with_retries
 
 COMMENT = "comment"
 """Not a property, though it is set as one: the table's description."""
@@ -76,7 +76,7 @@ def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> Comm
     give_row_ids(table)
     session = table.session
     # The ids are there: a change of the description in between is no reason to say that nothing was done.
-    return re_executed(
+    return execute_with_retries(
         lambda _: _set_where_rows_have_ids(table, properties, asked),
         retries_max=LOST_RACES_MAX,
         random=session.random,

@@ -90,7 +90,7 @@ def record(transaction: Transaction, target: TargetRows, select_rows: RowSelecti
     files = [add.key for add in target.snapshot.files.to_actions(select_rows.candidates)]
     if asked.repeatable:
         again = target.asking(asked.condition)
-        transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows), again=again)
+        transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows), reevaluate=again)
     elif asked.has_subquery and not is_opaque(asked.predicate):
         # Other tables stand still in it, as they were. Asked of new rows, it would read them as they are.
         transaction.record_scan(asked.predicate, files=files, rows=_positions(target, rows))

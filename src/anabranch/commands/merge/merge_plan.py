@@ -282,7 +282,7 @@ def record(
             predicate,
             files=candidates,
             rows=_by_key(marks, marks.changed),
-            again=lambda rows: target.answers(rows, join.changed),
+            reevaluate=lambda rows: target.answers(rows, join.changed),
         )
     if statement.not_matched and not statement.changes_all_matched:
         # A row that is matched keeps an insert away, whether a clause changes it or not.
@@ -290,7 +290,7 @@ def record(
             plan.matched_predicate(facts),
             files=candidates,
             rows=_by_key(marks, marks.matched),
-            again=lambda rows: target.answers(rows, join.matched),
+            reevaluate=lambda rows: target.answers(rows, join.matched),
         )
 
 

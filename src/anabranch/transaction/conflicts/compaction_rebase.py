@@ -14,8 +14,8 @@ from anabranch.transaction.conflicts.rebase_report import Reconciliation
 from anabranch.transaction.proposed_commit import Bin, ProposedCommit
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.deletion_vector_actions import with_deletion_vectors
-from anabranch.transaction.rows.row_access import checked_places
-from anabranch.transaction.rows.row_ids import row_count, rows_shown
+from anabranch.transaction.rows.row_access import checked_positions
+from anabranch.transaction.rows.row_ids import row_count, visible_row_count_of
 from anabranch.transaction.rows.row_map import Moves, checked_moves
 
 
@@ -38,7 +38,7 @@ def rebase_compaction(context: ConflictContext) -> ProposedCommit:
         else:
             replaced += carried.actions
             carried_rows += carried.rows
-    left = context.ours.less(tuple(dropped))
+    left = context.ours.without_bins(tuple(dropped))
     paths = {action.path for action in replaced}
     kept = left.without(*(file for file in left.files if file.path in paths))
     fitting = dataclasses.replace(kept, actions=(*kept.actions, *replaced))
@@ -109,7 +109,7 @@ def _found_by_value(
 ) -> list[tuple[str, BitMap64]] | None:
     if context.find_rows is None or context.read.base is None or context.time_is_up():
         return None
-    places = checked_places(context.find_rows(context.read.base, gone, outputs), gone, outputs)
+    places = checked_positions(context.find_rows(context.read.base, gone, outputs), gone, outputs)
     if places is None:
         return None
     return [
@@ -142,4 +142,4 @@ def _at_head(remove: RemoveFile, now: dict[str, AddFile]) -> RemoveFile:
 
 
 def _rows(add: AddFile | None) -> int | None:
-    return None if add is None else rows_shown(add)
+    return None if add is None else visible_row_count_of(add)

@@ -8,7 +8,7 @@ from anabranch.errors.commits import ConcurrentAppendException, ConflictReason
 from anabranch.protocol.property_table import IsolationLevel
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.description_rules import differences
-from anabranch.transaction.conflicts.row_conflicts import tells_rows_apart
+from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency
 
 _OVER_DESCRIPTIONS = (ConflictReason.SCHEMA_OR_PARTITIONING, ConflictReason.BOTH_CHANGE_METADATA)
 AGAIN = "Run the operation again, or let the session do so (spark.anabranch.conflictRetries)"
@@ -56,7 +56,7 @@ UNMAPPED = (
 )
 
 
-def told(conflict: Conflict, context: ConflictContext) -> Conflict:
+def with_advice(conflict: Conflict, context: ConflictContext) -> Conflict:
     """The conflict, with what a person needs: where it is and what to do."""
     where = conflict.where
     if where is None and conflict.reason in _OVER_DESCRIPTIONS and context.read.metadata and context.latest.metadata:
@@ -72,7 +72,7 @@ def advice_on(conflict: Conflict, context: ConflictContext) -> str:
         case ConflictReason.REORDER_CYCLE:
             return CYCLE
         case ConflictReason.UNMAPPED_REWRITE:
-            return UNMAPPED if tells_rows_apart(context) else UNMAPPED_WITHOUT_VECTORS
+            return UNMAPPED if has_row_level_concurrency(context) else UNMAPPED_WITHOUT_VECTORS
         case (
             ConflictReason.ROW_LEVEL_CHANGES
             | ConflictReason.WHOLE_TABLE_READ
@@ -93,9 +93,9 @@ def _on_rows(conflict: Conflict, context: ConflictContext) -> str:
     if conflict.reason in (ConflictReason.WHOLE_TABLE_READ, ConflictReason.EMPTY_READ_PREDICATES):
         replaces = context.ours.operation.parameters.get("mode") == "Overwrite"
         return WHOLE_TABLE + (REPLACES_ALL if replaces else READS_ALL)
-    if not tells_rows_apart(context):
+    if not has_row_level_concurrency(context):
         return NO_VECTORS
-    if any(scan.again is None for scan in context.ours.reads.scans):
+    if any(scan.reevaluate is None for scan in context.ours.reads.scans):
         return ASKED_ONCE
     return OTHER_FILES
 

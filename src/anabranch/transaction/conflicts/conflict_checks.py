@@ -19,8 +19,8 @@ from anabranch.protocol.column_rules import IDENTITY_PREFIX
 from anabranch.protocol.features import check_writable, supported_features
 from anabranch.transaction.conflicts.compaction_rebase import rebase_compaction
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.description_rules import unfit_file
-from anabranch.transaction.conflicts.file_conflicts import files_gone, rows_added
+from anabranch.transaction.conflicts.description_rules import file_incompatibility
+from anabranch.transaction.conflicts.file_conflicts import added_files_conflict, removed_files_conflict
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.metadata_compatibility import (
     harmful_features,
@@ -29,7 +29,7 @@ from anabranch.transaction.conflicts.metadata_compatibility import (
     same_schema_and_layout,
 )
 from anabranch.transaction.conflicts.rebase_report import Reconciliation
-from anabranch.transaction.conflicts.row_conflicts import fit_rows, tells_rows_apart
+from anabranch.transaction.conflicts.row_conflicts import has_row_level_concurrency, rebase_by_rows
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
@@ -42,7 +42,7 @@ UPGRADE = "This anabranch does not know that protocol: upgrade it, or use an eng
 def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal, made to fit behind all winners at once, or the first thing that stands in the way."""
     conflict = description_conflict(context)
-    fitting = conflict if conflict is not None else fit_data(context)
+    fitting = conflict if conflict is not None else rebase_data(context)
     if isinstance(fitting, Conflict):
         return fitting
     merged = _metadata_of_both(context)
@@ -52,7 +52,7 @@ def rebase(context: ConflictContext) -> ProposedCommit | Conflict:
     return drop_redundant_actions(fitting, context.latest)
 
 
-def fit_data(context: ConflictContext) -> ProposedCommit | Conflict:
+def rebase_data(context: ConflictContext) -> ProposedCommit | Conflict:
     """By rows where they can be told apart, else by files.
 
     Where several conflicts apply, rows that were added are reported before what was read and what is deleted: that is
@@ -60,15 +60,15 @@ def fit_data(context: ConflictContext) -> ProposedCommit | Conflict:
     """
     if context.ours.bins:
         return rebase_compaction(context)
-    if context.ours.isolation is not None and tells_rows_apart(context):
-        return fit_rows(context)
-    ignored = rows_added(context)
+    if context.ours.isolation is not None and has_row_level_concurrency(context):
+        return rebase_by_rows(context)
+    ignored = added_files_conflict(context)
     if isinstance(ignored, Conflict):
         return ignored
-    gone = files_gone(context)
+    gone = removed_files_conflict(context)
     if gone is not None:
         return gone
-    reconciliation = Reconciliation(stands_before=tuple(winner.version for winner in ignored))
+    reconciliation = Reconciliation(serialized_before=tuple(winner.version for winner in ignored))
     return context.ours.with_tags(reconciliation.tags())
 
 
@@ -83,8 +83,8 @@ def description_conflict(context: ConflictContext) -> Conflict | None:
         or metadata_domains(context)
         or domains_read(context)
         or application_ids(context)
-        or ruled_out(context)
-        or unfit_files(context)
+        or operation_conflict(context)
+        or incompatible_files(context)
     )
 
 
@@ -257,7 +257,7 @@ def redefines(context: ConflictContext) -> bool:
     return not only_edits or bool(harmful) or context.ours.changes_data or context.ours.reads.reads_rows
 
 
-def unfit_files(context: ConflictContext) -> Conflict | None:
+def incompatible_files(context: ConflictContext) -> Conflict | None:
     """A winner brought a file that does not fit the description which ours gives the table.
 
     Statements on the description look at the files that are there, and here at those that came since.
@@ -268,7 +268,7 @@ def unfit_files(context: ConflictContext) -> Conflict | None:
         return None
     for winner in context.winners:
         for add in winner.adds:
-            where = unfit_file(add, metadata, protocol) if add.key in latest.added else None
+            where = file_incompatibility(add, metadata, protocol) if add.key in latest.added else None
             if where is not None:
                 return Conflict(
                     error=ConcurrentAppendException,
@@ -312,7 +312,7 @@ def _furthest(winners: Sequence[Winner], app_id: str) -> Winner:
     return max(winners, key=lambda winner: (winner.set_transactions[app_id].version, winner.version))
 
 
-def ruled_out(context: ConflictContext) -> Conflict | None:
+def operation_conflict(context: ConflictContext) -> Conflict | None:
     """A winner did what ours is right only without."""
     if context.ours.conflicts_with is None:
         return None

@@ -13,7 +13,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import to_physical
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.conflicts.latest_state import LatestState
-from anabranch.transaction.conflicts.rebase_report import rows_in_words
+from anabranch.transaction.conflicts.rebase_report import row_texts
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import ProposedCommit
 from anabranch.transaction.read_set import DescribeRows, RowsOfFile
@@ -55,7 +55,7 @@ class Conflict:
     where: str | None = None
     advice: str
     example_rows: tuple[RowsOfFile, ...] = ()
-    """A few of the rows in conflict, as `few_rows` chooses them, where single rows are known."""
+    """A few of the rows in conflict, as `select_example_rows` chooses them, where single rows are known."""
 
     def as_error(
         self, *, table: str, read_version: int, describe_rows: DescribeRows | None
@@ -68,7 +68,7 @@ class Conflict:
             read_version=read_version,
             reason=self.reason,
             where=self.where,
-            example_keys=rows_in_words(self.example_rows, describe_rows),
+            example_keys=row_texts(self.example_rows, describe_rows),
             advice=self.advice,
         )
 

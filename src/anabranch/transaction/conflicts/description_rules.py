@@ -23,7 +23,7 @@ from anabranch.schema.serialization import parse_schema
 CLUSTERING_DOMAIN = "delta.clustering"
 
 
-def unfit_file(add: AddFile, metadata: Metadata, protocol: Protocol) -> str | None:
+def file_incompatibility(add: AddFile, metadata: Metadata, protocol: Protocol) -> str | None:
     """Why a file may not be in a table of this description, in words; None where it may.
 
     What the log does not tell of a file, as how Iceberg finds its columns, it is not taken to have.

@@ -23,12 +23,12 @@ from anabranch.transaction.conflicts.description_rules import physical_partition
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.conflicts.write_serializable import (
     breaks_serial_order,
-    is_rewrite_only,
     may_serialize_before,
+    only_moves_rows,
 )
 from anabranch.transaction.read_set import FileKey, Scan
 
-NARROWER = (
+NARROW_THE_CONDITION = (
     "Run the operation again, or keep the two apart: a condition on a partition column, or on a column by which "
     "the files differ, tells that they touch other rows."
 )
@@ -42,19 +42,19 @@ class AddedFile:
     winner: Winner
 
 
-def files_gone(context: ConflictContext) -> Conflict | None:
+def removed_files_conflict(context: ConflictContext) -> Conflict | None:
     """A winner removed a file that ours had read, or that ours removes or adds again."""
     gone = context.latest.removed_from_base
     for scan in context.ours.reads.scans if context.ours.isolation is not None else ():
         for key in _read_among(context, scan, gone):
-            return gone_conflict(context, ConcurrentDeleteReadException, key)
+            return removed_file_conflict(context, ConcurrentDeleteReadException, key)
     for file in context.ours.files:
         if file.key in gone:
-            return gone_conflict(context, ConcurrentDeleteDeleteException, file.key)
+            return removed_file_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
-def rows_added(context: ConflictContext) -> Conflict | tuple[Winner, ...]:
+def added_files_conflict(context: ConflictContext) -> Conflict | tuple[Winner, ...]:
     """A winner added rows that ours should have read. If there is none: the winners before which ours has to stand.
 
     `WriteSerializable` lets ours stand before blind appends, and so ignore them, unless it changes the
@@ -83,7 +83,7 @@ def unseen_files(context: ConflictContext) -> list[AddedFile]:
     added_before: dict[FileKey, AddFile] = {}
     known = context.read.live_keys({add.path for winner in context.winners for add in winner.adds})
     for winner in context.winners:
-        moved = is_rewrite_only(winner, context.read, added_before=added_before)
+        moved = only_moves_rows(winner, context.read, added_before=added_before)
         added_before |= {add.key: add for add in winner.adds}
         if moved:
             continue
@@ -111,7 +111,7 @@ def _unseen_matches(context: ConflictContext) -> list[AddedFile]:
 def _reason_of(context: ConflictContext, found: AddedFile) -> ConflictReason:
     if any(scan.reads_everything for scan in context.ours.reads.scans):
         return ConflictReason.WHOLE_TABLE_READ
-    return hint_of(found.add.partition_values)
+    return partition_hint(found.add.partition_values)
 
 
 def _added(context: ConflictContext, found: AddedFile, reason: ConflictReason) -> Conflict:
@@ -119,12 +119,12 @@ def _added(context: ConflictContext, found: AddedFile, reason: ConflictReason) -
         error=ConcurrentAppendException,
         winner=found.winner,
         reason=reason,
-        where=place_of(context, found.add.path, found.add.partition_values),
-        advice=NARROWER,
+        where=partition_or_file(context, found.add.path, found.add.partition_values),
+        advice=NARROW_THE_CONDITION,
     )
 
 
-def gone_conflict(
+def removed_file_conflict(
     context: ConflictContext, error: type[ConcurrentDeleteDeleteException | ConcurrentDeleteReadException], key: FileKey
 ) -> Conflict:
     """A winner removed this file."""
@@ -132,8 +132,14 @@ def gone_conflict(
         (winner, remove) for winner in context.winners for remove in winner.removes if remove.key == key
     )
     values = remove.partition_values or {}
-    reason = hint_of(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
-    return Conflict(error=error, winner=winner, reason=reason, where=place_of(context, key[0], values), advice=NARROWER)
+    reason = partition_hint(values) if winner.changes_data else ConflictReason.UNMAPPED_REWRITE
+    return Conflict(
+        error=error,
+        winner=winner,
+        reason=reason,
+        where=partition_or_file(context, key[0], values),
+        advice=NARROW_THE_CONDITION,
+    )
 
 
 def _read_among(context: ConflictContext, scan: Scan, gone: frozenset[FileKey]) -> Iterable[FileKey]:
@@ -146,12 +152,12 @@ def _read_among(context: ConflictContext, scan: Scan, gone: frozenset[FileKey]) 
     return sorted((key for key, row in rows.items() if key in gone and scan.files[row]), key=str)
 
 
-def hint_of(partition_values: dict[str, str | None]) -> ConflictReason:
+def partition_hint(partition_values: dict[str, str | None]) -> ConflictReason:
     """How close the place of a clash is known, where it is not known by row."""
     return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
 
 
-def place_of(context: ConflictContext, path: str, partition_values: dict[str, str | None]) -> str:
+def partition_or_file(context: ConflictContext, path: str, partition_values: dict[str, str | None]) -> str:
     """The partition in the names that users know, or the file where there are no partitions."""
     metadata = context.latest.metadata
     if metadata is None or not metadata.partition_columns or not partition_values:

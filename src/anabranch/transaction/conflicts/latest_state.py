@@ -17,7 +17,13 @@ from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.row_ids import NO_ROW_IDS, ROW_TRACKING_DOMAIN, RowIds, high_water_mark_of, shown_rows
+from anabranch.transaction.rows.row_ids import (
+    NO_ROW_IDS,
+    ROW_TRACKING_DOMAIN,
+    RowIds,
+    high_water_mark_of,
+    visible_row_count,
+)
 
 # Single files found in the columns of a snapshot, without a Python object for every file.
 
@@ -54,7 +60,7 @@ class LiveFileIndex:
         keys, chosen = self._columns_of(paths, "stats", "deletion_vector")
         hidden = pc.fill_null(pc.struct_field(chosen["deletion_vector"], "cardinality"), 0)
         counts = zip(chosen["stats"].to_pylist(), hidden.to_pylist(), strict=True)
-        return {key: shown_rows(stats, gone) for key, (stats, gone) in zip(keys, counts, strict=True)}
+        return {key: visible_row_count(stats, gone) for key, (stats, gone) in zip(keys, counts, strict=True)}
 
     def adds(self, paths: Iterable[str]) -> dict[str, AddFile]:
         """The live files of these paths, by path."""

@@ -131,9 +131,9 @@ def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edite
     but what no statement looks at: comments, names, properties of users and of upkeep. `edited` are the properties that
     ours states, `comment` for the table's description: also one that had this value already is not theirs to change.
     """
-    if any(_made_as(each) != _made_as(before) for each in (theirs, ours)):
+    if any(_identity(each) != _identity(before) for each in (theirs, ours)):
         return None
-    if not _is_looked_at_by_nobody(before, theirs) and not _is_looked_at_by_nobody(before, ours):
+    if not _changes_only_upkeep(before, theirs) and not _changes_only_upkeep(before, ours):
         return None
     configuration: dict[str, Any] = {}
     if "comment" in edited and theirs.description not in (before.description, ours.description):
@@ -157,11 +157,11 @@ def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edite
         return None
 
 
-def _made_as(metadata: Metadata) -> tuple[Any, ...]:
+def _identity(metadata: Metadata) -> tuple[Any, ...]:
     return metadata.id, metadata.format, metadata.partition_columns, metadata.created_time
 
 
-def _is_looked_at_by_nobody(before: Metadata, after: Metadata) -> bool:
+def _changes_only_upkeep(before: Metadata, after: Metadata) -> bool:
     """Whether all that changed is such that no statement, and no other change of the description, depends on it."""
     names = before.configuration.keys() | after.configuration.keys()
     changed = [name for name in names if before.configuration.get(name) != after.configuration.get(name)]

@@ -18,14 +18,14 @@ from anabranch.transaction.read_set import DescribeRows, RowsOfFile
 LANDED_AFTER_TAG = "anabranch.landedAfter"
 """The versions that landed between the one read and ours, and with which ours was reconciled."""
 MOVED_ROWS_TAG = "anabranch.movedRows"
-FOUND_ROWS_TAG = "anabranch.foundRows"
+RELOCATED_ROWS_TAG = "anabranch.foundRows"
 UNITED_VECTORS_TAG = "anabranch.unitedVectors"
 STANDS_BEFORE_TAG = "anabranch.standsBefore"
 CARRIED_ROWS_TAG = "anabranch.carriedRows"
 LEFT_OUT_BINS_TAG = "anabranch.leftOutBins"
 LOST_TO_TAG = "anabranch.lostTo"
 
-STRETCHES_MAX = 20
+RANGES_MAX = 20
 """Of consecutive versions; of more the first are told."""
 CHARACTERS_MAX = 2_000
 """Of a tag; a longer one is not ours."""
@@ -41,11 +41,11 @@ class Reconciliation:
 
     moved_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """Rows to be hidden that went through an OPTIMIZE that left word of where, by its version."""
-    found_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    relocated_rows: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """Rows to be hidden that were found again behind a compaction that left no word, by its version."""
     united_vectors: int = 0
     """Files in which winners had hidden other rows than ours."""
-    stands_before: tuple[int, ...] = ()
+    serialized_before: tuple[int, ...] = ()
     """Blind appends that landed first and count as if they came later: see `WriteSerializable`."""
     carried_rows: int = 0
     """Of a commit that changes no row: rows that winners had hidden, and that it hid in its own files."""
@@ -56,9 +56,9 @@ class Reconciliation:
         """For `commitInfo.tags`; what did not happen is not mentioned."""
         told = {
             MOVED_ROWS_TAG: _counts(self.moved_rows),
-            FOUND_ROWS_TAG: _counts(self.found_rows),
+            RELOCATED_ROWS_TAG: _counts(self.relocated_rows),
             UNITED_VECTORS_TAG: str(self.united_vectors),
-            STANDS_BEFORE_TAG: stretches(self.stands_before),
+            STANDS_BEFORE_TAG: version_ranges(self.serialized_before),
             CARRIED_ROWS_TAG: str(self.carried_rows),
             LEFT_OUT_BINS_TAG: str(self.left_out_bins),
         }
@@ -70,15 +70,15 @@ def reconciliation_of(tags: Mapping[str, Any] | None) -> Reconciliation:
     told = tags or {}
     return Reconciliation(
         moved_rows=_parsed_counts(told.get(MOVED_ROWS_TAG)),
-        found_rows=_parsed_counts(told.get(FOUND_ROWS_TAG)),
+        relocated_rows=_parsed_counts(told.get(RELOCATED_ROWS_TAG)),
         united_vectors=_parsed_count(told.get(UNITED_VECTORS_TAG)),
-        stands_before=parsed_versions(told.get(STANDS_BEFORE_TAG)),
+        serialized_before=parsed_versions(told.get(STANDS_BEFORE_TAG)),
         carried_rows=_parsed_count(told.get(CARRIED_ROWS_TAG)),
         left_out_bins=_parsed_count(told.get(LEFT_OUT_BINS_TAG)),
     )
 
 
-def stretches(versions: Iterable[int]) -> str:
+def version_ranges(versions: Iterable[int]) -> str:
     """`14-16,20`, ascending."""
     found: list[list[int]] = []
     for version in sorted(set(versions)):
@@ -86,7 +86,7 @@ def stretches(versions: Iterable[int]) -> str:
             found[-1][1] = version
         else:
             found.append([version, version])
-    shown = (str(first) if first == last else f"{first}-{last}" for first, last in found[:STRETCHES_MAX])
+    shown = (str(first) if first == last else f"{first}-{last}" for first, last in found[:RANGES_MAX])
     return ",".join(shown)
 
 
@@ -131,7 +131,7 @@ ROW_CHARACTERS_MAX = 300
 """Of one row; a message is to be read."""
 
 
-def few_rows(found: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...]:
+def select_example_rows(found: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...]:
     """The first of these rows, `EXAMPLES_MAX` in all, by file. None of them is hidden by its file's vector."""
     chosen: list[RowsOfFile] = []
     left = EXAMPLES_MAX
@@ -145,7 +145,7 @@ def few_rows(found: Iterable[tuple[AddFile, BitMap64]]) -> tuple[RowsOfFile, ...
     return tuple(chosen)
 
 
-def rows_in_words(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[str, ...]:
+def row_texts(rows: Sequence[RowsOfFile], describe: DescribeRows | None) -> tuple[str, ...]:
     """By their values where `describe` tells them, else by where they stand."""
     if not rows:
         return ()

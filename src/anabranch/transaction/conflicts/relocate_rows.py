@@ -9,9 +9,9 @@ from pyroaring import BitMap64
 
 from anabranch.protocol.actions import AddFile
 from anabranch.transaction.conflicts.conflict_context import ConflictContext
-from anabranch.transaction.conflicts.traced_files import TracedFile, shown
+from anabranch.transaction.conflicts.traced_files import TracedFile, visible_rows
 from anabranch.transaction.read_set import RowsOfFile, Scan
-from anabranch.transaction.rows.row_access import checked_places
+from anabranch.transaction.rows.row_access import checked_positions
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +24,7 @@ class RelocatedRows:
     """Rows that satisfied a condition of ours, by the number of the scan, as far as it was asked again."""
 
 
-def found_again(
+def relocate_rows(
     context: ConflictContext, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> RelocatedRows | None:
     """Where in `outputs` the rows of `sources` stand that ours deletes; None where that cannot be told.
@@ -34,14 +34,14 @@ def found_again(
     satisfy a condition too, and under `WriteSerializable` ours may stand before them.
     """
     wanted = sum(len(source.deleted) for source in sources)
-    if not wanted and not any(source.any_deleted for source in sources):
+    if not wanted and not any(source.deletes_uncounted_rows for source in sources):
         return RelocatedRows(deleted=[BitMap64() for _ in outputs])
-    if any(source.any_deleted for source in sources):
+    if any(source.deletes_uncounted_rows for source in sources):
         return None
-    everything = [shown(context, add) for add in outputs]
+    everything = [visible_rows(context, add) for add in outputs]
     if all(rows is not None for rows in everything) and sum(len(rows or ()) for rows in everything) == wanted:
         return RelocatedRows(deleted=[rows or BitMap64() for rows in everything])
-    if any(source.new or source.mixed for source in sources):
+    if any(source.new or source.may_hold_new_rows for source in sources):
         return _found_by_value(context, sources, outputs)
     deleted = [BitMap64() for _ in outputs]
     read: dict[int, Sequence[BitMap64]] = {}
@@ -64,7 +64,7 @@ def _found_by_value(
         return None
     known = [source.deleted | source.reads for source in sources]
     rows = [RowsOfFile(file=source.add, positions=each) for source, each in zip(sources, known, strict=True)]
-    places = checked_places(context.find_rows(context.read.base, rows, outputs), rows, outputs)
+    places = checked_positions(context.find_rows(context.read.base, rows, outputs), rows, outputs)
     if places is None:
         return None
 
@@ -76,7 +76,7 @@ def _found_by_value(
         return found
 
     numbers = {number for source in sources for number in source.read} - set().union(
-        *(source.unknown for source in sources)
+        *(source.unresolved_scans for source in sources)
     )
     return RelocatedRows(
         deleted=now([source.deleted for source in sources]),
@@ -88,7 +88,7 @@ def _places(
     context: ConflictContext, number: int, scan: Scan, sources: Sequence[TracedFile], outputs: Sequence[AddFile]
 ) -> list[BitMap64] | None:
     """Where the rows stand that the scan had found in `sources`, if ours deletes all of them."""
-    if scan.again is None or context.time_is_up():
+    if scan.reevaluate is None or context.time_is_up():
         return None
     satisfying = _satisfying(number, scan, sources)
     if satisfying is None or not any(satisfying):
@@ -101,13 +101,13 @@ def _places(
 
 def _satisfying(number: int, scan: Scan, sources: Sequence[TracedFile]) -> list[BitMap64] | None:
     """The rows of `sources` that the scan had found."""
-    if any(number in source.unknown for source in sources):
+    if any(number in source.unresolved_scans for source in sources):
         return _asked(scan, [source.add for source in sources])
     return [source.read.get(number, BitMap64()) for source in sources]
 
 
 def _asked(scan: Scan, files: Sequence[AddFile]) -> list[BitMap64] | None:
-    assert scan.again is not None
-    found = scan.again([RowsOfFile(file=add, positions=None) for add in files])
+    assert scan.reevaluate is not None
+    found = scan.reevaluate([RowsOfFile(file=add, positions=None) for add in files])
     places = [rows for rows in found if rows is not None]
     return places if len(places) == len(files) else None

@@ -15,8 +15,13 @@ from anabranch.errors.commits import ConcurrentAppendException, ConcurrentDelete
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import supported
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
-from anabranch.transaction.conflicts.file_conflicts import NARROWER, gone_conflict, hint_of, place_of
-from anabranch.transaction.conflicts.rebase_report import Reconciliation, few_rows
+from anabranch.transaction.conflicts.file_conflicts import (
+    NARROW_THE_CONDITION,
+    partition_hint,
+    partition_or_file,
+    removed_file_conflict,
+)
+from anabranch.transaction.conflicts.rebase_report import Reconciliation, select_example_rows
 from anabranch.transaction.conflicts.row_tracing import TracedRows, trace_rows
 from anabranch.transaction.conflicts.traced_files import NewRows
 from anabranch.transaction.conflicts.winners import Winner
@@ -26,7 +31,7 @@ from anabranch.transaction.read_set import RowsOfFile, Scan
 from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 
 
-def tells_rows_apart(context: ConflictContext) -> bool:
+def has_row_level_concurrency(context: ConflictContext) -> bool:
     """Whether rows, not files, decide: the table has vectors, so whoever deletes a row can leave the rest alone."""
     before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None:
@@ -34,13 +39,13 @@ def tells_rows_apart(context: ConflictContext) -> bool:
     return supported(before, "deletionVectors") and supported(after, "deletionVectors")
 
 
-def fit_rows(context: ConflictContext) -> ProposedCommit | Conflict:
+def rebase_by_rows(context: ConflictContext) -> ProposedCommit | Conflict:
     """Our proposal behind all winners, its deletes added to theirs, or the first row that stands in the way."""
     rewritten = files_rewritten_by_both(context)
     if rewritten is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
         return context.ours
-    followed, gone = trace_rows(context)
-    ignored = () if gone is not None and context.time_is_up() else rows_added(context, followed)
+    traced, gone = trace_rows(context)
+    ignored = () if gone is not None and context.time_is_up() else added_rows_conflict(context, traced)
     if isinstance(ignored, Conflict):
         return ignored
     conflict = gone or rewritten
@@ -48,12 +53,12 @@ def fit_rows(context: ConflictContext) -> ProposedCommit | Conflict:
         return conflict
     marked = {path for path, _ in context.ours.deleted_rows}
     reconciliation = Reconciliation(
-        moved_rows=followed.moved_rows,
-        found_rows=followed.found_rows,
-        united_vectors=sum(bool(file.deleted) for path, file in followed.files.items() if path in marked),
-        stands_before=tuple(winner.version for winner in ignored),
+        moved_rows=traced.moved_rows,
+        relocated_rows=traced.relocated_rows,
+        united_vectors=sum(bool(file.deleted) for path, file in traced.files.items() if path in marked),
+        serialized_before=tuple(winner.version for winner in ignored),
     )
-    return with_merged_vectors(context, followed).with_tags(reconciliation.tags())
+    return with_merged_vectors(context, traced).with_tags(reconciliation.tags())
 
 
 def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
@@ -61,21 +66,21 @@ def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
     gone = context.latest.removed_from_base
     for file in context.ours.files:
         if file.key in gone and file.key not in context.ours.deleted_rows:
-            return gone_conflict(context, ConcurrentDeleteDeleteException, file.key)
+            return removed_file_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
-def rows_added(context: ConflictContext, followed: TracedRows) -> Conflict | tuple[Winner, ...]:
+def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflict | tuple[Winner, ...]:
     """A winner added rows that ours should have read, and before which it may not stand.
 
     If there is none: the winners before which ours has to stand, since it may have had to read what they added.
     """
-    new = followed.new
+    new = traced.new
     if not new or context.read.base is None:
         return ()
     ignored: dict[int, Winner] = {}
     for scan in context.ours.reads.scans:
-        matching = context.can_match(context.read.base, scan.predicate, [rows.first for rows in new])
+        matching = context.can_match(context.read.base, scan.predicate, [rows.first_file for rows in new])
         suspects: list[NewRows] = []
         for rows in itertools.compress(new, matching):
             if may_serialize_before(context, rows.origin) and not breaks_serial_order(context, rows.origin):
@@ -92,18 +97,20 @@ def _first_match(context: ConflictContext, scan: Scan, suspects: Sequence[NewRow
     """The first of the rows that the scan would have found; in doubt, the first of all."""
     if not suspects:
         return None
-    if scan.reads_everything and scan.again is None:
+    if scan.reads_everything and scan.reevaluate is None:
         return _added(context, suspects[0], ConflictReason.WHOLE_TABLE_READ)
-    if scan.again is None:
-        return _added(context, suspects[0], hint_of(suspects[0].file.partition_values))
+    if scan.reevaluate is None:
+        return _added(context, suspects[0], partition_hint(suspects[0].file.partition_values))
     if context.time_is_up():
         return _added(context, suspects[0], ConflictReason.ALLOTTED_TIME_EXCEEDED)
-    found = scan.again([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
+    found = scan.reevaluate([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
     for rows, satisfying in zip(suspects, found, strict=True):
         if satisfying is None:
-            return _added(context, rows, hint_of(rows.file.partition_values))
+            return _added(context, rows, partition_hint(rows.file.partition_values))
         if satisfying:
-            examples = few_rows((each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits)
+            examples = select_example_rows(
+                (each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits
+            )
             return _added(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
@@ -117,16 +124,16 @@ def _added(
         error=ConcurrentAppendException,
         winner=rows.origin,
         reason=reason,
-        where=place_of(context, rows.file.path, rows.file.partition_values),
-        advice=NARROWER,
+        where=partition_or_file(context, rows.file.path, rows.file.partition_values),
+        advice=NARROW_THE_CONDITION,
         example_rows=example_rows,
     )
 
 
-def with_merged_vectors(context: ConflictContext, followed: TracedRows) -> ProposedCommit:
+def with_merged_vectors(context: ConflictContext, traced: TracedRows) -> ProposedCommit:
     """Our deletes, made behind those of the winners, in the files where the rows stand now."""
     ours = context.ours
-    touched = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in followed.files}
+    touched = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in traced.files}
     if not touched:
         return ours
     paths = {path for path, _ in touched}
@@ -138,9 +145,9 @@ def with_merged_vectors(context: ConflictContext, followed: TracedRows) -> Propo
         (remove.deletion_timestamp for remove in ours.removes if remove.key in touched and remove.deletion_timestamp), 0
     )
     chosen = [
-        RowsOfFile(file=file.add, positions=None if file.any_deleted else file.deleted)
-        for file in followed.files.values()
-        if file.any_deleted or file.deleted
+        RowsOfFile(file=file.add, positions=None if file.deletes_uncounted_rows else file.deleted)
+        for file in traced.files.values()
+        if file.deletes_uncounted_rows or file.deleted
     ]
     merged: list[AddFile | RemoveFile] = hide_rows(chosen, context.vectors, removed_at_ms=removed_at_ms)
     kept = ours.without(*dropped)

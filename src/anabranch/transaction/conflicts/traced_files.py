@@ -21,7 +21,7 @@ class NewRows:
 
     origin: Winner
     """Who brought them."""
-    first: AddFile
+    first_file: AddFile
     """The file in which they came, whose statistics are the narrowest that they ever had."""
     file: AddFile
     """A file in which they can be read."""
@@ -38,18 +38,20 @@ class TracedFile:
     """Rows that ours deletes."""
     read: Mapping[int, BitMap64] = dataclasses.field(default_factory=dict)
     """Rows that satisfied a condition of ours, by the number of the scan."""
-    any_deleted: bool = False
+    deletes_uncounted_rows: bool = False
     """Ours deletes all its rows, and how many there are is not known."""
-    unknown: frozenset[int] = frozenset()
+    unresolved_scans: frozenset[int] = frozenset()
     """Scans of ours that may have found rows in it, and which of them is not known."""
     new: tuple[NewRows, ...] = ()
-    mixed: bool = False
+    may_hold_new_rows: bool = False
     """It may hold more rows that came since we read, and which they are is not known."""
 
     @property
-    def matters(self) -> bool:
+    def has_relevant_rows(self) -> bool:
         """Whether rows that ours knows stand in it."""
-        return self.any_deleted or bool(self.unknown) or bool(self.deleted) or any(self.read.values())
+        return (
+            self.deletes_uncounted_rows or bool(self.unresolved_scans) or bool(self.deleted) or any(self.read.values())
+        )
 
     @property
     def reads(self) -> BitMap64:
@@ -58,14 +60,14 @@ class TracedFile:
 
     def deletes_among(self, gone: BitMap64) -> BitMap64:
         """Those of the rows that ours deletes."""
-        return gone if self.any_deleted else self.deleted & gone
+        return gone if self.deletes_uncounted_rows else self.deleted & gone
 
     def only_reads_among(self, gone: BitMap64) -> BitMap64:
         """Those of the rows that ours read and leaves alone, as far as it is known which."""
         return (self.reads & gone) - self.deletes_among(gone)
 
 
-def as_read(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
+def trace_file(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
     """A file of our snapshot, at `row` of its file table, with the rows in it that ours knows."""
     key = add.key
     ours = context.ours
@@ -73,48 +75,48 @@ def as_read(context: ConflictContext, add: AddFile, row: int) -> TracedFile:
     add = with_row_count(add, ours.removed_files[key]) if key in ours.removed_files else add
     deletes_all = key in ours.deleted_rows and ours.deleted_rows[key] is None
     scans = dict(enumerate(ours.reads.scans))
-    untold = {number for number, scan in scans.items() if scan.rows is None and opened(scan, key, row)}
+    untold = {number for number, scan in scans.items() if scan.rows is None and scan_reads_file(scan, key, row)}
     # What can be asked again is asked of the rows that go, once any do.
-    all_count = {number for number in untold if scans[number].again is None}
-    every = shown(context, add) if deletes_all or all_count else None
+    all_count = {number for number in untold if scans[number].reevaluate is None}
+    every = visible_rows(context, add) if deletes_all or all_count else None
     read = {number: scan.rows.get(key, BitMap64()) for number, scan in scans.items() if scan.rows}
     return TracedFile(
         add=add,
         deleted=(every or BitMap64()) if deletes_all else ours.deleted_rows.get(key) or BitMap64(),
-        any_deleted=deletes_all and every is None,
+        deletes_uncounted_rows=deletes_all and every is None,
         read=read if every is None else read | dict.fromkeys(all_count, every),
-        unknown=frozenset(untold if every is None else untold - all_count),
+        unresolved_scans=frozenset(untold if every is None else untold - all_count),
     )
 
 
-def opened(scan: Scan, key: FileKey, row: int) -> bool:
+def scan_reads_file(scan: Scan, key: FileKey, row: int) -> bool:
     """Whether the scan looked into this file of our snapshot."""
     if scan.files is None or scan.reads_everything:
         return True
     return key in scan.files if isinstance(scan.files, frozenset) else bool(scan.files[row])
 
 
-def shown(context: ConflictContext, add: AddFile) -> BitMap64 | None:
+def visible_rows(context: ConflictContext, add: AddFile) -> BitMap64 | None:
     """The rows that a file shows; None where its statistics do not say how many it has."""
     rows = row_count(add.stats)
     (hidden,) = context.vectors.hidden([add])
-    return None if rows is None else every_row(rows) - hidden
+    return None if rows is None else all_positions(rows) - hidden
 
 
-def every_row(count: int) -> BitMap64:
+def all_positions(count: int) -> BitMap64:
     """The first `count` positions."""
     every = BitMap64()
     every.add_range(0, count)
     return every
 
 
-def moved_rows(
+def trace_moved_rows(
     context: ConflictContext, source: TracedFile, moves: Moves, outputs: Mapping[str, TracedFile]
 ) -> list[TracedFile]:
     """The outputs to which rows of `source` went, with those of its rows that matter."""
     path = source.add.path
     found = dict(outputs)
-    if not source.matters and not source.new and not source.mixed:
+    if not source.has_relevant_rows and not source.new and not source.may_hold_new_rows:
         return []
     (hidden,) = context.vectors.hidden([source.add])
 
@@ -129,13 +131,16 @@ def moved_rows(
             joined = {**known, number: known.get(number, BitMap64()) | rows}
             found[target] = dataclasses.replace(found[target], read=joined)
     for new in source.new:
-        positions = new.positions if new.positions is not None else shown(context, source.add)
+        positions = new.positions if new.positions is not None else visible_rows(context, source.add)
         assert positions is not None, "moves are known only of files whose rows are counted"
         for target, rows in moved(positions).items():
             here = dataclasses.replace(new, file=found[target].add, positions=rows)
             found[target] = dataclasses.replace(found[target], new=(*found[target].new, here))
-    for run in moves.runs[path] if source.unknown or source.mixed else ():
+    for run in moves.runs[path] if source.unresolved_scans or source.may_hold_new_rows else ():
         file = found[run.path]
-        joined_unknown, mixed = file.unknown | source.unknown, file.mixed or source.mixed
-        found[run.path] = dataclasses.replace(file, unknown=joined_unknown, mixed=mixed)
+        joined_unknown, mixed = (
+            file.unresolved_scans | source.unresolved_scans,
+            file.may_hold_new_rows or source.may_hold_new_rows,
+        )
+        found[run.path] = dataclasses.replace(file, unresolved_scans=joined_unknown, may_hold_new_rows=mixed)
     return [file for target, file in found.items() if file is not outputs[target]]

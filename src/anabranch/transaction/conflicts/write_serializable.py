@@ -8,7 +8,7 @@ from anabranch.transaction.conflicts.conflict_context import ConflictContext
 from anabranch.transaction.conflicts.latest_state import LatestState
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.rows.row_ids import rows_shown
+from anabranch.transaction.rows.row_ids import visible_row_count_of
 
 
 def may_serialize_before(context: ConflictContext, winner: Winner) -> bool:
@@ -32,7 +32,7 @@ def breaks_serial_order(context: ConflictContext, ignored: Winner) -> bool:
 # Winners that moved rows and changed none, such as OPTIMIZE.
 
 
-def is_rewrite_only(winner: Winner, read: LatestState, *, added_before: dict[FileKey, AddFile]) -> bool:
+def only_moves_rows(winner: Winner, read: LatestState, *, added_before: dict[FileKey, AddFile]) -> bool:
     """Whether the rows of its new files are exactly those of the files it removed.
 
     `dataChange=false` is a claim. It is believed if all file actions make it and as many rows came as went;
@@ -41,12 +41,12 @@ def is_rewrite_only(winner: Winner, read: LatestState, *, added_before: dict[Fil
     if winner.changes_data:
         return False
     gone = [_rows_of_removed(remove, read, added_before) for remove in winner.removes]
-    came = [rows_shown(add) for add in winner.adds]
+    came = [visible_row_count_of(add) for add in winner.adds]
     known = [rows for rows in (*gone, *came) if rows is not None]
     return len(known) == len(gone) + len(came) and sum(known[: len(gone)]) == sum(known[len(gone) :])
 
 
 def _rows_of_removed(remove: RemoveFile, read: LatestState, added_before: dict[FileKey, AddFile]) -> int | None:
     if remove.key in added_before:
-        return rows_shown(added_before[remove.key])
+        return visible_row_count_of(added_before[remove.key])
     return read.base_files.live_rows([remove.path]).get(remove.key)
