@@ -81,7 +81,7 @@ def test_where_the_condition_cannot_be_asked_again_it_is_named() -> None:
     other = rival_of(first)
     other.read(id_is(500), name="MERGE").commit([add("w", ids=(5, 5))])
     error = lost(ours, remove(LOW), add("low2"))
-    assert error.advice == advice.ASKED_ONCE
+    assert error.advice == advice.NOT_REPEATABLE
     assert "subquery" in str(error)
 
 

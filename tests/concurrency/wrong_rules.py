@@ -266,7 +266,8 @@ WRONG_RULES = (
         mix=CHANGES_AND_OPTIMIZE,
     ),
     WrongRule(
-        name="OPTIMIZE forgets rows that were hidden meanwhile", patches=[(compaction_rebase, "_new_marks", _no_marks)]
+        name="OPTIMIZE forgets rows that were hidden meanwhile",
+        patches=[(compaction_rebase, "_positions_in_outputs", _no_marks)],
     ),
     WrongRule(
         name="rows that an OPTIMIZE moved count as old",

@@ -42,7 +42,7 @@ PROMPT_MS = 10_000
 RETENTION_MS_MIN = 60_000
 """If the log is kept for less, the time since the check is no evidence."""
 CLOCKS_APART_MS_MAX = 2_000
-"""If the times of two files in one storage differ by less, they do not tell which was written first."""
+"""If the times of two files in one storage differ by less, it is not certain which was written first."""
 
 T = TypeVar("T")
 

@@ -24,26 +24,26 @@ CLUSTERING_DOMAIN = "delta.clustering"
 
 
 def file_incompatibility(add: AddFile, metadata: Metadata, protocol: Protocol) -> str | None:
-    """Why a file may not be in a table of this description, in words; None where it may.
+    """Why a file may not be in a table with this description, as text; None where it may.
 
-    What the log does not tell of a file, as how Iceberg finds its columns, it is not taken to have.
+    A requirement that the log does not record for the file, such as Iceberg's column ids, counts as not met.
     """
     properties = TableProperties(metadata.configuration)
     has_vector = add.deletion_vector is not None
     if has_vector and not supported(protocol, "deletionVectors"):
-        return f"{add.path} hides rows by a deletion vector, which the table is not to support"
+        return f"{add.path} hides rows by a deletion vector, and the table would not support deletion vectors"
     if has_vector and properties.symlink_manifests_enabled:
-        return f"{add.path} hides rows by a deletion vector, of which symlink manifests know nothing"
+        return f"{add.path} hides rows by a deletion vector, which symlink manifests cannot express"
     if properties.row_tracking_enabled and add.base_row_id is None:
-        return f"{add.path} has no row ids, and all rows are to have one"
+        return f"{add.path} has no row ids, and row tracking requires them"
     for version in compat_versions(properties)[:1]:
         if has_vector or (add.tags or {}).get(COMPAT_TAG) != str(version):
-            return f"{add.path} was not written as version {version} of Iceberg compatibility asks"
+            return f"{add.path} was not written as version {version} of Iceberg compatibility requires"
     return None
 
 
 def faults_of_description(metadata: Metadata, domains: Mapping[str, DomainMetadata], *, table: str) -> Iterator[str]:
-    """What in a description contradicts itself. See "Clustered Table"."""
+    """The contradictions in the description of a table, as text. See "Clustered Table"."""
     columns = _clustering(domains.get(CLUSTERING_DOMAIN))
     if not columns:
         return
@@ -57,29 +57,32 @@ def faults_of_description(metadata: Metadata, domains: Mapping[str, DomainMetada
 
 
 def _clustering(domain: DomainMetadata | None) -> list[tuple[str, ...]]:
-    """Physical paths; none where the domain is not to be understood, which readers take for no clustering."""
+    """The physical paths of the clustering columns; none where the domain is malformed, as readers take it."""
     if domain is None or domain.removed:
         return []
     try:
-        told = msgspec.json.decode(domain.configuration)
-        return [tuple(map(str, path)) for path in told.get("clusteringColumns", [])]
+        clustering = msgspec.json.decode(domain.configuration)
+        return [tuple(map(str, path)) for path in clustering.get("clusteringColumns", [])]
     except (msgspec.MsgspecError, AttributeError, TypeError):
         return []
 
 
 def physical_partition_columns(metadata: Metadata, *, table: str) -> dict[str, str | None]:
-    """The name each partition column has in `partitionValues`; None for one that is not in the schema."""
+    """The names of the partition columns in `partitionValues`, by logical name; None for one without a field."""
     mode = ColumnMappingMode(TableProperties(metadata.configuration).column_mapping_mode)
     fields = {field.name: field for field in parse_schema(metadata.schema_string, table).fields}
     return {name: physical_name(fields[name], mode) if name in fields else None for name in metadata.partition_columns}
 
 
 NAMES_MAX = 5
-"""So many columns of each kind are named; the rest are counted."""
+"""Columns of one kind that a message names; the rest are counted."""
 
 
 def differences(before: Metadata, after: Metadata, *, table: str) -> str | None:
-    """Columns that came, went or changed, the partitioning, properties; None where nothing can be told."""
+    """The added, dropped and changed columns, the partitioning and the changed properties, as text.
+
+    None where nothing differs, or a schema cannot be read.
+    """
     try:
         parts = list(_differences(_columns(before, table), _columns(after, table)))
     except DeltaError:
@@ -103,13 +106,13 @@ def _differences(before: dict[FieldPath, StructField], after: dict[FieldPath, St
     changed = [
         quoted(path) for path, field in after.items() if path in before and not _is_the_same(field, before[path])
     ]
-    for what, names in (("added", added), ("dropped", dropped), ("changed", changed)):
+    for verb, names in (("added", added), ("dropped", dropped), ("changed", changed)):
         if names:
-            yield _listed(what, names)
+            yield _listed(verb, names)
 
 
 def _is_the_same(after: StructField, before: StructField) -> bool:
-    """Whether the field itself is as it was; what lies in a struct is told on its own."""
+    """Whether the field itself is unchanged; fields of a struct are compared separately."""
     same = after.nullable == before.nullable and after.metadata == before.metadata
     nested = (
         after.dataType.typeName() in ("struct", "array", "map")
@@ -118,6 +121,6 @@ def _is_the_same(after: StructField, before: StructField) -> bool:
     return same and (nested or after.dataType == before.dataType)
 
 
-def _listed(what: str, names: list[str]) -> str:
+def _listed(verb: str, names: list[str]) -> str:
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"{what} {', '.join(names[:NAMES_MAX])}{more}"
+    return f"{verb} {', '.join(names[:NAMES_MAX])}{more}"

@@ -1,6 +1,6 @@
-"""Which changes of protocol and metadata leave a commit right that was made before them.
+"""Which changes of protocol and metadata by a winner are no conflict for a commit.
 
-Only what is proven harmless is listed; anything else makes the commit fail and be made anew.
+Only changes that are proven harmless are listed; any other change is a conflict.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anabranch.protocol.actions import Metadata
 
 ADDED_WITHOUT_HARM = frozenset(
     {
-        "appendOnly",  # takes effect through its property, which is judged on its own
+        "appendOnly",  # takes effect through its property, which is checked separately
         "clustering",
         "deletionVectors",
         "domainMetadata",
@@ -29,13 +29,14 @@ ADDED_WITHOUT_HARM = frozenset(
         "variantType",
     }
 )
-"""Features that ask nothing of data files already written, or only what is filled in with each attempt: row
-ids, timestamps. The types and column changes among them come with a new schema, which is judged on its own."""
+"""Features that demand nothing of existing data files, or only row ids and timestamps, which are set at each attempt.
+The types and column changes among them come with a new schema, which is checked separately."""
 
 TURNED_ON_WITHOUT_HARM = frozenset(
     {"delta.enableDeletionVectors", "delta.enableInCommitTimestamps", "delta.enableRowTracking"}
 )
-"""May become true. Vectors are allowed then, not demanded; ids and timestamps are filled in with each attempt."""
+"""Properties that may become true. They allow vectors but do not demand them; ids and timestamps are set at each
+attempt."""
 
 NOTED_ONCE_WITHOUT_HARM = frozenset(
     {
@@ -45,7 +46,8 @@ NOTED_ONCE_WITHOUT_HARM = frozenset(
         "delta.rowTracking.materializedRowIdColumnName",
     }
 )
-"""May appear: notes of those features. Files that lack the row id columns have nothing to say about them."""
+"""Properties that may appear: those features record their enablement in them. A file without the materialized columns
+of row ids stays valid."""
 
 FREE_TO_CHANGE = frozenset(
     {
@@ -68,16 +70,16 @@ FREE_TO_CHANGE = frozenset(
         "delta.targetFileSize",
     }
 )
-"""About upkeep, or about how files written later look."""
+"""Properties of log maintenance, and of files that are written later."""
 
 
 def harmful_features(before: frozenset[str], after: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Features dropped, and features added that may ask something of files already written."""
+    """The features that were dropped, and the added features that may demand something of existing files."""
     return sorted(before - after), sorted(after - before - ADDED_WITHOUT_HARM)
 
 
 def same_schema_and_layout(before: Metadata, after: Metadata) -> bool:
-    """Whether rows look and lie the same: schemas that differ in spelling or comments are one schema."""
+    """Whether schema, partitioning and format are equal. Spelling of the JSON and comments of columns do not count."""
     same_schema = before.schema_string == after.schema_string or (
         _without_comments(msgspec.json.decode(before.schema_string))
         == _without_comments(msgspec.json.decode(after.schema_string))
@@ -87,20 +89,20 @@ def same_schema_and_layout(before: Metadata, after: Metadata) -> bool:
 
 
 def _without_comments(schema: Any) -> Any:
-    """A schema's JSON less the comments of its fields, at any depth."""
+    """The JSON of a schema without the comments of its fields, at any depth."""
     if isinstance(schema, list):
-        return [_without_comments(each) for each in schema]
+        return [_without_comments(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _without_comments(value) for key, value in schema.items() if key != "metadata"}
-    said = schema.get("metadata")
-    if isinstance(said, dict):
-        said = {key: value for key, value in said.items() if key != "comment"}
-    return found | ({"metadata": said} if "metadata" in schema else {})
+    entries = {key: _without_comments(value) for key, value in schema.items() if key != "metadata"}
+    metadata = schema.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {key: value for key, value in metadata.items() if key != "comment"}
+    return entries | ({"metadata": metadata} if "metadata" in schema else {})
 
 
 def harmful_properties(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> list[str]:
-    """Names of the properties whose change may make a commit wrong that was made before it."""
+    """The names of changed properties for which the change may make a concurrent commit wrong."""
     names = before.keys() | after.keys()
     changed = [name for name in names if before.get(name) != after.get(name)]
     return sorted(name for name in changed if not _is_harmless(name, before.get(name), after.get(name)))
@@ -121,17 +123,18 @@ _ABSENT = object()
 
 
 class _BothChangeError(Exception):
-    """Both give one thing another value."""
+    """Both metadata change the same part, to different values."""
 
 
 def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edited: frozenset[str]) -> Metadata | None:
     """The metadata with both changes; None where one of the two may make the other wrong.
 
-    For statements that edit single things, each of which only one of the two changes. One of them must change nothing
-    but what no statement looks at: comments, names, properties of users and of upkeep. `edited` are the properties that
-    ours states, `comment` for the table's description: also one that had this value already is not theirs to change.
+    It is for statements that edit single parts of the metadata, each of which only one of the two changes. One of them
+    must change only parts that no statement depends on: comments, names, properties of users and of upkeep. `edited`
+    are the properties that ours sets, and `comment` for the table's description; the other change may not touch them,
+    also where ours sets the value that they had already.
     """
-    if any(_identity(each) != _identity(before) for each in (theirs, ours)):
+    if any(_identity(metadata) != _identity(before) for metadata in (theirs, ours)):
         return None
     if not _changes_only_upkeep(before, theirs) and not _changes_only_upkeep(before, ours):
         return None
@@ -140,10 +143,12 @@ def merged_metadata(before: Metadata, theirs: Metadata, ours: Metadata, *, edite
         return None
     try:
         for name in dict.fromkeys([*theirs.configuration, *ours.configuration]):
-            was, there, here = (each.configuration.get(name, _ABSENT) for each in (before, theirs, ours))
-            if name in edited and there not in (was, here):
+            old, their_value, our_value = (
+                metadata.configuration.get(name, _ABSENT) for metadata in (before, theirs, ours)
+            )
+            if name in edited and their_value not in (old, our_value):
                 raise _BothChangeError
-            value = _changed_by_one(was, there, here)
+            value = _changed_by_one(old, their_value, our_value)
             if value is not _ABSENT:
                 configuration[name] = value
         return msgspec.structs.replace(
@@ -162,10 +167,10 @@ def _identity(metadata: Metadata) -> tuple[Any, ...]:
 
 
 def _changes_only_upkeep(before: Metadata, after: Metadata) -> bool:
-    """Whether all that changed is such that no statement, and no other change of the description, depends on it."""
+    """Whether no statement, and no other change of the description, depends on any of the changed parts."""
     names = before.configuration.keys() | after.configuration.keys()
     changed = [name for name in names if before.configuration.get(name) != after.configuration.get(name)]
-    # The policy needs a table feature, which a statement beside it may drop.
+    # The checkpoint policy needs a table feature, which a concurrent statement may drop.
     free = FREE_TO_CHANGE - {"delta.checkpointPolicy"}
     return same_schema_and_layout(before, after) and all(
         name in free or not name.lower().startswith("delta.") for name in changed
@@ -173,6 +178,7 @@ def _changes_only_upkeep(before: Metadata, after: Metadata) -> bool:
 
 
 def _changed_by_one(before: Any, theirs: Any, ours: Any) -> Any:
+    """The value after both changes. Raises `_BothChangeError` where they differ."""
     if ours in (before, theirs):
         return theirs
     if theirs == before:

@@ -1,8 +1,8 @@
-"""Conflicts over data, told by single rows, and our rows carried to where they stand now.
+"""Conflicts over data by single rows, and rebasing our deletes to the files in which the rows are now.
 
-If no row that is gone or new since we read satisfies a condition of ours, then our operation, run again now,
-would read, delete and create exactly the rows it did. So it may stand here; and by induction over the log, the
-order of the log is a serial order.
+If no row that was deleted or added since we read satisfies a condition of ours, then our operation, run again now,
+would read, delete and create exactly the rows that it did. So it may be committed at this version; and by induction
+over the log, the order of the log is a serial order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.protocol.features import supported
 from anabranch.transaction.conflicts.conflict_context import Conflict, ConflictContext
 from anabranch.transaction.conflicts.file_conflicts import (
-    NARROW_THE_CONDITION,
+    NARROW_CONDITION,
     partition_hint,
     partition_or_file,
     removed_file_conflict,
@@ -32,7 +32,7 @@ from anabranch.transaction.rows.deletion_vector_actions import hide_rows
 
 
 def has_row_level_concurrency(context: ConflictContext) -> bool:
-    """Whether rows, not files, decide: the table has vectors, so whoever deletes a row can leave the rest alone."""
+    """Whether rows decide, not files: with deletion vectors, deleting a row does not rewrite the other rows."""
     before, after = context.read.protocol, context.latest.protocol
     if before is None or after is None:
         return False
@@ -40,40 +40,40 @@ def has_row_level_concurrency(context: ConflictContext) -> bool:
 
 
 def rebase_by_rows(context: ConflictContext) -> ProposedCommit | Conflict:
-    """Our proposal behind all winners, its deletes added to theirs, or the first row that stands in the way."""
-    rewritten = files_rewritten_by_both(context)
-    if rewritten is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
+    """Our proposal after all winners, with its deletes added to theirs, or the first conflict over a row."""
+    rewrite_conflict = files_rewritten_by_both(context)
+    if rewrite_conflict is None and not context.ours.reads.reads_rows and not context.ours.deleted_rows:
         return context.ours
-    traced, gone = trace_rows(context)
-    ignored = () if gone is not None and context.time_is_up() else added_rows_conflict(context, traced)
+    traced, delete_conflict = trace_rows(context)
+    ignored = () if delete_conflict is not None and context.time_is_up() else added_rows_conflict(context, traced)
     if isinstance(ignored, Conflict):
         return ignored
-    conflict = gone or rewritten
+    conflict = delete_conflict or rewrite_conflict
     if conflict is not None:
         return conflict
-    marked = {path for path, _ in context.ours.deleted_rows}
+    with_deletes = {path for path, _ in context.ours.deleted_rows}
     reconciliation = Reconciliation(
         moved_rows=traced.moved_rows,
         relocated_rows=traced.relocated_rows,
-        united_vectors=sum(bool(file.deleted) for path, file in traced.files.items() if path in marked),
+        united_vectors=sum(bool(file.deleted) for path, file in traced.files.items() if path in with_deletes),
         serialized_before=tuple(winner.version for winner in ignored),
     )
     return with_merged_vectors(context, traced).with_tags(reconciliation.tags())
 
 
 def files_rewritten_by_both(context: ConflictContext) -> Conflict | None:
-    """A winner removed a file of which ours does not say what rows it deletes."""
-    gone = context.latest.removed_from_base
+    """The conflict where a winner removed a file that ours removes, too, without naming the rows that it deletes."""
+    removed = context.latest.removed_from_base
     for file in context.ours.files:
-        if file.key in gone and file.key not in context.ours.deleted_rows:
+        if file.key in removed and file.key not in context.ours.deleted_rows:
             return removed_file_conflict(context, ConcurrentDeleteDeleteException, file.key)
     return None
 
 
 def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflict | tuple[Winner, ...]:
-    """A winner added rows that ours should have read, and before which it may not stand.
+    """The conflict with a winner that added rows that ours should have read, and that ours may not be ordered before.
 
-    If there is none: the winners before which ours has to stand, since it may have had to read what they added.
+    If there is none, the winners that ours is ordered before, since ours may have had to read the rows they added.
     """
     new = traced.new
     if not new or context.read.base is None:
@@ -87,35 +87,39 @@ def added_rows_conflict(context: ConflictContext, traced: TracedRows) -> Conflic
                 ignored[rows.origin.version] = rows.origin
             else:
                 suspects.append(rows)
-        conflict = _first_match(context, scan, suspects)
+        conflict = _matching_rows_conflict(context, scan, suspects)
         if conflict is not None:
             return conflict
     return tuple(ignored.values())
 
 
-def _first_match(context: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
-    """The first of the rows that the scan would have found; in doubt, the first of all."""
+def _matching_rows_conflict(context: ConflictContext, scan: Scan, suspects: Sequence[NewRows]) -> Conflict | None:
+    """The conflict with the first of the new rows that the scan would have found.
+
+    Where the condition cannot be evaluated for them, the first of all new rows counts as found.
+    """
     if not suspects:
         return None
+    first = suspects[0]
     if scan.reads_everything and scan.reevaluate is None:
-        return _added(context, suspects[0], ConflictReason.WHOLE_TABLE_READ)
+        return _new_rows_conflict(context, first, ConflictReason.WHOLE_TABLE_READ)
     if scan.reevaluate is None:
-        return _added(context, suspects[0], partition_hint(suspects[0].file.partition_values))
+        return _new_rows_conflict(context, first, partition_hint(first.file.partition_values))
     if context.time_is_up():
-        return _added(context, suspects[0], ConflictReason.ALLOTTED_TIME_EXCEEDED)
-    found = scan.reevaluate([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
-    for rows, satisfying in zip(suspects, found, strict=True):
-        if satisfying is None:
-            return _added(context, rows, partition_hint(rows.file.partition_values))
-        if satisfying:
+        return _new_rows_conflict(context, first, ConflictReason.ALLOTTED_TIME_EXCEEDED)
+    matches = scan.reevaluate([RowsOfFile(file=rows.file, positions=rows.positions) for rows in suspects])
+    for rows, matching in zip(suspects, matches, strict=True):
+        if matching is None:
+            return _new_rows_conflict(context, rows, partition_hint(rows.file.partition_values))
+        if matching:
             examples = select_example_rows(
-                (each.file, hits) for each, hits in zip(suspects, found, strict=True) if hits
+                (some.file, in_file) for some, in_file in zip(suspects, matches, strict=True) if in_file
             )
-            return _added(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
+            return _new_rows_conflict(context, rows, ConflictReason.ROW_LEVEL_CHANGES, example_rows=examples)
     return None
 
 
-def _added(
+def _new_rows_conflict(
     context: ConflictContext, rows: NewRows, reason: ConflictReason, *, example_rows: tuple[RowsOfFile, ...] = ()
 ) -> Conflict:
     if may_serialize_before(context, rows.origin) and reason is not ConflictReason.ALLOTTED_TIME_EXCEEDED:
@@ -125,24 +129,24 @@ def _added(
         winner=rows.origin,
         reason=reason,
         where=partition_or_file(context, rows.file.path, rows.file.partition_values),
-        advice=NARROW_THE_CONDITION,
+        advice=NARROW_CONDITION,
         example_rows=example_rows,
     )
 
 
 def with_merged_vectors(context: ConflictContext, traced: TracedRows) -> ProposedCommit:
-    """Our deletes, made behind those of the winners, in the files where the rows stand now."""
+    """Our proposal with its deletes added to those of the winners, in the files in which the rows are now."""
     ours = context.ours
-    touched = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in traced.files}
-    if not touched:
+    changed = {key for key in ours.deleted_rows if key in context.latest.removed or key[0] in traced.files}
+    if not changed:
         return ours
-    paths = {path for path, _ in touched}
+    paths = {path for path, _ in changed}
     dropped = [
-        *(remove for remove in ours.removes if remove.key in touched),
+        *(remove for remove in ours.removes if remove.key in changed),
         *(add for add in ours.adds if add.path in paths),
     ]
     removed_at_ms = next(
-        (remove.deletion_timestamp for remove in ours.removes if remove.key in touched and remove.deletion_timestamp), 0
+        (remove.deletion_timestamp for remove in ours.removes if remove.key in changed and remove.deletion_timestamp), 0
     )
     chosen = [
         RowsOfFile(file=file.add, positions=None if file.deletes_uncounted_rows else file.deleted)
