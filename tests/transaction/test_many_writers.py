@@ -48,7 +48,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
 
     def work(name: str) -> None:
         mine = table if shared else DeltaLog(store, SystemClock(), random.SystemRandom())
-        landed.extend(append_many(mine, name, commits))
+        committed.extend(append_many(mine, name, commits))
 
     threads = [threading.Thread(target=work, args=(f"t{number}",)) for number in range(WRITERS)]
     for thread in threads:
