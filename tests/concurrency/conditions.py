@@ -33,14 +33,14 @@ class Where:
     column: str = ""
     op: str = "="
     value: int = 0
-    told: bool = True
+    is_predicate: bool = True
     """Whether transactions are told what the condition says. If not, only asking it of rows tells."""
 
     def __call__(self, row: Row) -> bool:
         if not self.column:
             return True
-        found = getattr(row, self.column)
-        return found is not None and OPERATORS[self.op][0](found, self.value)
+        value = getattr(row, self.column)
+        return value is not None and OPERATORS[self.op][0](value, self.value)
 
     def __str__(self) -> str:
         return f"{self.column} {self.op} {self.value}" if self.column else "true"
@@ -49,7 +49,7 @@ class Where:
     def predicate(self) -> Predicate:
         if not self.column:
             return TRUE
-        if not self.told:
+        if not self.is_predicate:
             return Unknown("f(k, v)", (Column(("k",)), Column(("v",))))
         return Comparison(OPERATORS[self.op][1], Column((self.column,)), Literal(self.value, LongType()))
 

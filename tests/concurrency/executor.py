@@ -224,7 +224,7 @@ def _begin_change(
             named = {add.key: None for add in read.adds}
     else:
         chosen = [_chosen(played, read, file, positions) for file, positions in deleted.items()]
-        named = {each.file.key: each.positions for each in chosen}
+        named = {hidden.file.key: hidden.positions for hidden in chosen}
         actions += hide_rows(chosen, transaction.vectors, removed_at_ms=NOW_MS)
     if plan.inserts:
         images = [places[number] for number in plan.images_of] if keeps_ids else []
@@ -259,14 +259,14 @@ def _record(
         transaction.record_whole_table()
         return
     by_rows = not isinstance(statement, ReplaceWhere)
-    for each in plan.looks:
-        found = by_file(places, each.rows)
-        rows = {read.adds[file].key: positions for file, positions in found.items()}
+    for look in plan.looks:
+        by_file_number = by_file(places, look.rows)
+        rows = {read.adds[file].key: positions for file, positions in by_file_number.items()}
         transaction.record_scan(
-            each.condition.predicate,
-            files=_opened(played, read, each.condition),
-            rows=rows if manner.told_rows and by_rows and not each.of_query else None,
-            reevaluate=played.asking(each.condition) if manner.asks_again and by_rows else None,
+            look.condition.predicate,
+            files=_opened(played, read, look.condition),
+            rows=rows if manner.names_rows and by_rows and not look.of_query else None,
+            reevaluate=played.evaluator(look.condition) if manner.reevaluates and by_rows else None,
         )
 
 
@@ -327,8 +327,8 @@ def _shown(played: PlayedTable, read: Version) -> tuple[Row, ...]:
 
 
 def by_file(places: Sequence[tuple[int, int]], numbers: frozenset[int]) -> dict[int, BitMap64]:
-    found: dict[int, BitMap64] = {}
+    positions_by_file: dict[int, BitMap64] = {}
     for number in sorted(numbers):
         file, position = places[number]
-        found.setdefault(file, BitMap64()).add(position)
-    return found
+        positions_by_file.setdefault(file, BitMap64()).add(position)
+    return positions_by_file

@@ -82,8 +82,8 @@ class Delete(Statement):
     where: Where
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows)
-        return Plan(looks=(found,), deletes=found.rows)
+        read = look(self.where, rows)
+        return Plan(looks=(read,), deletes=read.rows)
 
     def __str__(self) -> str:
         return f"DELETE WHERE {self.where}"
@@ -122,8 +122,8 @@ class InsertSelect(Statement):
     change: Change
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows, of_query=True)
-        return Plan(looks=(found,), inserts=tuple(self.change(rows[n]) for n in sorted(found.rows)))
+        read = look(self.where, rows, of_query=True)
+        return Plan(looks=(read,), inserts=tuple(self.change(rows[n]) for n in sorted(read.rows)))
 
     def __str__(self) -> str:
         return f"INSERT SELECT with {self.change} FROM the table WHERE {self.where}"
@@ -159,9 +159,9 @@ class InsertAbsent(Insert):
     where: Where = EVERY
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(KeyIn(frozenset(row.k for row in self.rows), self.where), rows, of_query=True)
-        present = {rows[number].k for number in found.rows}
-        return Plan(looks=(found,), inserts=tuple(row for row in self.rows if row.k not in present))
+        read = look(KeyIn(frozenset(row.k for row in self.rows), self.where), rows, of_query=True)
+        present = {rows[number].k for number in read.rows}
+        return Plan(looks=(read,), inserts=tuple(row for row in self.rows if row.k not in present))
 
     def __str__(self) -> str:
         return f"{super().__str__()} WHERE NOT EXISTS (a row with this k and {self.where})"
@@ -185,8 +185,8 @@ class ReplaceWhere(Statement):
     rows: tuple[Row, ...]
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(self.where, rows)
-        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+        read = look(self.where, rows)
+        return Plan(looks=(read,), deletes=read.rows, inserts=self.rows)
 
     def __str__(self) -> str:
         return f"REPLACE WHERE {self.where} BY {listed(self.rows)}"
@@ -226,10 +226,10 @@ class Foreign(Statement):
         return self.statement.plan(rows)
 
     def __str__(self) -> str:
-        told = ["by vectors" if self.by_vectors else "rewriting files"]
-        told += [] if self.tells else ["without commitInfo"]
-        told += [] if self.counts else ["without numRecords"]
-        return f"{self.statement}, by another engine, {', '.join(told)}"
+        details = ["by vectors" if self.by_vectors else "rewriting files"]
+        details += [] if self.tells else ["without commitInfo"]
+        details += [] if self.counts else ["without numRecords"]
+        return f"{self.statement}, by another engine, {', '.join(details)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,8 +242,8 @@ class Restore(Statement):
     """What that version held: known once the statement has begun."""
 
     def plan(self, rows: Sequence[Row]) -> Plan:
-        found = look(EVERY, rows)
-        return Plan(looks=(found,), deletes=found.rows, inserts=self.rows)
+        read = look(EVERY, rows)
+        return Plan(looks=(read,), deletes=read.rows, inserts=self.rows)
 
     def __str__(self) -> str:
         return "RESTORE TO VERSION 0" if self.back is None else f"RESTORE TO {self.back} VERSIONS BEFORE"
@@ -273,11 +273,11 @@ class Optimize(Statement):
 
     def __str__(self) -> str:
         which = f"files {list(self.files)}" if self.files else "all files"
-        told = [f"{self.rows_per_file} rows a file"]
-        told += ["without word"] if not self.leaves_word else []
-        told += ["ordered by v"] if self.ordered else []
-        told += ["those that hide rows"] if self.purges else []
-        return f"OPTIMIZE {which}, {', '.join(told)}"
+        details = [f"{self.rows_per_file} rows a file"]
+        details += ["without word"] if not self.leaves_word else []
+        details += ["ordered by v"] if self.ordered else []
+        details += ["those that hide rows"] if self.purges else []
+        return f"OPTIMIZE {which}, {', '.join(details)}"
 
 
 TRUNCATE = Delete(EVERY)

@@ -84,11 +84,11 @@ def test_compactions_alone_refuse_nobody(seed: int) -> None:
 @COMPACTIONS
 def test_a_row_that_was_read_and_left_alone(level: str, compactions: list[Statement]) -> None:
     """It is followed too: who changes it behind the compaction is in the way, who changes another row is not."""
-    told: list[tuple[Statement, type[Exception], str]] = [
+    cases: list[tuple[Statement, type[Exception], str]] = [
         (Update(key(4), set_v(0)), ConcurrentAppendException, "k = 4, v = 0"),
         (Delete(key(4)), ConcurrentDeleteReadException, "k = 4, v = 4"),
     ]
-    for winner, kind, row in told:
+    for winner, kind, row in cases:
         error = Scene(level, SIX[:3], SIX[3:]).meets(RAISES_LOW, *compactions, winner)
         assert type(error) is kind
         assert error.reason is ConflictReason.ROW_LEVEL_CHANGES
@@ -140,9 +140,9 @@ def test_an_append_that_ours_stands_before_and_that_was_moved() -> None:
 
 
 @BOTH_LEVELS
-def test_a_condition_that_cannot_be_asked_again(level: str) -> None:
+def test_a_condition_that_cannot_be_evaluated_again(level: str) -> None:
     """Of a file that another engine has written any row may be one that ours had read."""
-    manner = Manner(asks_again=False)
+    manner = Manner(reevaluates=False)
     reader = InsertSelect(key(4), set_v(0))
     assert Scene(level, SIX[:3], SIX[3:], manner=manner).meets(reader, FOREIGN) is None
     error = Scene(level, SIX[:3], SIX[3:], manner=manner).meets(reader, FOREIGN, Delete(key(0)))
@@ -150,9 +150,9 @@ def test_a_condition_that_cannot_be_asked_again(level: str) -> None:
 
 
 @BOTH_LEVELS
-def test_rows_that_were_never_told(level: str) -> None:
+def test_scans_without_rows(level: str) -> None:
     """A reader that did not note which rows it found, and can ask: only those rows count."""
-    manner = Manner(told_rows=False)
+    manner = Manner(names_rows=False)
     reader = InsertSelect(key(4), set_v(0))
     assert Scene(level, SIX, manner=manner).meets(reader, Delete(key(3))) is None
     error = Scene(level, SIX, manner=manner).meets(reader, Delete(Where("k", ">=", 3)))

@@ -78,11 +78,11 @@ def test_insert_behind_a_change(level: str, vectors: bool, change: str, key: int
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE, NEW])
 def test_a_change_behind_an_insert(level: str, vectors: bool, change: str, key: int) -> None:
     """WriteSerializable: never. Serializable: over the same row; without vectors, where statistics don't tell."""
-    told = conflict(level, CHANGES[change](OURS), INSERTS["INSERT"](key), vectors=vectors)
+    error = conflict(level, CHANGES[change](OURS), INSERTS["INSERT"](key), vectors=vectors)
     # What a MERGE looks for is in its source, of which bounds of files tell nothing.
     may_be_the_same_row = key == OURS or (change == "MERGE" and not vectors)
     refused = level == "Serializable" and may_be_the_same_row
-    assert told is (ConcurrentAppendException if refused else None)
+    assert error is (ConcurrentAppendException if refused else None)
 
 
 @BOTH_LEVELS
@@ -90,10 +90,10 @@ def test_a_change_behind_an_insert(level: str, vectors: bool, change: str, key: 
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE, NEW])
 def test_changes_of_rows(level: str, ours: str, winner: str, key: int) -> None:
     """Only over the same row. A MERGE that inserts the key of a row that is not there is no such case."""
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key))
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key))
     # What the winner wrote is told before what it took.
     expected = ConcurrentDeleteDeleteException if winner == "DELETE" else ConcurrentAppendException
-    assert told is (expected if key == OURS else None)
+    assert error is (expected if key == OURS else None)
 
 
 @BOTH_LEVELS
@@ -111,8 +111,8 @@ def test_a_row_that_one_changes_and_the_other_reads(level: str) -> None:
 @pytest.mark.parametrize("key", [OURS, SAME_FILE, OTHER_FILE])
 def test_changes_of_files(level: str, ours: str, winner: str, key: int) -> None:
     """Without vectors: over the same files, as far as statistics tell files apart."""
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
-    assert told is (None if key == OTHER_FILE else ConcurrentAppendException)
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
+    assert error is (None if key == OTHER_FILE else ConcurrentAppendException)
 
 
 @BOTH_LEVELS
@@ -120,8 +120,8 @@ def test_changes_of_files(level: str, ours: str, winner: str, key: int) -> None:
 @pytest.mark.parametrize("pair", [("MERGE", "UPDATE"), ("UPDATE", "MERGE"), ("MERGE", "MERGE")], ids=" behind ".join)
 def test_merges_of_files(level: str, key: int, pair: tuple[str, str]) -> None:
     ours, winner = pair
-    told = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
-    assert told is ConcurrentAppendException
+    error = conflict(level, CHANGES[ours](OURS), CHANGES[winner](key), vectors=False)
+    assert error is ConcurrentAppendException
 
 
 @BOTH_LEVELS

@@ -118,7 +118,7 @@ def test_a_file_that_a_winner_empties(level: str) -> None:
     scene = Scene(level, SIX[:3], SIX[3:])
     assert scene.meets(Delete(key(1)), Delete(Where("k", "<", 3))) is not None
     scene = Scene(level, SIX[:3], SIX[3:])
-    assert scene.meets(Delete(Where("v", "=", 4, told=False)), Delete(Where("k", "<", 3))) is None
+    assert scene.meets(Delete(Where("v", "=", 4, is_predicate=False)), Delete(Where("k", "<", 3))) is None
     assert set(keys(scene)) == {3, 5}
 
 

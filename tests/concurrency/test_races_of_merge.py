@@ -94,7 +94,7 @@ def test_the_source_is_lost(level: str) -> None:
         Unknown("source.k = target.k"),
         files=[add.key for add in adds],
         rows={adds[0].key: by_file([(0, 0)], frozenset({0}))[0]},
-        reevaluate=lambda asked: [None for _ in asked],
+        reevaluate=lambda rows: [None for _ in rows],
     )
     scene.lands(Merge((Row(9, 9),)))
     with pytest.raises(ConcurrentAppendException):
@@ -112,7 +112,7 @@ def test_the_source_reads_the_table(level: str) -> None:
         five.predicate,
         files=[add.key for add in adds],
         rows={adds[0].key: by_file([(0, 5)], frozenset({0}))[0]},
-        reevaluate=scene.played.asking(five),
+        reevaluate=scene.played.evaluator(five),
     )
     scene.lands(Update(key(5), Change("v", 0, False)))
     with pytest.raises(ConcurrentDeleteReadException) as raised:

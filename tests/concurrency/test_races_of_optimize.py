@@ -166,7 +166,7 @@ def test_another_engines_compaction(level: str) -> None:
     error = scene.meets(Delete(Where("v", ">=", 4)), Merge((Row(9, 0),)), FOREIGN)
     assert isinstance(error, ConcurrentDeleteDeleteException)
     assert error.reason is ConflictReason.UNMAPPED_REWRITE
-    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(asks_again=False))
+    scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(reevaluates=False))
     assert scene.meets(Delete(Where("v", ">=", 4)), FOREIGN) is not None
 
 
@@ -225,7 +225,9 @@ def test_partitioned_table() -> None:
     def deleting(position: int, seed: int) -> Any:
         transaction = rival_of(first, seed=seed).begin("DELETE")
         rows = BitMap64([position])
-        transaction.record_scan(date_is("a"), files=[file.key], rows={file.key: rows}, reevaluate=lambda asked: [None])
+        transaction.record_scan(
+            date_is("a"), files=[file.key], rows={file.key: rows}, reevaluate=lambda rows_of_files: [None]
+        )
         actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=0)
         return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 

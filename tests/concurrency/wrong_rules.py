@@ -94,8 +94,8 @@ def _scan_anything_again(
 ) -> RelocatedRows | None:
     for scan in context.ours.reads.scans:
         if scan.reevaluate is not None:
-            found = scan.reevaluate([RowsOfFile(file=add, positions=None) for add in outputs])
-            return RelocatedRows(deleted=[rows or BitMap64() for rows in found])
+            matches = scan.reevaluate([RowsOfFile(file=add, positions=None) for add in outputs])
+            return RelocatedRows(deleted=[rows or BitMap64() for rows in matches])
     return None
 
 
@@ -139,11 +139,11 @@ def _reads_of_the_append_do_not_count(context: ConflictContext, ignored: Winner)
     )
 
 
-def _first_doubt_only(context: ConflictContext, unresolved_deletes: Sequence[UnresolvedDelete]) -> Conflict | None:
+def _first_unresolved_only(context: ConflictContext, unresolved_deletes: Sequence[UnresolvedDelete]) -> Conflict | None:
     return RIGHT_UNRESOLVED_DELETE_CONFLICT(context, unresolved_deletes[:1])
 
 
-def _first_told(winners: Sequence[Winner], app_id: str) -> Winner:
+def _first_winner(winners: Sequence[Winner], app_id: str) -> Winner:
     return winners[0]
 
 
@@ -151,20 +151,20 @@ def _only_where_rows_matter(file: TracedFile) -> bool:
     return file.has_relevant_rows or bool(file.new)
 
 
-def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **told: Any) -> None:
+def _only_the_first_read_of_a_write(self: Transaction, predicate: Predicate, **options: Any) -> None:
     if self.operation.name != "WRITE" or not self.reads().scans:
-        RIGHT_RECORD_SCAN(self, predicate, **told)
+        RIGHT_RECORD_SCAN(self, predicate, **options)
 
 
-def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **told: Any) -> None:
-    if self.operation.name != "MERGE" or told.get("rows") is not None:
-        RIGHT_RECORD_SCAN(self, predicate, **told)
+def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **options: Any) -> None:
+    if self.operation.name != "MERGE" or options.get("rows") is not None:
+        RIGHT_RECORD_SCAN(self, predicate, **options)
 
 
 def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]) -> Plan:
     """As NOT EXISTS over another table is judged: but here the other side changes, too."""
     plan = RIGHT_PLAN_OF_JOIN(self, rows)
-    one, other = (frozenset(rows[number].k for number in each.rows) for each in plan.looks)
+    one, other = (frozenset(rows[number].k for number in read.rows) for read in plan.looks)
     looks = (look(KeyIn(other, self.where), rows, of_query=True), look(KeyIn(one, self.other), rows, of_query=True))
     return dataclasses.replace(plan, looks=looks)
 
@@ -294,7 +294,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="only the first doubt is asked",
-        patches=[(row_tracing, "unresolved_delete_conflict", _first_doubt_only)],
+        patches=[(row_tracing, "unresolved_delete_conflict", _first_unresolved_only)],
         mix=READERS_WHO_NAME_NO_ROWS,
         histories_max=6_000,
     ),
@@ -312,7 +312,7 @@ WRONG_RULES = (
     ),
     WrongRule(
         name="of the progress of an application only the first winner's is looked at",
-        patches=[(conflict_checks, "_furthest", _first_told)],
+        patches=[(conflict_checks, "_furthest", _first_winner)],
         mix=NUMBERED_WRITES,
         histories_max=6_000,
     ),

@@ -101,7 +101,7 @@ def test_commit_says_what_it_is() -> None:
     assert "tags" not in said
 
 
-def test_blind_appends_land_behind_each_other() -> None:
+def test_blind_appends_are_committed_one_after_the_other() -> None:
     ours = created()
     winner = rival_of(ours)
     late = ours.begin()
@@ -118,7 +118,7 @@ def test_blind_appends_land_behind_each_other() -> None:
 
 
 @pytest.mark.parametrize("fault", [PutFault.REPLY_LOST, PutFault.RETRIED_INSIDE])
-def test_own_commit_is_known_again(fault: PutFault) -> None:
+def test_own_commit_is_recognized(fault: PutFault) -> None:
     """Covers faults F16, F19: the put was applied; its reply is lost, or says that the file exists."""
     first = created()
     _, ours = faulty(first, fault)
@@ -204,7 +204,7 @@ def test_refused_put_is_reported_as_what_it_is() -> None:
     assert versions(first.store) == 1
 
 
-def test_refusal_after_doubt_is_no_proof() -> None:
+def test_refusal_of_a_second_put_is_no_proof() -> None:
     """A first put may have landed although the second is refused."""
     first = created()
     store, ours = faulty(first, PutFault.DELAYED, PutFault.REFUSED, PutFault.NONE)
@@ -223,7 +223,7 @@ def test_zombie_put_cannot_land_twice() -> None:
     assert set(store.put_log) == {commit_path(1)}
 
 
-def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
+def test_unknown_outcome_is_reported_with_its_version() -> None:
     """Covers faults F20, F21: never another version while the fate of one is open."""
     first = created()
     store, ours = faulty(first, *[PutFault.DELAYED] * 50)
@@ -242,7 +242,7 @@ def test_unknown_fate_is_reported_with_the_one_place_to_look() -> None:
     assert adds_of(first.store, "a") == 1
 
 
-def test_winner_takes_the_version_while_ours_is_in_doubt() -> None:
+def test_winner_commits_the_version_while_ours_is_unresolved() -> None:
     """Covers fault F21: once a winner stands at the version, our zombie cannot, and we may move on."""
     first = created()
     puts: list[str] = []
@@ -461,8 +461,8 @@ def test_table_dropped_meanwhile() -> None:
     assert versions(first.store) == 0
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_table_dropped_between_check_and_put(anew: bool) -> None:
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_table_dropped_between_check_and_put(is_created_again: bool) -> None:
     """Bug B25: what was put stands alone in a log that is not the table's any more: it is taken back."""
     first = created(add("f"))
     first.append(add("g"))
@@ -470,14 +470,14 @@ def test_table_dropped_between_check_and_put(anew: bool) -> None:
     def drop(path: str) -> None:
         for version in range(2):
             first.store.delete(commit_path(version))
-        if anew:
+        if is_created_again:
             rival_of(first, seed=8).commit([PLAIN, metadata(table_id="table-2")])
 
     ours = rival_of(first, store=FaultyStore(first.store, before_put=drop, only=lambda path: path == commit_path(2)))
     with pytest.raises(MetadataChangedException) as raised:
         ours.append(add("a"))
     assert raised.value.reason is ConflictReason.TABLE_REPLACED
-    assert versions(first.store) == (1 if anew else 0)
+    assert versions(first.store) == (1 if is_created_again else 0)
     assert first.store.head(commit_path(2)) is None
 
 
@@ -500,7 +500,7 @@ def test_commit_that_others_have_built_upon_is_never_taken_back() -> None:
     assert first.store.head(commit_path(1)) is not None
 
 
-def test_table_dropped_and_made_anew_meanwhile() -> None:
+def test_table_dropped_and_created_again_meanwhile() -> None:
     """Covers race 87, fault F50: the new table has the version that we read, and it is not the one we read."""
     first = created()
     ours = first.begin()
@@ -529,7 +529,7 @@ class InterruptedStore(FaultyStore):
 
 
 @pytest.mark.parametrize("lands", [True, False])
-def test_interrupt_within_the_put_is_raised_once_the_fate_is_known(lands: bool) -> None:
+def test_interrupt_within_the_put_is_raised_once_the_outcome_is_final(lands: bool) -> None:
     """Covers fault F61."""
     first = created()
     store = InterruptedStore(first.store)

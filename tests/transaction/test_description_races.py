@@ -192,9 +192,9 @@ def test_row_tracking_turned_on_by_a_winner_is_kept_to() -> None:
     ours = first.begin()
     rival_of(first).commit([features(*BASE, "rowTracking", "domainMetadata"), add("w", rows=10)])
     committed = ours.commit([add("a", rows=5)])
-    found = committed.snapshot.files.find("a")
-    assert found is not None
-    assert (found.base_row_id, found.default_row_commit_version) == (10, 2)
+    file = committed.snapshot.files.find("a")
+    assert file is not None
+    assert (file.base_row_id, file.default_row_commit_version) == (10, 2)
     assert lint(first.store) == []
 
 

@@ -21,8 +21,8 @@ BASE = ("appendOnly", "invariants")
 
 
 def uses_vectors(commit: Commit) -> str | None:
-    found = (action for action in commit.actions if isinstance(action, AddFile) and action.deletion_vector is not None)
-    return next((f"a vector of {action.path}" for action in found), None)
+    adds = (action for action in commit.actions if isinstance(action, AddFile) and action.deletion_vector is not None)
+    return next((f"a vector of {action.path}" for action in adds), None)
 
 
 def table() -> tuple[Writer, AddFile]:

@@ -151,15 +151,15 @@ def test_two_writers_change_one_file(described: object) -> None:
 
 def test_exceptions_come_in_the_order_of_delta() -> None:
     """Users catch `ConcurrentAppendException` and run again: rows added, then files read, then files deleted."""
-    told = []
+    raised_types = []
     for new, reads in (([add("low2")], True), ([], True), ([], False)):
         first = created(LOW, HIGH)
         ours = first.read(id_is(5), LOW) if reads else first.begin("DELETE")
         rival_of(first).commit([remove(LOW), *new], name="UPDATE")
         with pytest.raises(DeltaConcurrentModificationException) as raised:
             ours.commit([remove(LOW)])
-        told.append(raised.type)
-    assert told == [ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException]
+        raised_types.append(raised.type)
+    assert raised_types == [ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException]
 
 
 @BOTH_LEVELS
@@ -182,7 +182,7 @@ def test_winner_changes_a_file_that_ours_only_read(described: object) -> None:
     assert raised.value.where == "file high"
 
 
-def test_files_read_may_be_given_as_a_mask() -> None:
+def test_files_read_may_be_a_mask() -> None:
     import numpy as np
 
     for mask, conflicts in (([True, False], False), ([False, True], True)):

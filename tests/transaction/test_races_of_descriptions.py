@@ -158,7 +158,7 @@ def test_a_clustering_by_a_nested_column_does_not_stand_behind_the_drop_of_it() 
     ],
     ids=["it is there", "it is there by another name", "s is without it", "s is gone", "it is not in s"],
 )
-def test_a_clustering_column_in_a_struct_is_found_by_its_whole_path(described: Metadata, faults: list[str]) -> None:
+def test_a_clustering_column_in_a_struct_is_checked_by_its_whole_path(described: Metadata, faults: list[str]) -> None:
     """Each part is the name that files know; columns of these names elsewhere are others."""
     assert list(faults_of_description(described, {"delta.clustering": CLUSTER_BY_S_X}, table="t")) == faults
 

@@ -47,10 +47,10 @@ LEVELS = st.sampled_from(["Serializable", "WriteSerializable"])
 
 @dataclasses.dataclass
 class Outcome:
-    """What one writer was told about one transaction."""
+    """The result that one writer got of one transaction."""
 
     txn_id: str
-    told: str
+    result: str
     version: int | None = None
     files: tuple[str, ...] = ()
 
@@ -128,7 +128,9 @@ def act(transaction: Transaction, kind: str, name: str, chooser: random.Random) 
 
 def _span(files: list[AddFile]) -> tuple[int, int]:
     stats = [json.loads(file.stats or "") for file in files]
-    return min(found["minValues"]["id"] for found in stats), max(found["maxValues"]["id"] for found in stats)
+    return min(statistics["minValues"]["id"] for statistics in stats), max(
+        statistics["maxValues"]["id"] for statistics in stats
+    )
 
 
 def _rows(file: AddFile) -> int:
@@ -166,19 +168,19 @@ def test_every_schedule_keeps_the_log_sound(
                 transaction = table.begin(Operation(name=kind.upper()))
                 actions = act(transaction, kind, f"w{number}-{step}", source)
                 hand_over()
-                outcomes.append(told := Outcome(txn_id=transaction.txn_id, told="nothing"))
-                told.files = tuple(action.path for action in actions if isinstance(action, AddFile))
+                outcomes.append(outcome := Outcome(txn_id=transaction.txn_id, result="nothing"))
+                outcome.files = tuple(action.path for action in actions if isinstance(action, AddFile))
                 try:
-                    told.version = transaction.commit(actions).version  # type: ignore[arg-type]
-                    told.told = "landed"
+                    outcome.version = transaction.commit(actions).version  # type: ignore[arg-type]
+                    outcome.result = "landed"
                 except DeltaConcurrentModificationException:
-                    told.told = "conflict"
+                    outcome.result = "conflict"
                 except StorageError:
-                    told.told = "refused"
+                    outcome.result = "refused"
                 except CommitFateUnknownError as unknown:
-                    told.told, told.version = "unknown", unknown.version
+                    outcome.result, outcome.version = "unknown", unknown.version
                 except WriterDied:
-                    return  # told nothing: the process is gone
+                    return  # the process is gone before it got a result
 
         return work
 
@@ -205,11 +207,11 @@ def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]
                 adds[line["add"]["path"]] = adds.get(line["add"]["path"], 0) + 1
     for outcome in outcomes:
         at = committed.get(outcome.txn_id, [])
-        if outcome.told == "landed":
+        if outcome.result == "landed":
             assert at == [outcome.version], "I1: acknowledged, so there exactly once, where it was said"
-        elif outcome.told in {"conflict", "refused"}:
+        elif outcome.result in {"conflict", "refused"}:
             assert at == [], "I6: it was said that nothing landed"
-        elif outcome.told == "unknown":
+        elif outcome.result == "unknown":
             assert at in ([], [outcome.version]), "I2: at the one place that was named, or nowhere"
         else:
             assert len(at) <= 1, "I2: once or not at all"
@@ -242,7 +244,7 @@ class StoreWhoseCallsFail(FaultyStore):
 
 def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     """What is wrong at the end of one schedule, a file that was acknowledged and is not there, or the other way round;
-    and how often writers were told what."""
+    and how often writers got which result."""
     chooser = random.Random(seed)
     clock = TestClock()
     store = MemoryStore(clock=clock)
@@ -250,7 +252,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     DeltaLog(store, clock, random.Random(f"{seed}/creator")).begin(Operation(name="CREATE TABLE")).commit(
         [PLAIN, described]
     )
-    told: dict[str, str] = {}
+    results: dict[str, str] = {}
 
     def writer(number: int) -> Callable[[Callable[[], None]], None]:
         def work(hand_over: Callable[[], None]) -> None:
@@ -259,16 +261,16 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
             table = DeltaLog(held, clock, random.Random(f"{seed}/{number}"), bounds=limits)
             for step in range(3):
                 name = f"w{number}-{step}"
-                told[name] = "nothing"
+                results[name] = "nothing"
                 try:
                     table.begin(Operation(name="WRITE")).commit([add(name)])
-                    told[name] = "landed"
+                    results[name] = "landed"
                 except CommitFateUnknownError:
-                    told[name] = "unknown"
+                    results[name] = "unknown"
                 except LogMovedOnError:
-                    told[name] = "moved on"
+                    results[name] = "moved on"
                 except StorageError:
-                    told[name] = "refused"
+                    results[name] = "refused"
 
         return work
 
@@ -276,7 +278,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
         table = DeltaLog(store, clock, random.Random(f"{seed}/keeper"))
         for step in range(6):
             clock.time_ms += 20 * DAY_MS
-            told[f"k{step}"] = "landed"
+            results[f"k{step}"] = "landed"
             table.begin(Operation(name="WRITE")).commit([add(f"k{step}")])
             hand_over()
 
@@ -285,20 +287,20 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     live = set(files.columns("path")["path"].to_pylist())
     wrong = [
         f"{name}: {outcome}"
-        for name, outcome in told.items()
+        for name, outcome in results.items()
         if outcome != "unknown" and (outcome == "landed") != (name in live)
     ]
-    return wrong, Counter(told.values())
+    return wrong, Counter(results.values())
 
 
 def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged() -> None:
     """Covers bugs B58 and B59."""
-    told: Counter[str] = Counter()
+    results: Counter[str] = Counter()
     for seed in range(60):
         wrong, outcomes = schedule_with_clean_up(seed)
         assert wrong == [], seed
-        told += outcomes
-    assert {"landed", "unknown", "moved on", "refused"} <= told.keys()
+        results += outcomes
+    assert {"landed", "unknown", "moved on", "refused"} <= results.keys()
 
 
 @pytest.mark.long
@@ -308,13 +310,13 @@ def test_many_schedules_beside_clean_up(seed: int) -> None:
     assert schedule_with_clean_up(seed)[0] == []
 
 
-def test_a_commit_that_is_not_looked_at_behind_its_put_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_without_the_check_after_its_put_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: what was put is taken for what readers read."""
     monkeypatch.setattr(commit_loop, "check_commit_is_visible", lambda *args, **facts: None)
     assert any(schedule_with_clean_up(seed)[0] for seed in range(100))
 
 
-def test_a_fault_behind_the_put_that_is_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_after_the_put_that_is_raised_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a look behind the put, of which what fails is raised as it is."""
 
     def look_unprotected(draft: CommitDraft, stopwatch: PutTimer, **facts: Any) -> KeyboardInterrupt | None:

@@ -25,8 +25,8 @@ def made(*files: AddFile, by: tuple[str, ...] = ("date",), properties: Mapping[s
 
 def manifests(one: Writer) -> dict[str, list[str]]:
     """By path below their folder."""
-    found = one.store.list_tree(ROOT)
-    return {file.path.removeprefix(f"{ROOT}/"): one.store.read(file.path).decode().splitlines() for file in found}
+    manifests = one.store.list_tree(ROOT)
+    return {file.path.removeprefix(f"{ROOT}/"): one.store.read(file.path).decode().splitlines() for file in manifests}
 
 
 def generate(one: Writer) -> dict[str, list[str]]:
@@ -97,7 +97,7 @@ def test_vectors_and_column_mapping_are_refused() -> None:
     assert manifests(one) == manifests(mapped) == {}
 
 
-def test_each_commit_brings_the_partitions_that_it_changed_up_to_date() -> None:
+def test_a_commit_updates_the_partitions_that_it_changed() -> None:
     """And no others; a table that has no manifest yet, or new metadata, gets them all."""
     first, second = add("1", date="a"), add("2", date="b")
     one = made(first, second, properties=ENABLED)
@@ -117,7 +117,7 @@ def test_each_commit_brings_the_partitions_that_it_changed_up_to_date() -> None:
     assert sorted(manifests(one)) == ["date=__HIVE_DEFAULT_PARTITION__/manifest", "date=a/manifest"]
 
 
-def test_a_tombstone_that_does_not_tell_its_partition_brings_all_up_to_date() -> None:
+def test_a_tombstone_without_partition_values_updates_all_partitions() -> None:
     first, second = add("1", date="a"), add("2", date="b")
     one = made(first, second, properties=ENABLED)
     one.store.put(f"{ROOT}/date=b/manifest", b"stale\n")

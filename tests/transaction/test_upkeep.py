@@ -65,10 +65,10 @@ def test_checkpoint_every_few_commits() -> None:
     written = [version for version in range(10) if table.store.head(checkpoint_path(version)) is not None]
     assert written == [4, 8]
     assert table.store.head(LAST_CHECKPOINT_PATH) is not None
-    anew = SnapshotCache(table.store, table.clock).latest()
-    assert anew.version == 9
-    assert anew.files.count == 9
-    assert anew.segment.checkpoint is not None
+    snapshot = SnapshotCache(table.store, table.clock).latest()
+    assert snapshot.version == 9
+    assert snapshot.files.count == 9
+    assert snapshot.segment.checkpoint is not None
 
 
 def test_v2_checkpoint_where_the_table_wants_it() -> None:
@@ -77,9 +77,9 @@ def test_v2_checkpoint_where_the_table_wants_it() -> None:
     table = created(protocol=protocol, described=described)
     table.append(add("a"))
     table.append(add("b"))
-    anew = SnapshotCache(table.store, table.clock).latest()
-    assert anew.segment.checkpoint is not None
-    assert anew.files.count == 2
+    snapshot = SnapshotCache(table.store, table.clock).latest()
+    assert snapshot.segment.checkpoint is not None
+    assert snapshot.files.count == 2
 
 
 def test_old_history_goes_after_a_checkpoint() -> None:
