@@ -1,4 +1,4 @@
-"""Conditions on rows of two columns, as Python and as the predicates that transactions are told."""
+"""Conditions on rows of two columns, as Python and as predicates for transactions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Where:
     op: str = "="
     value: int = 0
     is_predicate: bool = True
-    """Whether transactions are told what the condition says. If not, only asking it of rows tells."""
+    """Whether transactions get the condition as a predicate. If not, they can only evaluate it for rows."""
 
     def __call__(self, row: Row) -> bool:
         if not self.column:
@@ -94,7 +94,7 @@ class KeyNotIn:
 
 
 class Condition(Protocol):
-    """Whether a row satisfies it, and what transactions are told of it."""
+    """A function of a row, with its predicate for transactions."""
 
     def __call__(self, row: Row) -> bool: ...
 

@@ -38,7 +38,7 @@ VECTORS = "deletionVectors"
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """In the names that users know."""
+    """A description of the table by logical names."""
 
     columns: tuple[str, ...]
     clustered: tuple[str, ...]
@@ -47,7 +47,7 @@ class Description:
     features: frozenset[str]
 
     def having(self, **properties: str | None) -> Description:
-        """With properties set, or unset by None."""
+        """The description with properties set, or unset by None."""
         values = dict(self.properties) | {name.replace("__", "."): value for name, value in properties.items()}  # type: ignore[operator]
         kept = {name: value for name, value in values.items() if value is not None}
         return dataclasses.replace(self, properties=tuple(sorted(kept.items())))
@@ -74,7 +74,7 @@ def keeps_rules(row: Row, rules: Sequence[Where]) -> bool:
 def described(
     metadata: Mapping[str, Any], protocol: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]
 ) -> Description:
-    """From the actions of a log."""
+    """The description in the actions of a log."""
     fields = json.loads(metadata["schemaString"])["fields"]
     logical = {field["metadata"].get(PHYSICAL, field["name"]): field["name"] for field in fields}
     clustering = domains.get(CLUSTERING)
@@ -91,7 +91,7 @@ def described(
 
 
 def described_by(snapshot: Snapshot) -> Description:
-    """Of a version that was read."""
+    """The description of a version that was read."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return described(
         {"schemaString": metadata.schema_string, "configuration": metadata.configuration},

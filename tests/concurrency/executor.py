@@ -86,7 +86,7 @@ class Running:
 
 
 def hides_rows(played: PlayedTable, read: Version) -> bool:
-    """Whether rows may be hidden, or files must be written anew."""
+    """Whether rows may be hidden, or files must be rewritten."""
     if not played.manner.vectors or not played.manner.describes:
         return played.manner.vectors
     return supported(read.snapshot.protocol, "deletionVectors") and not described_by(read.snapshot).says(MANIFESTS)
@@ -155,7 +155,7 @@ def _next_value(read: Version) -> int:
 
 
 def _begin_restore(played: PlayedTable, read: Version, statement: Restore, transaction: Transaction) -> Running:
-    """By the code that RESTORE has: it needs no Spark."""
+    """Run the code of RESTORE, which needs no Spark."""
     before = _before(played, read, statement)
     statement = dataclasses.replace(statement, rows=_shown(played, before))
     difference = file_difference(read.snapshot.files, before.snapshot.files)
@@ -253,7 +253,7 @@ def _record(
     places: Sequence[tuple[int, int]],
     transaction: Transaction,
 ) -> None:
-    """Tell the transaction what was read."""
+    """Record in the transaction what was read."""
     manner = played.manner
     if isinstance(statement, ReplaceWhere) and statement.where == EVERY:
         transaction.record_whole_table()

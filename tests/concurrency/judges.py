@@ -81,8 +81,9 @@ def matches_statement(description: Description, statement: Alter | Replace, *, r
 def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> list[str]:
     """The description of each version is what its statement makes of the one before, and all rows keep its rules.
 
-    A statement that would be refused at its place is not in the log, unless the table is as it asks already: of two who
-    ask for the same, both succeed. Features that others added since it read are no part of what it asks.
+    A statement that would be refused at its version is not in the log, unless the table already has the description that
+    it would make: two statements that make the same change both succeed. Features that other commits added since the
+    version that it read do not count.
     """
     faults = []
     by_version = descriptions(outcome.played)
@@ -110,7 +111,7 @@ def descriptions_in_order(outcome: Outcome, tables: Sequence[Counter[Row]]) -> l
 
 
 def descriptions(played: PlayedTable) -> list[Description]:
-    """Of each version, read from the log by itself."""
+    """The description of each version, read from the log alone."""
     by_version: list[Description] = []
     state: dict[str, Any] = {}
     domains: dict[str, dict[str, Any]] = {}
@@ -126,7 +127,7 @@ def descriptions(played: PlayedTable) -> list[Description]:
 
 
 def numbered_once(outcome: Outcome) -> list[str]:
-    """No write of an application stands twice, or behind a later one; who is told that it is written, rightly is."""
+    """No write of an application is in the log twice, or after a later one; ALREADY_WRITTEN is raised only if it is."""
     progress: list[int] = []
     for version in range(len(outcome.commits) + 1):
         actions = parsed(outcome.played.store.read(commit_path(version)))
@@ -141,9 +142,7 @@ def numbered_once(outcome: Outcome) -> list[str]:
         if isinstance(refusal.statement, Numbered) and isinstance(refusal.error, ConcurrentTransactionException):
             is_there = progress[refusal.after] >= refusal.statement.number
             if is_there is not (refusal.error.reason is ConflictReason.ALREADY_WRITTEN):
-                faults.append(
-                    f"T{refusal.number} is told {refusal.error.reason} behind write {progress[refusal.after]}"
-                )
+                faults.append(f"T{refusal.number} gets {refusal.error.reason} after write {progress[refusal.after]}")
     return faults
 
 
@@ -191,7 +190,7 @@ def examples_are_rows_in_conflict(outcome: Outcome) -> list[str]:
 
 
 def row_of_words(text: str) -> Row:
-    """From `k = 1, v = NULL`."""
+    """The row of a text such as `k = 1, v = NULL`."""
     values = dict(part.split(" = ") for part in text.split(", "))
     return Row(**{name: None if value == "NULL" else int(value) for name, value in values.items()})
 
@@ -224,7 +223,7 @@ def witness(outcome: Outcome, first: Counter[Row], last: Counter[Row]) -> list[s
 
 
 def reordered(commits: Sequence[Commit]) -> list[Commit]:
-    """The log, but each blind append behind the last statement that landed after it without heeding it."""
+    """The log, but with each blind append after the last statement that was committed after it and ignored it."""
     order = list(commits)
     for append in reversed(commits):
         heedless = [commit for commit in commits if append.is_blind and _ignored(commit, append, commits)]

@@ -9,7 +9,7 @@ from anabranch.protocol.actions import AddFile
 
 
 class KeptId(NamedTuple):
-    """What a file keeps of the id of a row that stood elsewhere before."""
+    """The id that a file keeps for a row that was in another file before."""
 
     row_id: int
     version: int | None
@@ -41,7 +41,7 @@ def id_in_file(
 
 
 def id_of(kept: KeptIds, add: AddFile, position: int) -> RowId | None:
-    """As `id_in_file`."""
+    """The id of a row, as `id_in_file`, by the add action of its file."""
     return id_in_file(kept, add.path, position, base=add.base_row_id, default_version=add.default_row_commit_version)
 
 

@@ -36,7 +36,7 @@ NAMED_SCHEMA = StructType(
         for number, name in enumerate(("k", "v", "a"), start=1)
     ]
 )
-"""Nobody reads or writes `a`; it is there to be dropped."""
+"""No statement reads or writes `a`; it exists to be dropped."""
 IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True}
 NAMES = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
 NOW_MS = 1_700_000_000_000
@@ -44,14 +44,14 @@ NOW_MS = 1_700_000_000_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How executors of a history tell transactions what they read."""
+    """How executors of a history record in transactions what they read."""
 
     statistics: str = "bounds"
     """What files say of themselves: `bounds`, only `counts` of rows, or `nothing`."""
     names_rows: bool = True
     """Whether scans name the rows that satisfied them."""
     reevaluates: bool = True
-    """Whether conditions can be asked of other rows."""
+    """Whether conditions can be evaluated for other rows."""
     whole_files: bool = False
     """Whether a file of which all rows go is named as such, and its rows are not."""
     tracks_rows: bool = False
@@ -116,7 +116,7 @@ class PlayedTable:
         while self.store.head(commit_path(newer)) is not None:
             self.store.delete(commit_path(newer))
             newer += 1
-        # Snapshots tell files of one name apart by their times.
+        # Snapshots distinguish files of one name by their times.
         self.clock.time_ms += 1
 
     def version(self, snapshot: Snapshot | None = None) -> Version:
@@ -167,7 +167,7 @@ class PlayedTable:
         return statistics
 
     def evaluator(self, condition: Condition) -> EvaluateRows:
-        """The condition, to be asked of rows of any file."""
+        """A function that evaluates the condition for rows of any file."""
 
         def evaluate(candidates: Sequence[RowsOfFile]) -> list[BitMap64 | None]:
             hidden = self.hidden([rows.file for rows in candidates])
@@ -181,14 +181,14 @@ class PlayedTable:
     def _satisfying(self, rows: RowsOfFile, hidden: BitMap64, condition: Condition) -> BitMap64:
         data = self.data[rows.file.path]
         candidates = rows.positions if rows.positions is not None else set(range(len(data))) - set(hidden)
-        assert not set(candidates) & set(hidden), "rows are asked that are hidden"
+        assert not set(candidates) & set(hidden), "the condition is evaluated for hidden rows"
         return BitMap64([position for position in candidates if condition(data[position])])
 
     def described(self, rows: Sequence[RowsOfFile]) -> list[str]:
         """Rows by their values. None of them may be one that is hidden: a reader could not show it."""
         for file_rows, hidden in zip(rows, self.hidden([file_rows.file for file_rows in rows]), strict=True):
-            assert file_rows.positions, "no row is asked for"
-            assert not file_rows.positions & hidden, "rows are asked for that are hidden"
+            assert file_rows.positions, "no row is described"
+            assert not file_rows.positions & hidden, "hidden rows are described"
         return [
             in_words(self.data[file_rows.file.path][position])
             for file_rows in rows
@@ -210,7 +210,7 @@ def _numbered(schema: StructType) -> StructType:
 
 
 def in_words(row: Row) -> str:
-    """As a conflict shows it."""
+    """The row as a conflict shows it."""
     return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in row._asdict().items())
 
 

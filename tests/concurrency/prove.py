@@ -1,4 +1,4 @@
-"""Random histories and exhaustive exploration, as many as are asked for.
+"""Random histories and exhaustive exploration, as many as the arguments say.
 
     python -m concurrency.prove HISTORIES [FIRST_SEED]
 

@@ -56,7 +56,7 @@ class Mix:
     statements_max: int = 5
     vectors: bool = True
     opens: Sequence[str] = ()
-    """Of these kinds one statement lands before the others begin."""
+    """One statement of these kinds is committed before the others begin."""
     describes: bool = False
     """Whether the table may be described otherwise."""
     numbers_rows: bool = False
@@ -167,7 +167,7 @@ ROW_TRACKING_IN_STEPS = Mix(
     describes=True,
     opens=("support",),
 )
-"""The statement that turns row tracking on is several commits, between which others land."""
+"""The statement that turns row tracking on is several commits, with other commits between them."""
 NUMBERED_WRITES = Mix(kinds={"numbered": 10, "delete": 2, "optimize": 1}, statements_max=4)
 NUMBERED_ROWS = Mix(
     kinds={"generated": 12, "delete": 3, "optimize": 1, "restore": 3, "alter": 3, "insert select": 1},
@@ -241,7 +241,7 @@ SHARES = {
 
 
 def random_history(rng: random.Random, mix: Mix = EVERYTHING) -> History:
-    """Of one seed there is one."""
+    """The history of a seed, always the same."""
     count = rng.randint(2, mix.statements_max)
     opening = [_statement_of(rng, mix, rng.choice(mix.opens))] if mix.opens else []
     history = History(

@@ -1,4 +1,4 @@
-"""Judge C9: ids of rows are told apart in each version, stay with their rows, and are never given out again."""
+"""Judge C9: ids of rows are unique in each version, stay with their rows, and are never assigned again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _others(rows: Rows, expected: Mapping[int, tuple[Row, int]], *, what: str) -
 
 
 def _as_stated(statement: Statement, before: Rows, after: Rows) -> list[str]:
-    """What the kind of statement says of ids, whatever rows it is about."""
+    """The faults in ids that follow from the kind of statement alone."""
     if isinstance(statement, Update) and before.keys() != after.keys():
         return [f"an UPDATE gives ids {json.dumps(sorted(after.keys() ^ before.keys()))} or takes them away"]
     if isinstance(statement, Delete | Optimize):

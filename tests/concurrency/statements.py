@@ -1,4 +1,4 @@
-"""Statements as pure functions on a multiset of rows: what a run of each must amount to, wherever it stands."""
+"""Statements as pure functions on a multiset of rows: the effect that a run of each must have at any version."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from concurrency.conditions import EVERY, Change, Condition, KeyIn, Row, Where
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """A condition that a statement asked of the table, and the rows that satisfied it, by number."""
+    """A condition that a statement evaluated on the table, and the rows that satisfied it, by number."""
 
     condition: Condition
     rows: frozenset[int]
     of_query: bool = False
-    """Whether a query asked it, which gives rows, and not those of the table that they were made of."""
+    """Whether a query evaluated it, which returns rows and not the rows of the table that they were made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Insert(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Numbered(Insert):
-    """An INSERT that an application numbers: done once, whoever runs it again."""
+    """An INSERT that an application numbers: a repetition has no effect."""
 
     number: int = 1
 
@@ -91,7 +91,7 @@ class Delete(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Update(Statement):
-    """With `unless`, nothing is done when any row of the table satisfies that."""
+    """An UPDATE. With `unless`, it does nothing if any row of the table satisfies that."""
 
     where: Where
     change: Change
@@ -194,7 +194,7 @@ class ReplaceWhere(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Rewriting(Statement):
-    """The same statement by a writer without vectors: rows that stay are written anew."""
+    """The same statement by a writer without vectors: rows that stay are rewritten."""
 
     statement: Statement
 
@@ -259,9 +259,9 @@ class Optimize(Statement):
     leaves_word: bool = True
     """Whether tombstones say where rows went; other engines do not."""
     ordered: bool = False
-    """Whether rows are put in the order of `v`, whatever file they come from, as ZORDER BY does."""
+    """Whether the rows of all files are sorted by `v`, as ZORDER BY sorts them."""
     purges: bool = False
-    """Whether it is files with hidden rows that are written anew, each for itself."""
+    """Whether only files with hidden rows are rewritten, each by itself."""
 
     @property
     def keeps_ids(self) -> bool:

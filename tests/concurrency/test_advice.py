@@ -75,7 +75,7 @@ def test_of_other_rows_of_one_file_vectors_are_named() -> None:
 
 
 def test_a_condition_that_is_not_repeatable_is_named() -> None:
-    """As with a subquery: the scan says which files it read, and no more."""
+    """The scan records only its files, as for a subquery."""
     first = created(LOW, protocol=VECTORS, described=SERIALIZABLE)
     ours = first.read(id_is(5), LOW)
     other = rival_of(first)

@@ -90,7 +90,7 @@ def fails(rows: Sequence[RowsOfFile]) -> list[str]:
         (lambda rows: ["x" * 10_000], ("x" * 299 + "…",)),
         (lambda rows: ["a", "b", "c", "d"], ("a", "b", "c")),
     ],
-    ids=["nobody to ask", "files are gone", "nothing is told", "too long", "too many"],
+    ids=["no function", "files are gone", "no text", "too long", "too many"],
 )
 def test_the_conflict_is_raised_also_if_its_rows_cannot_be_read(
     describe: Callable[[Sequence[RowsOfFile]], Sequence[str]] | None, texts: tuple[str, ...]
@@ -105,7 +105,7 @@ def test_the_conflict_is_raised_also_if_its_rows_cannot_be_read(
 
 
 def test_rows_are_read_once_and_only_for_a_conflict() -> None:
-    """Behind three winners, in three files; and never for a commit that lands."""
+    """Rows are described once after three winners, in three files; and never for a commit without a conflict."""
     calls: list[Sequence[RowsOfFile]] = []
     scene = Scene("Serializable", SIX[:2], SIX[2:4], SIX[4:])
 
@@ -143,7 +143,7 @@ def test_no_rows_where_files_decide() -> None:
 
 @BOTH_LEVELS
 def test_rows_that_nobody_could_find_again(level: str) -> None:
-    """Another engine moved them: those that ours wanted to change are shown as they stood."""
+    """Another engine moved them: those that ours wanted to change are shown by their old positions."""
     scene = Scene(level, SIX[:3], SIX[3:], manner=Manner(reevaluates=False))
     error = scene.meets(Delete(key(4)), Optimize(leaves_word=False))
     assert isinstance(error, ConcurrentDeleteDeleteException)

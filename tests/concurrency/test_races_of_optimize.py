@@ -89,7 +89,7 @@ def test_two_optimizes_of_overlapping_files(level: str) -> None:
 
 @BOTH_LEVELS
 def test_only_the_bins_in_the_way_are_dropped(level: str) -> None:
-    """What is left of an OPTIMIZE lands, and says what is to be done again."""
+    """The bins of an OPTIMIZE that are left are committed, and the others returned."""
     scene = Scene(level, SIX[:2], SIX[2:4], SIX[4:])
     one, two = scene.begins(Optimize((0,))), scene.begins(Optimize((1, 2)))
     transaction = scene.played.table.begin(Operation(name="OPTIMIZE"))
@@ -120,7 +120,7 @@ def test_deletes_and_optimizes_in_turns(level: str) -> None:
 
 
 def test_optimize_swallows_an_append() -> None:
-    """Covers race 54: a DELETE that stands before the append deletes none of its rows."""
+    """Covers race 54: a DELETE that is ordered before the append deletes none of its rows."""
     for optimize in (Optimize(rows_per_file=7), FOREIGN):
         scene = Scene("WriteSerializable", SIX)
         error = scene.meets(Delete(Where("v", ">=", 4)), Insert((Row(8, 8), Row(9, 9))), optimize)

@@ -71,7 +71,7 @@ def _is_hidden(row: OutputRow, hidden: dict[str, set[int]], position: OutputRow,
 
 
 def test_billions_of_rows() -> None:
-    """Covers race 13: only the rows that are asked for cost anything."""
+    """Covers race 13: the cost depends only on the rows that are looked up."""
     rows = 5_000_000_000
     moves = checked_moves(
         [(source("s", [Run(path="o", start=0, count=rows)]), rows)], [output("o", rows)], [BitMap64()]

@@ -15,7 +15,7 @@ IN_MEMORY = ("concurrency", "transaction")
 
 NEED_MORE = {
     30: "`current_date()` is frozen by Spark's session: statements on Spark",
-    31: "conditions on structs, arrays and maps are asked by Spark: statements on Spark. In memory it is shown that files "
+    31: "conditions on structs, arrays and maps are evaluated by Spark: statements on Spark. In memory it is shown that files "
     "which were not opened stay out",
     82: "the change feed of a rebased commit: statements on Spark. In memory it is shown that change files stay as they are",
     89: "readers beside eight writers: processes",

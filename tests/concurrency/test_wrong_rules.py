@@ -11,7 +11,7 @@ from concurrency.wrong_rules import WRONG_RULES, WrongRule
 @pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG_RULES, ids=lambda wrong: wrong.name)
 def test_a_wrong_rule_is_detected(wrong: WrongRule) -> None:
-    """Covers fault F35. It is told as a history of a few steps."""
+    """Covers fault F35. The fault is shown by a history of a few steps."""
     with wrong.in_force():
         fault = first_fault(wrong.mix, histories_max=wrong.histories_max, verdict=wrong.verdict)
     assert fault is not None, f"no history of {wrong.histories_max} shows that {wrong.name!r} is wrong"

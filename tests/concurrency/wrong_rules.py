@@ -162,7 +162,7 @@ def _not_what_the_source_reads(self: Transaction, predicate: Predicate, **option
 
 
 def _only_rows_that_the_other_side_matches(self: InsertJoin, rows: Sequence[Row]) -> Plan:
-    """As NOT EXISTS over another table is judged: but here the other side changes, too."""
+    """The rule for NOT EXISTS over another table: but here the other side changes, too."""
     plan = RIGHT_PLAN_OF_JOIN(self, rows)
     one, other = (frozenset(rows[number].k for number in read.rows) for read in plan.looks)
     looks = (look(KeyIn(other, self.where), rows, of_query=True), look(KeyIn(one, self.other), rows, of_query=True))
@@ -244,7 +244,7 @@ WRONG_RULES = (
         verdict="no order",
     ),
     WrongRule(
-        name="another engine's compaction is scanned again, whatever it swallowed",
+        name="another engine's compaction is scanned again, also with new rows in it",
         patches=[(row_tracing, "relocate_rows", _scan_anything_again)],
         mix=APPENDS_AND_COMPACTION,
     ),
@@ -293,7 +293,7 @@ WRONG_RULES = (
         verdict="no order",
     ),
     WrongRule(
-        name="only the first doubt is asked",
+        name="only the first unresolved delete is checked",
         patches=[(row_tracing, "unresolved_delete_conflict", _first_unresolved_only)],
         mix=READERS_WHO_NAME_NO_ROWS,
         histories_max=6_000,
@@ -322,7 +322,7 @@ WRONG_RULES = (
         mix=INSERTS_OF_OWN_ROWS,
     ),
     WrongRule(
-        name="rows that went are not asked whether an INSERT had read them",
+        name="deleted rows are not checked for reads of an INSERT",
         patches=[(row_tracing, "unresolved_delete_conflict", _nothing_read)],
         mix=INSERTS_OF_OWN_ROWS,
     ),
@@ -373,7 +373,7 @@ WRONG_RULES = (
         mix=RESTORES_AND_DESCRIPTIONS,
     ),
     WrongRule(
-        name="row ids begin behind those of the version read, whatever winners gave out",
+        name="row ids follow those of the version read, though winners have assigned some",
         patches=[(LatestState, "_after", _marks_of_the_version_read)],
         verdict="overlap",
     ),

@@ -199,7 +199,7 @@ def _judge_counts(state: _State, adds: list[dict[str, Any]]) -> list[str]:
 
 
 def _judge_files_by_description(state: _State) -> list[str]:
-    """Every live file is as protocol and properties of this version ask."""
+    """Every live file satisfies protocol and properties of this version."""
     assert state.protocol is not None
     assert state.metadata is not None
     configuration = state.metadata["configuration"]
@@ -267,7 +267,7 @@ def _inline_rows(descriptor: DeletionVectorDescriptor) -> frozenset[int]:
 def _judge_row_ids(state: _State, version: int, kinds: dict[str, list[dict[str, Any]]]) -> list[str]:
     assert state.protocol is not None
     if "rowTracking" not in (state.protocol.get("writerFeatures") or []):
-        # Turned on again, it counts anew.
+        # Turned on again, ids are counted from the start.
         state.row_id_mark, state.row_ids = -1, {}
         return []
     problems = []

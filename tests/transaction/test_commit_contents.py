@@ -164,7 +164,7 @@ def test_suspended_row_tracking_gives_no_ids() -> None:
 
 
 def test_in_commit_timestamps_rise_though_the_clock_does_not() -> None:
-    """Covers race 81, fault F28: the clock stands still, then falls back an hour."""
+    """Covers race 81, fault F28: the clock stops, then falls back an hour."""
     table = created(protocol=TIMED, described=TIMES_ON)
     first_ms = info(table, 0)["inCommitTimestamp"]
     table.append(add("a"))
@@ -181,7 +181,7 @@ def test_in_commit_timestamps_rise_though_the_clock_does_not() -> None:
 
 
 def test_turning_timestamps_on_is_noted() -> None:
-    """The version and time of the change are told to readers, and are above the file before."""
+    """Readers get the version and time of the change, which are greater than those of the file before."""
     table = created()
     table.append(add("a"))
     ours = table.begin()

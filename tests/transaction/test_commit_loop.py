@@ -196,7 +196,7 @@ def test_lost_request_is_sent_again_for_the_same_version() -> None:
 
 
 def test_refused_put_is_reported_as_what_it_is() -> None:
-    """Covers fault F15: no space, no permission. Nothing landed, and the error says so."""
+    """Covers fault F15: no space, no permission. Nothing was committed, and the error says so."""
     first = created()
     _, ours = faulty(first, PutFault.REFUSED)
     with pytest.raises(StorageError, match="no space left"):
@@ -205,7 +205,7 @@ def test_refused_put_is_reported_as_what_it_is() -> None:
 
 
 def test_refusal_of_a_second_put_is_no_proof() -> None:
-    """A first put may have landed although the second is refused."""
+    """A first put may have been committed although the second is refused."""
     first = created()
     store, ours = faulty(first, PutFault.DELAYED, PutFault.REFUSED, PutFault.NONE)
     assert ours.append(add("a")).version == 1
@@ -238,12 +238,12 @@ def test_unknown_outcome_is_reported_with_its_version() -> None:
     assert len(store.put_log) == RetryLimits().unresolved_attempts_max
     assert sum(ours.clock.naps) < 60_000
     outcomes = store.land_delayed()
-    assert outcomes[0] is PutOutcome.CREATED, "it landed late, and where the error says"
+    assert outcomes[0] is PutOutcome.CREATED, "it was committed late, at the version that the error names"
     assert adds_of(first.store, "a") == 1
 
 
 def test_winner_commits_the_version_while_ours_is_unresolved() -> None:
-    """Covers fault F21: once a winner stands at the version, our zombie cannot, and we may move on."""
+    """Covers fault F21: once the version is a winner's, our delayed put cannot commit it, and we may try the next."""
     first = created()
     puts: list[str] = []
 
@@ -415,7 +415,7 @@ def with_checkpoint_at_2() -> tuple[Writer, Transaction]:
 
 
 def test_log_cleaned_up_to_the_read_version_itself() -> None:
-    """Covers bug B75: every winner is there, so ours stands or falls by them."""
+    """Covers bug B75: every winner is in the log, so the checks decide."""
     first, ours = with_checkpoint_at_2()
     committed = ours.commit([remove(add("f")), add("a")])
     assert (committed.version, committed.reconciled) == (4, (1, 2, 3))
@@ -429,7 +429,7 @@ def test_log_cleaned_up_to_the_read_version_itself() -> None:
 
 @pytest.mark.parametrize("change", ["a gap", "another file", "no checkpoint", "another table", "a damaged checkpoint"])
 def test_log_that_lacks_more_than_the_read_version(change: str) -> None:
-    """Covers bug B75: what cannot be told is refused."""
+    """Covers bug B75: what is not certain is refused."""
     first, ours = with_checkpoint_at_2()
     [checkpoint] = [file.path for file in first.store.list_from("_delta_log") if "checkpoint.parquet" in file.path]
     if change == "a gap":
@@ -463,7 +463,7 @@ def test_table_dropped_meanwhile() -> None:
 
 @pytest.mark.parametrize("is_created_again", [False, True])
 def test_table_dropped_between_check_and_put(is_created_again: bool) -> None:
-    """Bug B25: what was put stands alone in a log that is not the table's any more: it is taken back."""
+    """Bug B25: the commit is alone in a log that is not the table's any more: it is removed."""
     first = created(add("f"))
     first.append(add("g"))
 
@@ -542,7 +542,7 @@ def test_interrupt_within_the_put_is_raised_once_the_outcome_is_final(lands: boo
 
 
 def test_interrupt_within_a_put_that_lost() -> None:
-    """Covers fault F61: what did not land is not tried again for a user who asked to stop."""
+    """Covers fault F61: a commit that lost is not tried again after an interrupt by the user."""
     first = created()
     store = InterruptedStore(first.store)
     store.lands = False
@@ -565,7 +565,7 @@ def test_second_interrupt_is_obeyed_and_says_what_is_unknown() -> None:
 
 
 def test_interrupt_while_the_storage_never_answers() -> None:
-    """Covers fault F61: then the user is told what is not known, and where to look."""
+    """Covers fault F61: then the exception says that the outcome is not known, and at which version to look."""
     first = created()
     store = InterruptedStore(first.store, [PutFault.REQUEST_LOST] * 50, only=is_commit)
     store.lands = False
@@ -584,7 +584,7 @@ class FailingStep:
 
 
 def test_upkeep_that_fails_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    """After a commit has landed nothing may report failure."""
+    """No failure may be reported after a commit."""
     import random
 
     seen: list[int] = []

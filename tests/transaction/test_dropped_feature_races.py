@@ -1,4 +1,4 @@
-"""Race 75 and fault F58 from the side of who drops the feature: a commit that uses it is never stood behind."""
+"""Race 75 and fault F58 for a DROP FEATURE: a winner that uses the feature is always a conflict."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_commits_that_do_not_use_the_feature_are_stood_behind() -> None:
 
 
 def test_protection_ends_where_the_drop_lands() -> None:
-    """The bound is worked out with each attempt; a drop that lands later protects more."""
+    """The bound is computed at each attempt; a drop that is committed later protects more."""
     first, _ = table()
     before = first.table.snapshots.latest().metadata
     ours = first.begin("DROP FEATURE")
@@ -70,7 +70,7 @@ def test_protection_ends_where_the_drop_lands() -> None:
 
 
 def test_two_drops_at_once() -> None:
-    """The second begins anew, and then protects what the first left."""
+    """The second run starts from the beginning, and then protects the versions that the first left."""
     first, _ = table()
     before = first.table.snapshots.latest().metadata
     bound = msgspec.structs.replace(before, configuration={PROTECTED_BEFORE: "1"})

@@ -65,7 +65,7 @@ def test_threads_append(shared: bool, commits: int) -> None:
 
 
 def test_threads_move_one_counter() -> None:
-    """A file stands for a counter; each thread rewrites it to one more. The sum is the number of successes."""
+    """A file is a counter, which each thread increments by rewriting it. The sum is the number of successes."""
     store = MemoryStore()
     table = create(store)
     table.begin(Operation(name="WRITE")).commit([add("count-0", ids=(0, 0), rows=1)])

@@ -65,7 +65,7 @@ def test_what_redefines_a_table_does_not_stand_behind_a_change_of_its_clustering
 
 
 def test_a_replacement_of_an_empty_table_takes_the_clustering_it_never_saw() -> None:
-    """Only its comment is another; still it states the whole table anew, as its look at all rows tells."""
+    """Only its comment is new; still it replaces the whole description, as its read of all rows shows."""
     first = created(protocol=CLUSTERED)
     ours = first.begin("REPLACE TABLE")
     ours.record_whole_table()

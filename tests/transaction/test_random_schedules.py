@@ -1,7 +1,7 @@
 """Writers that take turns as chance has it, over a storage that fails as chance has it.
 
 The invariants of docs/design/cases.md: I1 what was acknowledged is in the log exactly once; I2 what was not is there
-once or not at all; I3 every version is sound; I5 nobody else is harmed; I6 errors say what is true.
+once or not at all; I3 every version is sound; I5 no other writer is harmed; I6 errors say what is true.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_every_schedule_keeps_the_log_sound(
                 outcome.files = tuple(action.path for action in actions if isinstance(action, AddFile))
                 try:
                     outcome.version = transaction.commit(actions).version  # type: ignore[arg-type]
-                    outcome.result = "landed"
+                    outcome.result = "committed"
                 except DeltaConcurrentModificationException:
                     outcome.result = "conflict"
                 except StorageError:
@@ -207,10 +207,10 @@ def judge(store: MemoryStore, outcomes: list[Outcome], zombies: list[PutOutcome]
                 adds[line["add"]["path"]] = adds.get(line["add"]["path"], 0) + 1
     for outcome in outcomes:
         at = committed.get(outcome.txn_id, [])
-        if outcome.result == "landed":
+        if outcome.result == "committed":
             assert at == [outcome.version], "I1: acknowledged, so there exactly once, where it was said"
         elif outcome.result in {"conflict", "refused"}:
-            assert at == [], "I6: it was said that nothing landed"
+            assert at == [], "I6: the error says that nothing was committed"
         elif outcome.result == "unknown":
             assert at in ([], [outcome.version]), "I2: at the one place that was named, or nowhere"
         else:
@@ -264,7 +264,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
                 results[name] = "nothing"
                 try:
                     table.begin(Operation(name="WRITE")).commit([add(name)])
-                    results[name] = "landed"
+                    results[name] = "committed"
                 except CommitFateUnknownError:
                     results[name] = "unknown"
                 except LogMovedOnError:
@@ -278,7 +278,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
         table = DeltaLog(store, clock, random.Random(f"{seed}/keeper"))
         for step in range(6):
             clock.time_ms += 20 * DAY_MS
-            results[f"k{step}"] = "landed"
+            results[f"k{step}"] = "committed"
             table.begin(Operation(name="WRITE")).commit([add(f"k{step}")])
             hand_over()
 
@@ -288,7 +288,7 @@ def schedule_with_clean_up(seed: int) -> tuple[list[str], Counter[str]]:
     wrong = [
         f"{name}: {outcome}"
         for name, outcome in results.items()
-        if outcome != "unknown" and (outcome == "landed") != (name in live)
+        if outcome != "unknown" and (outcome == "committed") != (name in live)
     ]
     return wrong, Counter(results.values())
 
@@ -300,7 +300,7 @@ def test_every_schedule_beside_clean_up_keeps_what_it_acknowledged() -> None:
         wrong, outcomes = schedule_with_clean_up(seed)
         assert wrong == [], seed
         results += outcomes
-    assert {"landed", "unknown", "moved on", "refused"} <= results.keys()
+    assert {"committed", "unknown", "moved on", "refused"} <= results.keys()
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ def test_nobody_in_the_way() -> None:
 
 
 def test_marks_that_went_through_compactions() -> None:
-    """By version, and only as many as are ours."""
+    """The rows are counted by version, and only those that ours deletes."""
     ours = Delete(Where("v", ">=", 4))
     assert tags_of(ours, Optimize()) == {"anabranch.landedAfter": "1", "anabranch.movedRows": '{"1":2}'}
     assert tags_of(ours, Optimize(), Delete(key(0)), Optimize((0,), rows_per_file=3)) == {
@@ -58,7 +58,7 @@ def test_relocated_rows() -> None:
 
 
 def test_vectors_that_were_united() -> None:
-    """In files that hide rows of winners too; not in one that only ours touches."""
+    """Only files count in which a winner has hidden rows, too."""
     assert tags_of(Delete(Where("v", ">=", 2)), Delete(key(0)), Update(key(1), Change("v", 0, False))) == {
         "anabranch.landedAfter": "1-2",
         "anabranch.unitedVectors": "1",
@@ -106,7 +106,7 @@ def test_optimize_that_leaves_a_part_out() -> None:
 
 
 def test_tags_are_made_at_every_attempt() -> None:
-    """What an attempt had to do that landed nowhere is not counted twice."""
+    """The rebase of an attempt that was not committed is not counted twice."""
     scene = Scene("WriteSerializable", SIX[:3], SIX[3:])
     ours = scene.begins(Delete(key(4)))
     scene.lands(Optimize())
@@ -135,7 +135,7 @@ def test_read_as_written() -> None:
     "text", ["", "{", "[1]", '{"a":1}', '{"1":-1}', '{"1":"x"}', "1" * 3_000, "5-", "-5", "1;2", "x", None, 7]
 )
 def test_tags_of_others(text: object) -> None:
-    """Whoever wrote them: what is not as ours says nothing."""
+    """A malformed tag is ignored, whichever engine wrote it."""
     names = ("movedRows", "foundRows", "unitedVectors", "standsBefore", "carriedRows", "leftOutBins")
     assert reconciliation_of({f"anabranch.{name}": text for name in names}) == Reconciliation()
 

@@ -72,7 +72,7 @@ def test_nobody_in_the_way() -> None:
 
 @pytest.mark.parametrize("kind", MENDED)
 def test_done_again(kind: type[DeltaConcurrentModificationException], caplog: pytest.LogCaptureFixture) -> None:
-    """The execution that lands knows what came before it, and the log says so."""
+    """The commit of the last execution records the executions before it."""
     statement = Statement(conflict(kind), conflict(kind, version=11))
     with caplog.at_level(logging.INFO, logger="anabranch.commit"):
         assert executed(statement, retries_max=2) == "done"

@@ -24,7 +24,7 @@ def made(*files: AddFile, by: tuple[str, ...] = ("date",), properties: Mapping[s
 
 
 def manifests(one: Writer) -> dict[str, list[str]]:
-    """By path below their folder."""
+    """The lines of each manifest, by path below their folder."""
     manifests = one.store.list_tree(ROOT)
     return {file.path.removeprefix(f"{ROOT}/"): one.store.read(file.path).decode().splitlines() for file in manifests}
 
@@ -59,7 +59,7 @@ def test_local_paths_say_so() -> None:
 
 @pytest.mark.parametrize("ending", ["%0A", "%0D", "%0D%0A", "%C2%85", "%E2%80%A8", "%0B", "%0C", "%1E"])
 def test_a_path_cannot_add_a_line(ending: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Covers attack "paths": who reads the manifest would open whatever stands on the second line."""
+    """Covers attack "paths": a reader of the manifest would open the path on the second line."""
     one = made(add(f"x{ending}file:/etc/passwd"), by=(), properties=ENABLED)
     with pytest.raises(ManifestLineError, match="line break") as refused:
         generate(one)
@@ -127,7 +127,7 @@ def test_a_tombstone_without_partition_values_updates_all_partitions() -> None:
 
 
 def test_a_manifest_that_cannot_be_written_only_logs(caplog: pytest.LogCaptureFixture) -> None:
-    """The commit has landed."""
+    """The commit is in the log."""
     one = writer()
     with caplog.at_level(logging.WARNING):
         one.commit([features("deletionVectors"), metadata(properties=ENABLED), add("x", vector="v")])

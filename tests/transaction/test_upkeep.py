@@ -83,7 +83,7 @@ def test_v2_checkpoint_where_the_table_wants_it() -> None:
 
 
 def test_old_history_goes_after_a_checkpoint() -> None:
-    """Covers fault F43: what goes is what nobody may ask for any more, and a failure is nobody's."""
+    """Covers fault F43: only versions are removed that no reader may read any more, and a failure fails no commit."""
     described = with_properties(metadata(), checkpointInterval="4", logRetentionDuration="interval 10 days")
     described = with_properties(described, deletedFileRetentionDuration="interval 1 days")
     table = created(described=described)
@@ -108,7 +108,7 @@ def test_history_stays_where_the_table_says_so() -> None:
 
 
 def test_a_clock_that_is_ahead_leaves_the_history(tmp_path: Path) -> None:
-    """Covers fault F28: storage says when our commit landed."""
+    """Covers fault F28: the storage's time of our commit counts."""
     root = str(tmp_path / "t")
     ahead = TestClock(4_000_000_000_000)
     table = DeltaLog(LocalStore(root), ahead, random.Random(1))
