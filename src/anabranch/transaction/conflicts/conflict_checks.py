@@ -73,7 +73,7 @@ def rebase_data(context: ConflictContext) -> ProposedCommit | Conflict:
 
 
 def description_conflict(context: ConflictContext) -> Conflict | None:
-    """The first conflict over the description of the table and its files' fit. Cheapest checks first."""
+    """The first conflict over the description of the table. Cheapest checks first."""
     return (
         table_created(context)
         or table_replaced(context)

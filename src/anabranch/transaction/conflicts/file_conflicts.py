@@ -154,7 +154,7 @@ def _files_read(context: ConflictContext, scan: Scan, removed: frozenset[FileKey
 
 
 def partition_hint(partition_values: dict[str, str | None]) -> ConflictReason:
-    """Whether the message of a conflict can name a partition, for conflicts that are not between single rows."""
+    """The reason of a conflict that is not between single rows: whether its message names a partition."""
     return ConflictReason.WITH_PARTITION_HINT if partition_values else ConflictReason.WITHOUT_HINT
 
 

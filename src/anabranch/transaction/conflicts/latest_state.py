@@ -149,7 +149,7 @@ class LatestState:
 
     @cached_property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """The domain actions by domain, with those that were removed since `base`."""
+        """The domain actions by domain; a domain that was removed since `base` has the action that removed it."""
         domains = dict(self.base.domain_metadata) if self.base else {}
         for winner in self.winners:
             domains |= winner.domain_metadata
