@@ -124,7 +124,7 @@ class TableInFolder:
         assert transaction.snapshot is not None
         (file,) = transaction.snapshot.files.at_path(path)
         rows = BitMap64([position])
-        transaction.record_scan(SOME_ROWS, rows={file.key: rows}, again=lambda asked: [BitMap64() for _ in asked])
+        transaction.record_scan(SOME_ROWS, rows={file.key: rows}, reevaluate=lambda asked: [BitMap64() for _ in asked])
         actions = hide_rows([RowsOfFile(file=file, positions=rows)], transaction.vectors, removed_at_ms=1)
         return lambda: transaction.commit(actions, deleted_rows={file.key: rows})
 

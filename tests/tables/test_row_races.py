@@ -225,7 +225,7 @@ def test_the_clock_of_a_condition_stands_still(delta: SparkSession, path: str) -
     table = table_ref(delta, path)
     ours = prepare_delete(table, "day < current_date()")
     (scan,) = ours.transaction.reads().scans
-    assert scan.again is not None
+    assert scan.reevaluate is not None
     delta.sql("SELECT 2L AS id, date_add(current_date(), 1) AS day").write.format("delta").mode("append").save(path)
     commit_with_retries(ours)
     assert [row.id for row in rows_of(delta, path)] == [2]

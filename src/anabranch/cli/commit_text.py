@@ -142,13 +142,13 @@ def reconciled_in_words(info: CommitInfo) -> Iterator[str]:
     how = reconciliation_of(info.tags)
     for version, rows in sorted(how.moved_rows.items()):
         yield f"moved {count(rows, 'mark')} through the compaction of version {version}"
-    for version, rows in sorted(how.found_rows.items()):
+    for version, rows in sorted(how.relocated_rows.items()):
         yield f"looked again for {count(rows, 'row')} that the compaction of version {version} had moved without word"
     if how.united_vectors:
         yield f"added its marks to those of others in {count(how.united_vectors, 'file')}"
-    if how.stands_before:
-        verb = "an append" if len(how.stands_before) == 1 else "appends"
-        yield f"counts as before {_versions(how.stands_before)}, {verb} that it did not read"
+    if how.serialized_before:
+        verb = "an append" if len(how.serialized_before) == 1 else "appends"
+        yield f"counts as before {_versions(how.serialized_before)}, {verb} that it did not read"
     if how.carried_rows:
         yield f"took {count(how.carried_rows, 'mark')} of others along into the files that it wrote"
     if how.left_out_bins:
@@ -162,9 +162,9 @@ def reconciliation_document(info: CommitInfo) -> dict[str, Any]:
     how = reconciliation_of(info.tags)
     return {
         "movedRows": _by_version(how.moved_rows),
-        "foundRows": _by_version(how.found_rows),
+        "foundRows": _by_version(how.relocated_rows),
         "unitedVectors": how.united_vectors,
-        "standsBefore": list(how.stands_before),
+        "standsBefore": list(how.serialized_before),
         "carriedRows": how.carried_rows,
         "leftOutBins": how.left_out_bins,
         "lostTo": list(parsed_versions((info.tags or {}).get(LOST_TO_TAG))),

@@ -88,8 +88,8 @@ def _files(context: StatementContext, table: TableRef, choice: Choice) -> str:
     sizes = snapshot.files.table.column("size").to_numpy()
     chosen = sizes
     if choice.condition is not None:
-        asked = resolve_row_condition(table, snapshot, context.expression(choice.condition), alias=choice.alias)
-        chosen = sizes[can_be_true(asked.predicate, snapshot.skipping_columns)]
+        resolved = resolve_row_condition(table, snapshot, context.expression(choice.condition), alias=choice.alias)
+        chosen = sizes[can_be_true(resolved.predicate, snapshot.skipping_columns)]
     return f"Files that may hold its rows: {len(chosen)} of {len(sizes)}, {chosen.sum()} of {sizes.sum()} bytes"
 
 

@@ -33,7 +33,7 @@ from anabranch.protocol.protocol_evolution import requested_protocol
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.transaction.commit.after_commit import check_listable
 from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.statement_retry import re_executed
+from anabranch.transaction.statement_retry import execute_with_retries
 
 COMMENT = "comment"
 """The table's description, which is set like a property but is none."""
@@ -76,7 +76,7 @@ def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> Comm
     give_row_ids(table)
     session = table.session
     # The rows have ids by now. A commit of other metadata in between must not make the statement fail.
-    return re_executed(
+    return execute_with_retries(
         lambda _: _set_where_rows_have_ids(table, properties, requested),
         retries_max=LOST_RACES_MAX,
         random=session.random,

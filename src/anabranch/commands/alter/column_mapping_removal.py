@@ -38,7 +38,7 @@ from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.rewrite_request import NO_LIMIT
 from anabranch.transaction.commit.commit_context import CommittedVersion
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rows.deletion_vector_actions import removal

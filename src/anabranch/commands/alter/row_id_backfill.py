@@ -30,7 +30,7 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_draft import tracks_rows
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_FEATURE
-from anabranch.transaction.statement_retry import re_executed
+from anabranch.transaction.statement_retry import execute_with_retries
 
 LOGGER = logging.getLogger("anabranch.features")
 SUSPENDED = "delta.rowTrackingSuspended"
@@ -78,7 +78,7 @@ def _commit_batch(table: TableRef, batch: int, *, table_id: str) -> bool:
     A file that another writer removed meanwhile must not return: the batch is repeated with the remaining files.
     """
     session = table.session
-    return re_executed(
+    return execute_with_retries(
         lambda _: _commit_batch_once(table, batch, table_id=table_id),
         retries_max=LOST_RACES_MAX,
         random=session.random,

@@ -42,7 +42,7 @@ from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, TableIdentifier
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
-from anabranch.transaction.conflicts.conflict_checks import USE_WHAT_IS_THERE
+from anabranch.transaction.conflicts.conflict_checks import USE_EXISTING_TABLE
 from anabranch.transaction.proposed_commit import Operation
 from anabranch.transaction.rows.deletion_vector_actions import removal
 
@@ -157,7 +157,7 @@ def created_meanwhile(table: TableRef) -> ProtocolChangedException | None:
         operation="another program",
         read_version=-1,
         reason=ConflictReason.TABLE_CREATED,
-        advice=USE_WHAT_IS_THERE,
+        advice=USE_EXISTING_TABLE,
     )
 
 

@@ -41,7 +41,7 @@ def record_query_reads(
         again = None
         if at_snapshot and read.narrows:
             again = _evaluating(TargetRows(table, snapshot, transaction.vectors, alias=read.names), read)
-        transaction.record_scan(predicate, files=files, again=again)
+        transaction.record_scan(predicate, files=files, reevaluate=again)
 
 
 def _evaluating(target: TargetRows, read: OwnRead) -> EvaluateRows:

@@ -124,7 +124,7 @@ def record_selection(
     files = [add.key for add in target.snapshot.files.to_actions(selection.candidates)]
     if condition.repeatable:
         again = target.evaluating(condition.condition)
-        transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows), again=again)
+        transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows), reevaluate=again)
     elif condition.has_subquery and not is_opaque(condition.predicate):
         # The subquery has read other tables at one version; evaluated for new rows, it would read newer ones.
         transaction.record_scan(condition.predicate, files=files, rows=_positions(target, rows))

@@ -23,7 +23,7 @@ from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
 from anabranch.transaction.read_set import FileKey
-from anabranch.transaction.statement_retry import Attempt, re_executed
+from anabranch.transaction.statement_retry import Attempt, execute_with_retries
 from anabranch.transaction.transaction import Transaction
 
 RETRIES_SETTING = "spark.anabranch.conflictRetries"
@@ -164,7 +164,7 @@ def run_with_conflict_retries(table: TableRef, run: Callable[[Attempt], T], conf
     """What `run` returns, executed again after a conflict as often as the user allows. See `re_executed`."""
     session = table.session
     retries_max = retries_allowed(table, conflict_retries)
-    return re_executed(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
+    return execute_with_retries(run, retries_max=retries_max, random=session.random, sleep=session.clock.sleep_ms)
 
 
 def retries_allowed(table: TableRef, conflict_retries: int | str | None) -> int:

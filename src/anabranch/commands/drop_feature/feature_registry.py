@@ -12,7 +12,7 @@ from anabranch.commands.table_access import TableRef
 from anabranch.protocol.actions import Action
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_draft import CHECKPOINT_PROTECTION, PROTECTED_BEFORE
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 from anabranch.transaction.rows.row_ids import ROW_TRACKING_DOMAIN
 
 UsedInVersion = Callable[[Snapshot], str | None]

@@ -207,7 +207,7 @@ def record_rows(transaction: Transaction, run: MergeRun, marked: MarkedRows) -> 
             run.predicate,
             files=run.candidates,
             rows=_by_file(marked, marked.changed),
-            again=lambda rows: target.matching(rows, join.changed),
+            reevaluate=lambda rows: target.matching(rows, join.changed),
         )
     if statement.not_matched and not statement.changes_all_matched:
         # A matched row prevents an insert, whether or not a clause changes it.
@@ -215,7 +215,7 @@ def record_rows(transaction: Transaction, run: MergeRun, marked: MarkedRows) -> 
             run.plan.matched_predicate(run.facts),
             files=run.candidates,
             rows=_by_file(marked, marked.matched),
-            again=lambda rows: target.matching(rows, join.matched),
+            reevaluate=lambda rows: target.matching(rows, join.matched),
         )
 
 

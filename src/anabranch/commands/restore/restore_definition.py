@@ -22,7 +22,7 @@ from anabranch.schema.computed_columns import identity_columns, with_high_water_
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
-from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
+from anabranch.transaction.conflicts.description_rules import CLUSTERING_DOMAIN
 
 _NO_CLUSTERING = '{"clusteringColumns":[],"domainName":"delta.clustering"}'
 
