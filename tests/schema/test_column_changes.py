@@ -153,7 +153,7 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
     forward = 1 if step > 0 else -1
     identity = Identity(start=start, step=step, allow_explicit=True, high_water_mark=mark)
     for candidate in candidates:
-        moved = identity.moved(candidate)
+        moved = identity.mark_after(candidate)
         if (candidate - start) * forward < 0:
             assert moved == identity.high_water_mark
         else:
@@ -172,7 +172,7 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
 
 def test_the_mark_stays_a_bigint() -> None:
     identity = Identity(start=0, step=10, allow_explicit=True, high_water_mark=None)
-    assert identity.moved(LONG_MAX) == LONG_MAX // 10 * 10
+    assert identity.mark_after(LONG_MAX) == LONG_MAX // 10 * 10
 
 
 @pytest.mark.parametrize(

@@ -312,9 +312,9 @@ def test_partition_columns_must_be_there_and_agree() -> None:
     with pytest.raises(MissingPartitionColumnsError):
         plan(struct(a=INT), table, partition_columns=["p"])
     with pytest.raises(PartitionColumnMismatchError):
-        plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["a"])
+        plan(struct(a=INT, p=STRING), table, partition_columns=["p"], requested_partitioning=["a"])
     assert plan(struct(a=INT), table, rules(SQL_BY_NAME), partition_columns=["p"]).columns[1].fill is Fill.NULL
-    assert is_identity(plan(struct(a=INT, p=STRING), table, partition_columns=["p"], given_partitioning=["P"]))
+    assert is_identity(plan(struct(a=INT, p=STRING), table, partition_columns=["p"], requested_partitioning=["P"]))
 
 
 def test_sql_by_name_is_stricter_where_the_session_says_so() -> None:
@@ -362,7 +362,7 @@ def test_a_new_table_takes_the_datas_schema_with_nulls_allowed() -> None:
 
 def test_overwrite_schema_replaces_and_only_an_overwrite_may() -> None:
     table, data = struct(a=required(INT)), struct(b=STRING, t=TimestampType())
-    found = plan(data, table, rules(overwriting=True, overwrite_schema=True), given_partitioning=["b"])
+    found = plan(data, table, rules(overwriting=True, overwrite_schema=True), requested_partitioning=["b"])
     assert found.schema == data
     assert found.schema_changed
     with pytest.raises(SchemaMismatchError):

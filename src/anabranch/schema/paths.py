@@ -29,7 +29,7 @@ def walk(schema: StructType) -> Iterator[tuple[FieldPath, StructField]]:
 def transform(schema: StructType, change: Callable[[FieldPath, StructField], StructField]) -> StructType:
     """Replace every struct field by what `change` makes of it; `change` sees fields with the old path.
 
-    A field's children are changed first, so `change` may keep or replace `dataType` as it likes.
+    A field's children are changed first, so `change` may keep or replace `dataType`.
     """
     return _transform_struct(schema, (), change)
 
@@ -45,8 +45,11 @@ def find(schema: StructType, path: FieldPath, *, case_sensitive: bool = False) -
     return field if isinstance(here, DataType) else None
 
 
-def find_end(schema: StructType, path: FieldPath) -> StructField | None:
-    """What `path` ends at, or None: a field, or the element, key or value of an array or a map, called so."""
+def find_field_or_part(schema: StructType, path: FieldPath) -> StructField | None:
+    """The field at `path`, or None.
+
+    The element of an array is returned as a field called `element`, key and value of a map as `key` and `value`.
+    """
     field: StructField | None = None
     here: DataType | None = schema
     holder: DataType | None = None
@@ -57,12 +60,12 @@ def find_end(schema: StructType, path: FieldPath) -> StructField | None:
         return field
     if isinstance(holder, ArrayType):
         return StructField(ELEMENT, here, holder.containsNull)
-    assert isinstance(holder, MapType), "whatever else has no parts"
+    assert isinstance(holder, MapType), "only structs, arrays and maps have parts"
     return StructField(path[-1], here, path[-1] == VALUE and holder.valueContainsNull)
 
 
 def child(struct: StructType, name: str, *, case_sensitive: bool = False) -> StructField | None:
-    """The field of `struct` that `name` means, or None."""
+    """The field of `struct` called `name`, or None. An exact match wins over one that differs in case."""
     loose: StructField | None = None
     for field in struct.fields:
         if field.name == name:
@@ -73,7 +76,7 @@ def child(struct: StructType, name: str, *, case_sensitive: bool = False) -> Str
 
 
 def positions(struct: StructType) -> dict[str, int]:
-    """The position of each field by its folded name, for looking up many; of duplicates the first counts."""
+    """The position of each field by its folded name. Of duplicates, the first."""
     return {fold(struct.names[index]): index for index in range(len(struct.names) - 1, -1, -1)}
 
 
@@ -83,7 +86,7 @@ def fold(name: str) -> str:
 
 
 def quoted(path: Iterable[str]) -> str:
-    """`path` as SQL would write it, with backticks only where Spark puts them."""
+    """`path` as SQL writes it, with backticks only where Spark puts them."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
 
 
@@ -125,10 +128,10 @@ def _transform(here: DataType, path: FieldPath, change: Callable[[FieldPath, Str
 def _step(
     here: DataType | None, field: StructField | None, part: str, *, case_sensitive: bool
 ) -> tuple[DataType | None, StructField | None]:
-    """One step down; behind an array or a map the field stays the one that holds it."""
+    """Type and field one step below `here`. Elements, keys and values belong to the field of their array or map."""
     if isinstance(here, StructType):
-        found = child(here, part, case_sensitive=case_sensitive)
-        return (found.dataType, found) if found is not None else (None, None)
+        child_field = child(here, part, case_sensitive=case_sensitive)
+        return (child_field.dataType, child_field) if child_field is not None else (None, None)
     if isinstance(here, ArrayType) and part == ELEMENT:
         return here.elementType, field
     if isinstance(here, MapType) and part in (KEY, VALUE):
@@ -136,13 +139,13 @@ def _step(
     return None, None
 
 
-# What two schemas have in common, for decisions and for messages.
+# Schemas compared, and with nulls allowed.
 
 
 def same_type(left: DataType, right: DataType) -> bool:
-    """Whether values of both look alike in a file: same types and names, in the same order.
+    """Whether values of both are stored alike in files: same types and names, in the same order.
 
-    Nullability, metadata and the case of names do not count.
+    Nullability, metadata and the case of names are ignored.
     """
     if isinstance(left, StructType) and isinstance(right, StructType):
         return len(left.fields) == len(right.fields) and all(
@@ -157,17 +160,17 @@ def same_type(left: DataType, right: DataType) -> bool:
 
 
 def differences(before: StructType, after: StructType) -> list[str]:
-    """What changed from `before` to `after`, one phrase a difference, such as `b.c is new (long)`."""
+    """The changes from `before` to `after`, one phrase for each difference, such as `b.c is new (long)`."""
     return list(_differences(before, after, ()))
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """`schema` with nulls allowed everywhere: what a DataFrame says of nulls is no promise."""
+    """`schema` with nulls allowed everywhere, since a DataFrame does not guarantee its nullability."""
     return StructType([StructField(f.name, nullable_type(f.dataType), True, f.metadata) for f in schema.fields])
 
 
 def with_comments_only(schema: StructType) -> StructType:
-    """`schema` with nulls allowed everywhere, and without metadata but comments."""
+    """`schema` with nulls allowed everywhere, and without metadata except comments."""
 
     def comment_only(_path: FieldPath, field: StructField) -> StructField:
         kept = {"comment": field.metadata["comment"]} if "comment" in field.metadata else {}
@@ -177,7 +180,7 @@ def with_comments_only(schema: StructType) -> StructType:
 
 
 def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
-    """Whether `kind` is found at any level."""
+    """Whether `data_type` is a `kind`, or contains one at any level."""
     if isinstance(data_type, StructType):
         return any(contains_type(field.dataType, kind) for field in data_type.fields)
     if isinstance(data_type, ArrayType):
@@ -199,7 +202,7 @@ def nullable_type(data_type: DataType) -> DataType:
 
 
 def with_nullable_elements(schema: StructType) -> StructType:
-    """`schema` with nulls allowed inside arrays and maps, where nobody checks them."""
+    """`schema` with nulls allowed inside arrays and maps, where Delta does not enforce NOT NULL."""
     return StructType([StructField(f.name, _open(f.dataType), f.nullable, f.metadata) for f in schema.fields])
 
 
