@@ -1,4 +1,4 @@
-"""The words that SQL in a table's metadata may be made of. Whatever is not here is refused."""
+"""The words that SQL in a table's metadata may use. All others are refused."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ FUNCTIONS: Final = _words(
     zip_with is_variant_null parse_json try_parse_json try_variant_get variant_get
     """
 )
-"""Built-in functions of the row alone, but for the clock. None of them runs code, reads files or asks the catalog;
-`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory, and
-`stored_sql_bounds` bounds those that could do so too."""
+"""Built-in functions of the row alone, and clocks. None of them runs code, reads files or uses the catalog.
+`sequence`, `array_repeat`, `repeat` and `space` are left out because a short text makes them fill the memory;
+`stored_sql_bounds` limits others that could."""
 
 CLOCKS: Final = frozenset({"current_date", "current_timestamp", "localtimestamp"})
-"""May stand without parentheses."""
+"""Functions that may be called without parentheses."""
 
 CASTS: Final = frozenset({"cast", "try_cast"})
 TAKES_FROM: Final = frozenset({"extract", "substr", "substring", "trim", "overlay"})
@@ -63,7 +63,7 @@ OPERATORS: Final = _words(
 )
 CONSTANTS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 QUANTIFIERS: Final = frozenset({"ANY", "SOME", "ALL"})
-"""Behind LIKE and ILIKE."""
+"""Words that may follow LIKE and ILIKE."""
 CASE_WORDS: Final = frozenset({"WHEN", "THEN", "ELSE"})
 
 TYPED_LITERALS: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "X"})
@@ -74,7 +74,7 @@ UNITS: Final = _words(
     """
 )
 FIELDS: Final = UNITS | frozenset(["YEAROFWEEK", "DAYOFWEEK", "DAYOFWEEK_ISO", "DOW", "DOW_ISO", "DOY", "EPOCH"])
-"""What `extract` takes out."""
+"""The fields that `extract` can return."""
 
 TYPES: Final = _words(
     """
@@ -85,7 +85,7 @@ TYPES: Final = _words(
 TYPES_WITH_LENGTH: Final = frozenset({"DEC", "DECIMAL", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR"})
 
 
-# SQL text as tokens, cut exactly where Spark cuts it.
+# SQL text as tokens, the same ones as Spark's lexer makes.
 
 
 _SYMBOLS: Final = _words("<=> => <= >= <> != == || -> :: - = < > + * / % & | ^ ~ ! ( ) [ ] . , :")
@@ -93,31 +93,31 @@ _ESCAPED: Final = re.compile(r"\\.|\"\"|'", re.DOTALL)
 
 
 class UnreadableTextError(ValueError):
-    """Text that holds something no expression holds. The message says what."""
+    """A text that is not an allowed expression. The message says why."""
 
     def __init__(self, message: str, *, function: str | None = None) -> None:
         super().__init__(message)
         self.function = function
-        """The function that no table may call, in lower case, where it is one."""
+        """The function that no table may call, in lower case; None for other reasons."""
 
 
 def tokens_of(text: str) -> list[Token]:
     """All tokens, then one of kind END. Raises `UnreadableTextError`."""
-    found = [_checked(part, text) for token in tokenize(text) for part in _parts(token)]
-    return [*found, Token(TokenKind.END, "", len(text))]
+    tokens = [_checked(part, text) for token in tokenize(text) for part in _parts(token)]
+    return [*tokens, Token(TokenKind.END, "", len(text))]
 
 
 def _parts(token: Token) -> list[Token]:
-    """The token; of two that stand together in nested types, as `>>`, each."""
+    """The token itself; the two symbols of one that Spark reads as two, such as `>>` at the end of nested types."""
     if token.kind is not TokenKind.SYMBOL or token.text in _SYMBOLS:
         return [token]
-    return [Token(token.kind, text, token.start + place) for place, text in enumerate(token.text)]
+    return [Token(token.kind, text, token.start + index) for index, text in enumerate(token.text)]
 
 
 def _checked(token: Token, text: str) -> Token:
     match token.kind:
         case TokenKind.STRING if token.text[0] == '"':
-            # Whether these quote text or a name is up to a setting of the session; in a table they mean text.
+            # A setting of the session decides whether these quote text or a name; in a table they quote text.
             return token._replace(text=f"'{_ESCAPED.sub(_in_single_quotes, token.text[1:-1])}'")
         case TokenKind.STRING:
             readable = token.text[0] in "'rR"
@@ -138,18 +138,18 @@ def _in_single_quotes(match: re.Match[str]) -> str:
     return {"'": "\\'", '""': '"'}.get(match[0], match[0])
 
 
-# Types in SQL that a table's metadata holds, as in `CAST(a AS ARRAY<INT>)`.
+# Types in such SQL, as in `CAST(a AS ARRAY<INT>)`.
 
 
 class TypeReader:
-    """Reads one type; `at` is then the place after it."""
+    """Reads one type; `at` is then the index of the token after it."""
 
     def __init__(self, tokens: Sequence[Token], at: int) -> None:
         self._tokens = tokens
         self.at = at
 
     def read(self) -> str:
-        """The type, put together from known words. Raises `UnreadableTextError`."""
+        """The type, rebuilt from allowed words. Raises `UnreadableTextError`."""
         token = self._tokens[self.at]
         if token.kind is not TokenKind.WORD:
             raise UnreadableTextError("a type is missing")
@@ -163,27 +163,27 @@ class TypeReader:
                 return f"STRUCT<{', '.join(self._fields())}>"
             case name if name in TYPES:
                 return name + (self._length() if name in TYPES_WITH_LENGTH and self._is("(") else "")
-        raise UnreadableTextError(f"{token.text} is no type that a table may cast to")
+        raise UnreadableTextError(f"{token.text} is not a type that a table may cast to")
 
-    def _is(self, sign: str) -> bool:
-        return self._tokens[self.at].is_symbol(sign)
+    def _is(self, symbol: str) -> bool:
+        return self._tokens[self.at].is_symbol(symbol)
 
-    def _expect(self, sign: str) -> None:
-        if not self._is(sign):
-            raise UnreadableTextError(f"{sign} is missing in a type")
+    def _expect(self, symbol: str) -> None:
+        if not self._is(symbol):
+            raise UnreadableTextError(f"{symbol} is missing in a type")
         self.at += 1
 
     def _parts(self, count: int) -> str:
-        found: list[str] = []
-        for place in range(count):
-            self._expect("," if place else "<")
-            found.append(self.read())
+        types: list[str] = []
+        for index in range(count):
+            self._expect("," if index else "<")
+            types.append(self.read())
         self._expect(">")
-        return ", ".join(found)
+        return ", ".join(types)
 
     def _fields(self) -> list[str]:
         self._expect("<")
-        found: list[str] = []
+        fields: list[str] = []
         while True:
             name = self._tokens[self.at]
             if name.kind not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
@@ -192,10 +192,10 @@ class TypeReader:
             if self._is(":"):
                 self.at += 1
             quoted = name.name.replace("`", "``")
-            found.append(f"`{quoted}`: {self.read()}")
+            fields.append(f"`{quoted}`: {self.read()}")
             if not self._is(","):
                 self._expect(">")
-                return found
+                return fields
             self.at += 1
 
     def _length(self) -> str:
@@ -209,5 +209,5 @@ class TypeReader:
             self.at += 1
         self._expect(")")
         if not numbers or not all(number.isdigit() for number in numbers):
-            raise UnreadableTextError("the length of a type is no number")
+            raise UnreadableTextError("the length of a type is not a number")
         return f"({', '.join(numbers)})"
