@@ -291,7 +291,7 @@ def test_two_writers_of_one_version_leave_one(uniform: Any) -> None:
     (uniform.root / "metadata" / "v1.metadata.json").unlink()
     again = convert(uniform.store, snapshot, random=random.Random(2))
     assert again is not None
-    assert not again.anew
+    assert not again.rebuilt
     assert by_id(uniform.rows()) == [{"id": 1, "name": "a"}]
 
 
