@@ -34,9 +34,9 @@ def constants(file: AddFile) -> tuple[str | None, ...]:
 
 def test_a_commit_with_change_files_is_read_from_these_alone() -> None:
     found = files_of(commit(3, add("new"), remove("old"), cdc("_change_data/c")))
-    assert [file.path for file in found.told] == ["_change_data/c"]
-    assert constants(found.told[0]) == (None, "3", "1970-01-01T00:00:03.000000Z")
-    assert found.told[0].partition_values["p"] == "1"
+    assert [file.path for file in found.change_data] == ["_change_data/c"]
+    assert constants(found.change_data[0]) == (None, "3", "1970-01-01T00:00:03.000000Z")
+    assert found.change_data[0].partition_values["p"] == "1"
     assert not found.whole
     assert not found.partial
 

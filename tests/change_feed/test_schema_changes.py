@@ -56,7 +56,7 @@ def test_readable(before: TableColumns, read: TableColumns) -> None:
 @pytest.mark.parametrize(
     ("before", "read", "word"),
     [
-        (columns(a=INT, b=INT), columns(a=INT), "a column b, which is not there any more"),
+        (columns(a=INT, b=INT), columns(a=INT), "a column b, which has been dropped"),
         (columns(a=LONG), columns(a=INT), "column a was of type bigint"),
         (columns(a=ArrayType(STRING)), columns(a=ArrayType(INT)), "column a was of type array<string>"),
         (columns(s=struct(x=INT, y=INT)), columns(s=struct(x=INT)), r"a column s\.y"),

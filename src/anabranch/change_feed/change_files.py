@@ -1,4 +1,4 @@
-"""Changed rows, written as change data files. See "Add CDC File" and "Change Data Files"."""
+"""The columns of a change data feed, and change data files. See "Add CDC File" and "Change Data Files"."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import typed_violations
 
-# What rows of a change data feed look like. See "Change Data Files" and "Reader Requirements for AddCDCFile".
-
-
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = CHANGE_DATA_COLUMNS
 
 INSERT = "insert"
@@ -30,23 +27,23 @@ UPDATE_POSTIMAGE = "update_postimage"
 
 
 def feed_schema(schema: StructType, mode: ColumnMappingMode, *, table: str) -> StructType:
-    """The columns of a table, and those that say what became of the row, when. Raises `ReservedColumnsError`."""
+    """The columns of a table, with type, version and time of the change. Raises `ReservedColumnsError`."""
     check_reserved(schema, CHANGE_DATA_COLUMNS, table=table)
     added = [
-        _own(CHANGE_TYPE, StringType(), mode),
-        _own(COMMIT_VERSION, LongType(), mode),
-        _own(COMMIT_TIMESTAMP, TimestampType(), mode),
+        _feed_column(CHANGE_TYPE, StringType(), mode),
+        _feed_column(COMMIT_VERSION, LongType(), mode),
+        _feed_column(COMMIT_TIMESTAMP, TimestampType(), mode),
     ]
     return StructType([*schema.fields, *added])
 
 
 def change_file_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
     """The columns that change data files hold, partition columns included."""
-    return StructType([*schema.fields, _own(CHANGE_TYPE, StringType(), mode)])
+    return StructType([*schema.fields, _feed_column(CHANGE_TYPE, StringType(), mode)])
 
 
-def _own(name: str, data_type: DataType, mode: ColumnMappingMode) -> StructField:
-    """A column of the feed's own. It has no id, and is called the same everywhere."""
+def _feed_column(name: str, data_type: DataType, mode: ColumnMappingMode) -> StructField:
+    """A column that the feed adds. It has no id, and the same logical and physical name."""
     return StructField(name, data_type, True, {PHYSICAL_NAME: name} if mode.maps else {})
 
 
@@ -60,10 +57,7 @@ def write_change_files(
     properties: TableProperties,
     options: Sequence[tuple[str, str]] = (),
 ) -> tuple[AddCDCFile, ...]:
-    """Write rows that have the columns of `schema` and `_change_type`, in partitions as data files are.
-
-    Nothing is committed.
-    """
+    """Write rows with the columns of `schema` and `_change_type`, partitioned like data files, without a commit."""
     mode = ColumnMappingMode.parse(properties.column_mapping_mode)
     stored = without_void(schema)
     names = [*stored.fieldNames(), CHANGE_TYPE]

@@ -13,7 +13,7 @@ from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, fe
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.change_feed.schema_compatibility import (
     TableColumns,
-    redescribes_and_removes,
+    removes_rows_of_old_columns,
     unreadable_difference,
     unreadable_removed,
 )
@@ -183,7 +183,7 @@ def _check_readable(
         difference = unreadable_difference(TableColumns.of(metadata, table=table.label), wanted)
         if difference is not None:
             raise _schema_error(ChangesSchemaError, table, versions, read, version=version, difference=difference)
-    if versions.start and redescribes_and_removes(commits[0]):
+    if versions.start and removes_rows_of_old_columns(commits[0]):
         before = table.delta_log.snapshots.at_version(versions.start - 1).metadata
         difference = unreadable_removed(TableColumns.of(before, table=table.label), wanted)
         if difference is not None:
