@@ -22,7 +22,7 @@ def struct(**types: DataType) -> StructType:
 
 
 def columns(mode: ColumnMappingMode = NONE, *, by: tuple[str, ...] = (), **types: DataType) -> TableColumns:
-    """With column mapping every column is called in files what users call it."""
+    """Columns of a version. With column mapping, their physical names are the logical ones."""
     schema = struct(**types)
     return TableColumns(schema=mapped(schema) if mode.maps else schema, mode=mode, partition_columns=by)
 

@@ -119,8 +119,8 @@ def test_there_are_samples() -> None:
 
 
 def test_conditions_are_understood(samples: dict[str, dict[str, Any]]) -> None:
-    found = {sql: str(predicate_of(samples[sql])) for sql in EXPECTED}
-    assert found == EXPECTED
+    predicates = {sql: str(predicate_of(samples[sql])) for sql in EXPECTED}
+    assert predicates == EXPECTED
 
 
 def test_the_rest_is_unknown_and_names_its_columns(samples: dict[str, dict[str, Any]]) -> None:

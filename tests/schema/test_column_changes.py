@@ -52,9 +52,11 @@ def inner(schema: StructType, *path: str) -> list[str]:
         (("b",), Position(after="S"), ["a", "s", "b", "l", "m"]),
     ],
 )
-def test_a_new_column_takes_its_place(path: tuple[str, ...], position: Position | None, expected: list[str]) -> None:
-    found = with_column(NESTED, NewColumn(path=path, data_type=INT, position=position), table="t")
-    assert names(found) == expected
+def test_a_new_column_goes_to_its_position(
+    path: tuple[str, ...], position: Position | None, expected: list[str]
+) -> None:
+    schema = with_column(NESTED, NewColumn(path=path, data_type=INT, position=position), table="t")
+    assert names(schema) == expected
 
 
 def test_nested_columns_come_and_go() -> None:
@@ -103,14 +105,14 @@ def test_every_type_change_is_written_down() -> None:
     assert element["l"].metadata[TYPE_CHANGES][0]["fieldPath"] == "element"
 
 
-def test_replaced_columns_keep_what_identifies_them() -> None:
+def test_replaced_columns_keep_their_identity() -> None:
     old = StructType(
         [StructField("a", INT, True, {"delta.columnMapping.id": 1, "comment": "x"}), StructField("b", INT)]
     )
-    found = replaced_columns(old, struct(b=LONG, A=INT), widens=True, table="t")
-    assert found.schema.names == ["b", "a"]
-    assert found.schema["a"].metadata == {"delta.columnMapping.id": 1, "comment": "x"}
-    assert (found.dropped, found.retyped) == ((), (("b",),))
+    replaced = replaced_columns(old, struct(b=LONG, A=INT), widens=True, table="t")
+    assert replaced.schema.names == ["b", "a"]
+    assert replaced.schema["a"].metadata == {"delta.columnMapping.id": 1, "comment": "x"}
+    assert (replaced.dropped, replaced.retyped) == ((), (("b",),))
     assert replaced_columns(old, struct(a=INT), widens=False, table="t").dropped == (("b",),)
     with pytest.raises(UnsupportedColumnChangeError, match="NOT NULL"):
         replaced_columns(old, StructType([old["a"], StructField("b", INT, False)]), widens=False, table="t")
@@ -133,8 +135,8 @@ def test_rules_of_rows() -> None:
             StructField("l", ArrayType(StructType([StructField("y", INT, True, note)]))),
         ]
     )
-    found = row_rules(schema, {"c": "s.x < 9"})
-    assert [(rule.owner, rule.expression) for rule in found] == [
+    rules = row_rules(schema, {"c": "s.x < 9"})
+    assert [(rule.owner, rule.expression) for rule in rules] == [
         ("CHECK constraint c", "s.x < 9"),
         ("invariant of column s.x", "x > 3"),
     ]

@@ -36,10 +36,10 @@ def merge_schemas(
 ) -> StructType:
     """`table_schema` grown so that data of `data_schema` fits."""
     check_duplicates(data_schema, where="the data", table=table)
-    found = merge(table_schema, data_schema, rules or MergeRules())
-    if found.conflicts:
-        raise IncompatibleTypesError(table=table, extra={}, mismatched=found.conflicts, overwriting=False)
-    return found.schema
+    merged = merge(table_schema, data_schema, rules or MergeRules())
+    if merged.conflicts:
+        raise IncompatibleTypesError(table=table, extra={}, mismatched=merged.conflicts, overwriting=False)
+    return merged.schema
 
 
 def merged(left: StructType, right: StructType) -> StructType | None:
