@@ -84,7 +84,7 @@ def can_be_true(predicate: Predicate, columns: SkippingColumns) -> FileMask:
 
 
 def live_row_count(columns: SkippingColumns, files: FileMask | None = None) -> int | None:
-    """Rows of the files that are not hidden; None where a file does not say how many it has."""
+    """The number of rows that are not hidden; None if a file lacks its number of rows."""
     total = columns.num_records()
     hidden = columns.hidden_rows()
     if files is not None:

@@ -177,14 +177,14 @@ class SkippingColumns:
 
 def _leaf(schema: StructType, path: ColumnPath) -> StructField | None:
     """The field at a path through structs; None for a struct, which has no statistics, and for no field."""
-    below: DataType = schema
+    data_type: DataType = schema
     field = None
     for part in path:
-        if not isinstance(below, StructType) or part not in below.fieldNames():
+        if not isinstance(data_type, StructType) or part not in data_type.fieldNames():
             return None
-        field = below[part]
-        below = field.dataType
-    return None if isinstance(below, StructType) else field
+        field = data_type[part]
+        data_type = field.dataType
+    return None if isinstance(data_type, StructType) else field
 
 
 def _unnested(parsed: pa.ChunkedArray) -> pa.Table:

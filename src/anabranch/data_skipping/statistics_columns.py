@@ -143,8 +143,8 @@ def _row_of(value: dict[str, Any], leaves: dict[ColumnPath, pa.DataType]) -> dic
     row: dict[str, Any] = {"numRecords": _whole(value.get("numRecords"))}
     for path, kind in leaves.items():
         convert = _CONVERSIONS[kind]
-        for part, of in ((_LOWER, convert), (_UPPER, convert), (_NULLS, _whole)):
-            _put(row, (part, *path), of(_get(value, (part, *path))))
+        for part, parse in ((_LOWER, convert), (_UPPER, convert), (_NULLS, _whole)):
+            _put(row, (part, *path), parse(_get(value, (part, *path))))
     return row
 
 

@@ -142,13 +142,13 @@ def _attribute(term: Term) -> Term:
 
 
 def _struct_field(term: Term) -> Term:
-    above = term.children[0]
-    if not isinstance(above.value, Column) or not isinstance(above.type_json, dict):
+    struct = term.children[0]
+    if not isinstance(struct.value, Column) or not isinstance(struct.type_json, dict):
         return term
-    field = above.type_json["fields"][term.node["ordinal"]]
+    field = struct.type_json["fields"][term.node["ordinal"]]
     return dataclasses.replace(
         term,
-        value=Column((*above.value.path, str(field["name"]))),
+        value=Column((*struct.value.path, str(field["name"]))),
         data_type=type_of(field["type"]),
         type_json=field["type"],
     )

@@ -178,11 +178,11 @@ def _column(tokens: list[Token], schema: StructType) -> _SourceColumn | None:
     path = _find_path(schema, tuple(names)) if tokens and len(tokens) % 2 and dots and words else None
     if path is None:
         return None
-    below: DataType = schema
+    data_type: DataType = schema
     for name in path:
-        assert isinstance(below, StructType)
-        below = below[name].dataType
-    return path, below
+        assert isinstance(data_type, StructType)
+        data_type = data_type[name].dataType
+    return path, data_type
 
 
 def _is_text(data_type: DataType) -> bool:
@@ -222,15 +222,15 @@ def _closes_at(tokens: list[Token], opening: int) -> int:
 def _find_path(schema: StructType, path: ColumnPath) -> ColumnPath | None:
     """`path` as the schema spells it; None where it names no field, or several."""
     spelled: list[str] = []
-    below: DataType = schema
+    data_type: DataType = schema
     for part in path:
-        if not isinstance(below, StructType):
+        if not isinstance(data_type, StructType):
             return None
-        names = [name for name in below.names if name == part] or [
-            name for name in below.names if name.casefold() == part.casefold()
+        names = [name for name in data_type.names if name == part] or [
+            name for name in data_type.names if name.casefold() == part.casefold()
         ]
         if len(names) != 1:
             return None
         spelled.append(names[0])
-        below = below[names[0]].dataType
+        data_type = data_type[names[0]].dataType
     return tuple(spelled)

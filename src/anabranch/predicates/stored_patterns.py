@@ -1,8 +1,8 @@
 """Regular expressions in a table's metadata. Those whose matching may in practice never end are refused.
 
-Java's engine tries every way to divide a text among the rounds of a repetition. Where a round can end at several
-positions, the number of ways is exponential. So a repeated group must match texts of one length only, or contain a
-character that marks the end of each round.
+Java's engine tries every way to divide a text among the iterations of a repetition. Where an iteration can end at
+several positions, the number of ways is exponential. So a repeated group must match texts of one length only, or
+contain a character that marks the end of each iteration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anabranch.predicates.stored_sql_words import UnreadableTextError
 
 REPETITIONS_MAX = 10
 """The unbounded repetitions that one pattern may have: each may multiply the time by the length of the text."""
-_ROUNDS_MAX = 10
+_ITERATIONS_MAX = 10
 """A group that is repeated this often or less may be ambiguous: all ways can be tried."""
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(\d+)(,)?(\d*)\})[+?]?")
 _GROUP_PREFIX = re.compile(r"\?(?::|=|!|<=|<!|>|<[A-Za-z]\w*>|[ims]+(?:-[ims]+)?:)")
@@ -69,8 +69,8 @@ def _check(alternatives: tuple[tuple[_Atom, ...], ...]) -> None:
     for alternative in alternatives:
         for atom in alternative:
             if atom.group:
-                if atom.most > _ROUNDS_MAX and _is_ambiguous(atom.group):
-                    problem = "a regular expression in it repeats a group whose rounds may end at several positions"
+                if atom.most > _ITERATIONS_MAX and _is_ambiguous(atom.group):
+                    problem = "a regular expression in it repeats a group whose iterations may end at several positions"
                     raise UnreadableTextError(f"{problem}, which can take exponential time")
                 _check(atom.group)
 
@@ -85,13 +85,13 @@ def _is_ambiguous(alternatives: tuple[tuple[_Atom, ...], ...]) -> bool:
         return True
     atoms = [atom for alternative in alternatives for atom in alternative]
     return any(
-        any(atom.varies for atom in alternative) and not any(_ends_a_round(atom, atoms) for atom in alternative)
+        any(atom.varies for atom in alternative) and not any(_delimits_iterations(atom, atoms) for atom in alternative)
         for alternative in alternatives
     )
 
 
-def _ends_a_round(atom: _Atom, atoms: list[_Atom]) -> bool:
-    """Whether each round has this character exactly once, and no other atom of the group can match it."""
+def _delimits_iterations(atom: _Atom, atoms: list[_Atom]) -> bool:
+    """Whether each iteration has this character exactly once, and no other atom of the group can match it."""
     if atom.character is None or (atom.least, atom.most) != (1, 1):
         return False
     return not any(other is not atom and other.may_match(atom.character) for other in atoms)

@@ -164,7 +164,7 @@ class _Reader:
         elif symbol == ",":
             self._size.next_argument()
         elif symbol == "||":
-            self._size.check_not_in_rounds(symbol)
+            self._size.check_not_in_aggregation(symbol)
         elif symbol == ".":
             self._field()
             return
@@ -335,17 +335,17 @@ class _Reader:
         For a parameter with the name of a column this is the column, although the expression does not read it.
         """
         path: list[str] = []
-        below: DataType = self._schema
+        data_type: DataType = self._schema
         ahead = 0
-        while isinstance(below, StructType):
-            spelled = _spelled(below, self._tokens[self._at + ahead].name)
+        while isinstance(data_type, StructType):
+            spelled = _spelled(data_type, self._tokens[self._at + ahead].name)
             if spelled is None:
                 if path and not self._is_parameter():
                     missing = self._tokens[self._at + ahead].name
                     raise UnreadableTextError(f"{'.'.join(path)} has no field {missing}")
                 return None
             path.append(spelled)
-            below = below[spelled].dataType
+            data_type = data_type[spelled].dataType
             if not self._is(ahead + 1, ".") or self._kind(ahead + 2) not in (TokenKind.WORD, TokenKind.QUOTED_NAME):
                 break
             ahead += 2

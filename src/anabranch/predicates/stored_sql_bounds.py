@@ -51,9 +51,9 @@ _GATHERING: Final = (
     | {"concat", "overlay", "array", "flatten", "struct", "named_struct", "map", "map_concat", "map_from_arrays"}
     | {"array_union", "array_append", "array_prepend", "array_insert", "arrays_zip", "lpad", "rpad", "array_compact"}
 ) - {"filter", "map_filter", "exists", "forall"}
-"""Functions whose result can hold an argument twice. Where each round starts with the result of the last one, the size
-grows exponentially."""
-_ROUNDS: Final = frozenset({"aggregate", "reduce"})
+"""Functions whose result can hold an argument twice. Where each call starts with the result of the last one, as in an
+aggregation, the size grows exponentially."""
+_AGGREGATIONS: Final = frozenset({"aggregate", "reduce"})
 
 
 class SizeEstimate:
@@ -65,13 +65,13 @@ class SizeEstimate:
     def open(self, name: str) -> None:
         """Begin a parenthesis of the function `name`; an empty name for one of no function."""
         if name in _GATHERING:
-            self.check_not_in_rounds(name)
+            self.check_not_in_aggregation(name)
         self._open.append((name, [0]))
 
-    def check_not_in_rounds(self, function: str) -> None:
-        """Raises `UnreadableTextError` where each round of an aggregation would call `function`."""
-        if any(name in _ROUNDS and len(arguments) > 2 for name, arguments in self._open):
-            raise UnreadableTextError(f"{function} in the rounds of an aggregation can double a value each time")
+    def check_not_in_aggregation(self, function: str) -> None:
+        """Raises `UnreadableTextError` where an aggregation would call `function` for each element."""
+        if any(name in _AGGREGATIONS and len(arguments) > 2 for name, arguments in self._open):
+            raise UnreadableTextError(f"{function} in an aggregation can double a value for each element")
 
     def next_argument(self) -> None:
         """Begin another argument of the innermost parenthesis."""

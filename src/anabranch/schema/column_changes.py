@@ -155,41 +155,43 @@ def changed_struct(
 
 
 def changed_type(
-    schema: DataType, path: FieldPath, change: Callable[[DataType], DataType], *, table: str, above: FieldPath = ()
+    schema: DataType, path: FieldPath, change: Callable[[DataType], DataType], *, table: str, parent: FieldPath = ()
 ) -> DataType:
     """`schema` with the type at `path` changed: that of a column, an array's element, a map's key or value."""
     if not path:
         return change(schema)
-    step, rest, here = path[0], path[1:], (*above, path[0])
+    step, rest, path_so_far = path[0], path[1:], (*parent, path[0])
     if isinstance(schema, StructType):
-        field = _existing(schema, here, table)
-        inner = changed_type(field.dataType, rest, change, table=table, above=here)
+        field = _existing(schema, path_so_far, table)
+        inner = changed_type(field.dataType, rest, change, table=table, parent=path_so_far)
         new = StructField(field.name, inner, field.nullable, field.metadata)
         return StructType([new if other is field else other for other in schema.fields])
     if isinstance(schema, ArrayType) and fold(step) == ELEMENT:
-        return ArrayType(changed_type(schema.elementType, rest, change, table=table, above=here), schema.containsNull)
+        return ArrayType(
+            changed_type(schema.elementType, rest, change, table=table, parent=path_so_far), schema.containsNull
+        )
     if isinstance(schema, MapType) and fold(step) in (KEY, VALUE):
         key, value = schema.keyType, schema.valueType
         if fold(step) == KEY:
-            key = changed_type(key, rest, change, table=table, above=here)
+            key = changed_type(key, rest, change, table=table, parent=path_so_far)
         else:
-            value = changed_type(value, rest, change, table=table, above=here)
+            value = changed_type(value, rest, change, table=table, parent=path_so_far)
         return MapType(key, value, schema.valueContainsNull)
-    raise NotAStructError(table=table, column=quoted(above), column_type=schema.simpleString())
+    raise NotAStructError(table=table, column=quoted(parent), column_type=schema.simpleString())
 
 
 def type_at(schema: StructType, path: FieldPath) -> DataType:
     """The type of the column, element, key or value at `path`, which exists and is spelled as in the schema."""
-    here: DataType = schema
+    data_type: DataType = schema
     for step in path:
-        if isinstance(here, StructType):
-            here = here[step].dataType
-        elif isinstance(here, ArrayType):
-            here = here.elementType
+        if isinstance(data_type, StructType):
+            data_type = data_type[step].dataType
+        elif isinstance(data_type, ArrayType):
+            data_type = data_type.elementType
         else:
-            assert isinstance(here, MapType)
-            here = here.keyType if step == KEY else here.valueType
-    return here
+            assert isinstance(data_type, MapType)
+            data_type = data_type.keyType if step == KEY else data_type.valueType
+    return data_type
 
 
 def is_in_structs(schema: StructType, path: FieldPath) -> bool:
@@ -200,20 +202,20 @@ def is_in_structs(schema: StructType, path: FieldPath) -> bool:
 def spelled(schema: StructType, path: FieldPath, *, table: str) -> FieldPath:
     """`path` as the schema spells it. Raises ColumnNotFoundError and NotAStructError."""
     names: list[str] = []
-    here: DataType = schema
+    data_type: DataType = schema
     for step in path:
-        if isinstance(here, StructType):
-            field = _existing(here, (*names, step), table)
+        if isinstance(data_type, StructType):
+            field = _existing(data_type, (*names, step), table)
             names.append(field.name)
-            here = field.dataType
-        elif isinstance(here, ArrayType) and fold(step) == ELEMENT:
+            data_type = field.dataType
+        elif isinstance(data_type, ArrayType) and fold(step) == ELEMENT:
             names.append(ELEMENT)
-            here = here.elementType
-        elif isinstance(here, MapType) and fold(step) in (KEY, VALUE):
+            data_type = data_type.elementType
+        elif isinstance(data_type, MapType) and fold(step) in (KEY, VALUE):
             names.append(fold(step))
-            here = here.keyType if fold(step) == KEY else here.valueType
+            data_type = data_type.keyType if fold(step) == KEY else data_type.valueType
         else:
-            raise NotAStructError(table=table, column=quoted(names), column_type=here.simpleString())
+            raise NotAStructError(table=table, column=quoted(names), column_type=data_type.simpleString())
     return tuple(names)
 
 
@@ -235,13 +237,13 @@ def _existing(struct: StructType, path: FieldPath, table: str) -> StructField:
 
 
 def _placed(
-    fields: Sequence[StructField], new: StructField, position: Position | None, above: FieldPath, table: str
+    fields: Sequence[StructField], new: StructField, position: Position | None, parent: FieldPath, table: str
 ) -> list[StructField]:
     if position is None:
         return [*fields, new]
     if position.after is None:
         return [new, *fields]
-    before = _existing(StructType(list(fields)), (*above, position.after), table)
+    before = _existing(StructType(list(fields)), (*parent, position.after), table)
     index = [field is before for field in fields].index(True) + 1
     return [*fields[:index], new, *fields[index:]]
 

@@ -120,8 +120,8 @@ def named_by_position(source: StructType, target: StructType, *, table: str, pat
     if len(source.fields) < len(target.fields):
         raise ColumnCountError(table=table, column=quoted(path), expected=len(target.fields), given=len(source.fields))
     pairs = list(zip(source.fields, target.fields, strict=False))
-    beyond = source.fields[len(pairs) :]
-    return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + beyond)
+    extra = source.fields[len(pairs) :]
+    return StructType([_renamed(field, counterpart, table, path) for field, counterpart in pairs] + extra)
 
 
 def _renamed(field: StructField, target: StructField, table: str, path: FieldPath) -> StructField:

@@ -206,8 +206,8 @@ def _named_for(data: StructType, table_schema: StructType, rules: WriteRules, ta
         fits = _fits_by_name(fitting, table_schema, rules)
         return fitting if fits else named_by_position(data, table_schema, table=table)
     for name in data.fieldNames() if rules.exact_case else ():
-        loose = child(table_schema, name)
-        if loose is not None and loose.name != name:
+        match = child(table_schema, name)
+        if match is not None and match.name != name:
             raise ColumnNotFoundError(table=table, column=quoted([name]), available=tuple(table_schema.fieldNames()))
     return data
 
@@ -309,8 +309,8 @@ def _check_nested_filled(named: StructType, schema: StructType, table: str) -> N
 
 def _is_void_above(named: StructType, path: FieldPath) -> bool:
     """Whether the data has no struct above `path`: it lacks the column, or has void in its place."""
-    above = [find(named, path[:length]) for length in range(1, len(path))]
-    return above[0] is None or any(field is not None and isinstance(field.dataType, NullType) for field in above)
+    parents = [find(named, path[:length]) for length in range(1, len(path))]
+    return parents[0] is None or any(field is not None and isinstance(field.dataType, NullType) for field in parents)
 
 
 def _check_fields_present(named: StructType, schema: StructType, error: type[MissingFieldsError], table: str) -> None:
@@ -318,9 +318,9 @@ def _check_fields_present(named: StructType, schema: StructType, error: type[Mis
     pairs = [(child(named, field.name), field) for field in schema.fields]
     missing = tuple(
         quoted(path)
-        for of, field in pairs
-        if of is not None
-        for path in _fields_lacking(of.dataType, field.dataType, (field.name,))
+        for data_field, field in pairs
+        if data_field is not None
+        for path in _fields_lacking(data_field.dataType, field.dataType, (field.name,))
     )
     if missing:
         raise error(table=table, columns=missing)
@@ -329,11 +329,11 @@ def _check_fields_present(named: StructType, schema: StructType, error: type[Mis
 def _fields_lacking(data: DataType, target: DataType, path: FieldPath) -> Iterator[FieldPath]:
     if isinstance(data, StructType) and isinstance(target, StructType):
         for field in target.fields:
-            of, here = child(data, field.name), (*path, field.name)
-            if of is not None:
-                yield from _fields_lacking(of.dataType, field.dataType, here)
+            data_field, field_path = child(data, field.name), (*path, field.name)
+            if data_field is not None:
+                yield from _fields_lacking(data_field.dataType, field.dataType, field_path)
             elif not isinstance(field.dataType, NullType):
-                yield here
+                yield field_path
     elif isinstance(data, ArrayType) and isinstance(target, ArrayType):
         yield from _fields_lacking(data.elementType, target.elementType, (*path, ELEMENT))
     elif isinstance(data, MapType) and isinstance(target, MapType):
@@ -371,20 +371,20 @@ def _plan(
 
 def _not_null(struct: StructType, path: FieldPath) -> Iterator[FieldPath]:
     for field in struct.fields:
-        here = (*path, field.name)
+        field_path = (*path, field.name)
         if not field.nullable:
-            yield here
+            yield field_path
         if isinstance(field.dataType, StructType):
-            yield from _not_null(field.dataType, here)
+            yield from _not_null(field.dataType, field_path)
 
 
 def _not_null_inside(kind: DataType, path: FieldPath, *, inside: bool = False) -> Iterator[FieldPath]:
     if isinstance(kind, StructType):
         for field in kind.fields:
-            here = (*path, field.name)
+            field_path = (*path, field.name)
             if inside and not field.nullable:
-                yield here
-            yield from _not_null_inside(field.dataType, here, inside=inside)
+                yield field_path
+            yield from _not_null_inside(field.dataType, field_path, inside=inside)
     elif isinstance(kind, ArrayType):
         if not kind.containsNull:
             yield (*path, ELEMENT)

@@ -135,17 +135,17 @@ def _read_type(tokens: list[str], path: FieldPath) -> tuple[list[LengthLimit], l
 
 
 def _holds_string(field: StructField, path: FieldPath) -> bool:
-    here: DataType | None = field.dataType
+    data_type: DataType | None = field.dataType
     for part in path[1:]:
-        if isinstance(here, StructType):
-            here = next((f.dataType for f in here.fields if fold(f.name) == fold(part)), None)
-        elif isinstance(here, ArrayType) and part == ELEMENT:
-            here = here.elementType
-        elif isinstance(here, MapType) and part in (KEY, VALUE):
-            here = here.keyType if part == KEY else here.valueType
+        if isinstance(data_type, StructType):
+            data_type = next((f.dataType for f in data_type.fields if fold(f.name) == fold(part)), None)
+        elif isinstance(data_type, ArrayType) and part == ELEMENT:
+            data_type = data_type.elementType
+        elif isinstance(data_type, MapType) and part in (KEY, VALUE):
+            data_type = data_type.keyType if part == KEY else data_type.valueType
         else:
             return False
-    return isinstance(here, StringType)
+    return isinstance(data_type, StringType)
 
 
 # Columns of type void: all null, and never in a data file.

@@ -76,8 +76,8 @@ def invalid_names(schema: StructType) -> tuple[str, ...]:
 
 def check_reserved(schema: StructType, reserved: Iterable[str], *, table: str) -> None:
     """Refuse top-level columns with the `reserved` names, in any case."""
-    taken = {fold(name) for name in reserved}
-    conflicting = tuple(name for name in schema.fieldNames() if fold(name) in taken)
+    folded = {fold(name) for name in reserved}
+    conflicting = tuple(name for name in schema.fieldNames() if fold(name) in folded)
     if conflicting:
         raise ReservedColumnsError(table=table, columns=conflicting)
 

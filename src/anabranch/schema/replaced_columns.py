@@ -54,32 +54,32 @@ def replaced_columns(old: StructType, new: StructType, *, widens: bool, table: s
     )
 
 
-def _structs(old: StructType, new: StructType, above: FieldPath, state: _Replacement) -> StructType:
+def _structs(old: StructType, new: StructType, parent: FieldPath, state: _Replacement) -> StructType:
     old_positions, kept = positions(old), {fold(name) for name in new.names}
     dropped = [field.name for field in old.fields if fold(field.name) not in kept]
     added = [field.name for field in new.fields if fold(field.name) not in old_positions]
     if dropped and added:
         change = f"{', '.join(dropped)} would be dropped and {', '.join(added)} added"
         reason = f"{change}, which may be a rename; use RENAME COLUMN"
-        raise _refused((*above, dropped[0]), reason, state)
-    state.dropped += [(*above, name) for name in dropped]
+        raise _refused((*parent, dropped[0]), reason, state)
+    state.dropped += [(*parent, name) for name in dropped]
     fields = []
     for field in new.fields:
         index = old_positions.get(fold(field.name))
         fields.append(
-            _new_field(field, above, state) if index is None else _field(old.fields[index], field, above, state)
+            _new_field(field, parent, state) if index is None else _field(old.fields[index], field, parent, state)
         )
     return StructType(fields)
 
 
-def _new_field(field: StructField, above: FieldPath, state: _Replacement) -> StructField:
-    new = NewColumn(path=(*above, field.name), data_type=field.dataType, nullable=field.nullable)
+def _new_field(field: StructField, parent: FieldPath, state: _Replacement) -> StructField:
+    new = NewColumn(path=(*parent, field.name), data_type=field.dataType, nullable=field.nullable)
     check_addable(new, field, table=state.table)
     return field
 
 
-def _field(old: StructField, new: StructField, above: FieldPath, state: _Replacement) -> StructField:
-    path = (*above, old.name)
+def _field(old: StructField, new: StructField, parent: FieldPath, state: _Replacement) -> StructField:
+    path = (*parent, old.name)
     if old.nullable and not new.nullable:
         raise _refused(path, "existing rows may have NULL in it; use ALTER COLUMN … SET NOT NULL", state)
     if old.metadata.get(DECLARED_TYPE) != new.metadata.get(DECLARED_TYPE):

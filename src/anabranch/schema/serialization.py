@@ -193,13 +193,13 @@ class _Parser:
         name = value.get("name")
         if not isinstance(name, str):
             raise self.malformed(path, f"field {position} has no name")
-        here = (*path, name)
+        field_path = (*path, name)
         if "type" not in value:
-            raise self.malformed(here, "it has no type")
-        metadata = self.metadata(value.get("metadata"), here)
-        collations = self.collations(metadata.pop(COLLATIONS, None), here)
-        data_type = self.type(value["type"], here, collations, within=name)
-        return StructField(name, data_type, self.flag(value, "nullable", here), metadata)
+            raise self.malformed(field_path, "it has no type")
+        metadata = self.metadata(value.get("metadata"), field_path)
+        collations = self.collations(metadata.pop(COLLATIONS, None), field_path)
+        data_type = self.type(value["type"], field_path, collations, within=name)
+        return StructField(name, data_type, self.flag(value, "nullable", field_path), metadata)
 
     def type(self, value: Any, path: FieldPath, collations: Mapping[str, str], within: str = "") -> DataType:
         """`within` is the path that `__COLLATIONS` uses: from the nearest field, not from the root."""

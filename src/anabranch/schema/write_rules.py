@@ -151,10 +151,10 @@ def check_owner(name: str) -> str:
     return f"CHECK constraint {name}"
 
 
-def _invariants(struct: StructType, above: FieldPath, table: str) -> Iterator[RowRule]:
+def _invariants(struct: StructType, parent: FieldPath, table: str) -> Iterator[RowRule]:
     """The invariants of columns and fields of structs. The protocol defines none inside arrays and maps."""
     for field in struct.fields:
-        path = (*above, field.name)
+        path = (*parent, field.name)
         if INVARIANTS in field.metadata:
             yield RowRule(
                 owner=f"invariant of column {quoted(path)}", expression=_invariant(field, quoted(path), table)

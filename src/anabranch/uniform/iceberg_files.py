@@ -130,11 +130,11 @@ class DataFileMaker:
         return None
 
 
-def _leaves(schema: StructType, snapshot: Snapshot, above: tuple[str, ...]) -> list[tuple[tuple[str, ...], _Leaf]]:
+def _leaves(schema: StructType, snapshot: Snapshot, parent: tuple[str, ...]) -> list[tuple[tuple[str, ...], _Leaf]]:
     """The leaves by physical path. Those inside arrays and maps have no statistics and are left out."""
     leaves = []
     for field in schema.fields:
-        path = (*above, physical_name(field, snapshot.column_mapping_mode))
+        path = (*parent, physical_name(field, snapshot.column_mapping_mode))
         iceberg_type = primitive(field.dataType)
         number = field_id(field)
         if isinstance(field.dataType, StructType):
@@ -145,12 +145,12 @@ def _leaves(schema: StructType, snapshot: Snapshot, above: tuple[str, ...]) -> l
 
 
 def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    here: Any = tree
+    node: Any = tree
     for step in path:
-        if not isinstance(here, dict):
+        if not isinstance(node, dict):
             return None
-        here = here.get(step)
-    return here
+        node = node.get(step)
+    return node
 
 
 def _at_scale(value: int | decimal.Decimal, data_type: DecimalType) -> decimal.Decimal | None:

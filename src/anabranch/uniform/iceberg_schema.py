@@ -94,8 +94,8 @@ def name_mapping(
 
     `hidden` are columns of files that the table's schema does not name, with their ids.
     """
-    beyond = [MappedField(**{"field-id": number}, names=[name], fields=[]) for name, number in hidden.items()]
-    return NameMapping([*(_mapped(field, mode, table) for field in schema.fields), *beyond])
+    hidden_fields = [MappedField(**{"field-id": number}, names=[name], fields=[]) for name, number in hidden.items()]
+    return NameMapping([*(_mapped(field, mode, table) for field in schema.fields), *hidden_fields])
 
 
 class _Columns:
@@ -109,28 +109,28 @@ class _Columns:
             iceberg.NestedField(
                 field_id=_required_id(field, self._table),
                 name=field.name,
-                field_type=self._type(field.dataType, _Below(field, self._table)),
+                field_type=self._type(field.dataType, _NestedIds(field, self._table)),
                 required=not field.nullable,
                 doc=field.metadata.get("comment"),
             )
             for field in schema.fields
         ]
 
-    def _type(self, data_type: DataType, below: _Below) -> iceberg.IcebergType:
+    def _type(self, data_type: DataType, nested: _NestedIds) -> iceberg.IcebergType:
         if isinstance(data_type, StructType):
             return iceberg.StructType(*self.fields(data_type))
         if isinstance(data_type, ArrayType):
             return iceberg.ListType(
-                element_id=below.id(ELEMENT),
-                element=self._type(data_type.elementType, below.step(ELEMENT)),
+                element_id=nested.id(ELEMENT),
+                element=self._type(data_type.elementType, nested.step(ELEMENT)),
                 element_required=not data_type.containsNull,
             )
         if isinstance(data_type, MapType):
             return iceberg.MapType(
-                key_id=below.id(KEY),
-                key_type=self._type(data_type.keyType, below.step(KEY)),
-                value_id=below.id(VALUE),
-                value_type=self._type(data_type.valueType, below.step(VALUE)),
+                key_id=nested.id(KEY),
+                key_type=self._type(data_type.keyType, nested.step(KEY)),
+                value_id=nested.id(VALUE),
+                value_type=self._type(data_type.valueType, nested.step(VALUE)),
                 value_required=not data_type.valueContainsNull,
             )
         iceberg_type = primitive(data_type)
@@ -138,7 +138,7 @@ class _Columns:
         return iceberg_type
 
 
-class _Below:
+class _NestedIds:
     """Ids of the elements, keys and values below a field. See `delta.columnMapping.nested.ids`."""
 
     def __init__(self, field: StructField, table: str, path: str | None = None) -> None:
@@ -154,8 +154,8 @@ class _Below:
             )
         return nested_id
 
-    def step(self, step: str) -> _Below:
-        return _Below(self._field, self._table, f"{self._path}.{step}")
+    def step(self, step: str) -> _NestedIds:
+        return _NestedIds(self._field, self._table, f"{self._path}.{step}")
 
 
 def _required_id(field: StructField, table: str) -> int:

@@ -65,7 +65,7 @@ class MetadataFiles:
                 LOGGER.warning("%s: old Iceberg metadata v%d was not deleted", self._store.root, version, exc_info=True)
 
     def _expire(self, version: int, current: TableMetadata) -> None:
-        """Delete one version. A manifest that the oldest kept snapshot does not have is in no later one."""
+        """Delete one version. A manifest of its snapshots that the oldest kept snapshot lacks is in no later one."""
         old = self.read(version)
         kept = {snapshot.manifest_list for snapshot in current.snapshots}
         dropped = [snapshot.manifest_list for snapshot in old.snapshots if snapshot.manifest_list not in kept]
