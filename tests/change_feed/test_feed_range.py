@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.change_feed.feed_files import FeedBound, FeedRange, resolve_range
+from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.errors.dml import ChangesRangeError, ChangesStartAfterLatestError
 from anabranch.errors.log import TimestampAfterLatestCommitError, TimestampEarlierThanFirstCommitError
 from anabranch.log.listing import CommitFile

@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.change_feed.schema_compatibility import TableColumns, unreadable_difference
 from anabranch.errors.schema import ReservedColumnsError
 from anabranch.schema.column_mapping import ColumnMappingMode

@@ -1,50 +1,22 @@
-"""The columns of a change data feed, and change data files. See "Add CDC File" and "Change Data Files"."""
+"""Change data files, which hold changed rows. See "Add CDC File" and "Change Data Files"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, change_file_schema
 from anabranch.protocol.actions import AddCDCFile
 from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY
 from anabranch.protocol.properties import TableProperties
-from anabranch.schema.column_mapping import PHYSICAL_NAME, ColumnMappingMode
+from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.logical_types import without_void
-from anabranch.schema.names import CHANGE_DATA_COLUMNS, check_reserved
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.row_checks import typed_violations
-
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = CHANGE_DATA_COLUMNS
-
-INSERT = "insert"
-DELETE = "delete"
-UPDATE_PREIMAGE = "update_preimage"
-UPDATE_POSTIMAGE = "update_postimage"
-
-
-def feed_schema(schema: StructType, mode: ColumnMappingMode, *, table: str) -> StructType:
-    """The columns of a table, with type, version and time of the change. Raises `ReservedColumnsError`."""
-    check_reserved(schema, CHANGE_DATA_COLUMNS, table=table)
-    added = [
-        _feed_column(CHANGE_TYPE, StringType(), mode),
-        _feed_column(COMMIT_VERSION, LongType(), mode),
-        _feed_column(COMMIT_TIMESTAMP, TimestampType(), mode),
-    ]
-    return StructType([*schema.fields, *added])
-
-
-def change_file_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
-    """The columns that change data files hold, partition columns included."""
-    return StructType([*schema.fields, _feed_column(CHANGE_TYPE, StringType(), mode)])
-
-
-def _feed_column(name: str, data_type: DataType, mode: ColumnMappingMode) -> StructField:
-    """A column that the feed adds. It has no id, and the same logical and physical name."""
-    return StructField(name, data_type, True, {PHYSICAL_NAME: name} if mode.maps else {})
 
 
 def write_change_files(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.change_files import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, feed_schema
 from anabranch.change_feed.feed_files import FeedFiles, LoadVector
 from anabranch.data_skipping.scan_plan import can_be_true
 from anabranch.data_skipping.skipping_columns import SkippingColumns

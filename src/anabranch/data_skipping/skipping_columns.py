@@ -12,12 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    DataType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from anabranch.data_skipping.column_bounds import ColumnBounds, unbounded
 from anabranch.data_skipping.generated_bounds import GeneratedPartition, with_partition_bounds

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
 
 from anabranch.data_skipping.column_bounds import ColumnBounds, bound_type, is_plain_text, unbounded
 from anabranch.data_skipping.partition_columns import padded_bounds
-from anabranch.data_skipping.statistics_columns import LeafStatistics, days_of, micros_of
+from anabranch.data_skipping.statistics_columns import LeafStatistics
+from anabranch.data_skipping.statistics_times import days_of, micros_of
 from anabranch.schema.type_widening import TYPE_CHANGES
 
 CUT_TEXT_CHARACTERS = 32

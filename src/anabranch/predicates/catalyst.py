@@ -11,12 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql.types import (
-    DateType,
-    IntegerType,
-    StringType,
-)
+from pyspark.sql.types import DateType, IntegerType, StringType
 
+from anabranch.predicates.calendar_conditions import day_condition, year_condition
 from anabranch.predicates.catalyst_terms import TEXT_MAX, VALUES, Term, name_of, type_of
 from anabranch.predicates.expressions import (
     EQ,
@@ -42,7 +39,6 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalization import day_condition, year_condition
 from anabranch.protocol.time_zones import Zones
 
 NESTING_MAX = 100

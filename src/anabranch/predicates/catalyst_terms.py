@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.predicates.expressions import EQ, Column, Comparison, Literal, Predicate, Truth, Unknown
-from anabranch.predicates.normalization import keeps_order, nearest_float
+from anabranch.predicates.literal_casts import keeps_order, nearest_float
 from anabranch.protocol import value_text
 from anabranch.protocol.time_zones import UTC
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.sql_lexer import Token, TokenKind
-from anabranch.predicates.stored_sql_words import UnreadableTextError, tokens_of
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError, tokens_of
 
 
 class Part(enum.Enum):

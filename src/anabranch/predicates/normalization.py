@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import re
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    NullType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from anabranch.predicates.expressions import (
     EQ,
     EQ_NULL_SAFE,
     FALSE,
-    GE,
-    GT,
-    LE,
-    LT,
     NE,
     NULL,
     TRUE,
@@ -43,7 +20,6 @@ from anabranch.predicates.expressions import (
     IsNull,
     Literal,
     Not,
-    Operator,
     Or,
     Predicate,
     StartsWith,
@@ -52,8 +28,6 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.protocol import value_text
-from anabranch.protocol.time_zones import UTC, TimeZone
 
 
 def normalise(predicate: Predicate) -> Predicate:
@@ -173,166 +147,3 @@ def _renamed(
 
 def _folded(path: ColumnPath) -> ColumnPath:
     return tuple(part.casefold() for part in path)
-
-
-# Literals cast to the type of the column they are compared with, where Spark does the same.
-
-
-_WHOLE = re.compile(r"-?\d{1,18}")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?(Z|[+-]\d{2}:\d{2})?")
-_FLOAT_WHOLE_MAX = 1 << 24
-_MICROS_PER_DAY = 86_400_000_000
-_DIGITS_OF_WHOLE = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_DOUBLE_WHOLE_DIGITS = 10
-"""Spark compares whole numbers with doubles as doubles. Numbers of up to this many digits are not rounded by that."""
-
-
-def coerced(literal: Literal, data_type: DataType, *, zone: TimeZone | None) -> Literal | None:
-    """The literal as a value to compare with a column of this type; None where Spark may compare otherwise.
-
-    Text becomes a number, date or timestamp only when written plainly; `zone` is that of the session.
-    """
-    value, literal_type = literal.value, literal.data_type
-    if value is None or isinstance(literal_type, NullType):
-        return Literal(None, data_type)
-    if isinstance(literal_type, StringType) and not isinstance(data_type, StringType):
-        parsed = _from_text(value, data_type, zone)
-        return None if parsed is None else Literal(parsed, data_type)
-    if isinstance(data_type, DoubleType) and isinstance(literal_type, IntegralType | DecimalType | FloatType):
-        return Literal(float(value), data_type)
-    if isinstance(data_type, FloatType) and isinstance(literal_type, IntegralType | DecimalType):
-        # Spark compares them as doubles, some versions whole numbers as floats: the same while a float holds them.
-        exact = isinstance(literal_type, DecimalType) or abs(value) <= _FLOAT_WHOLE_MAX
-        return Literal(float(value), DoubleType()) if exact else None
-    if isinstance(literal_type, DateType) and isinstance(data_type, TimestampNTZType):
-        return Literal(value * _MICROS_PER_DAY, data_type)
-    if isinstance(literal_type, DateType) and isinstance(data_type, TimestampType):
-        start = utc_micros(value * _MICROS_PER_DAY, zone)
-        return None if start is None else Literal(start, data_type)
-    numbers = (IntegralType, DecimalType)
-    if type(literal_type) is type(data_type) or (isinstance(literal_type, numbers) and isinstance(data_type, numbers)):
-        return literal
-    return literal if isinstance(data_type, FloatType) and isinstance(literal_type, DoubleType) else None
-
-
-def keeps_order(old: DataType, new: DataType) -> bool:
-    """Whether a cast maps different values to different ones, in the same order, and only NULL to NULL."""
-    if old == new:
-        return True
-    if isinstance(old, IntegralType):
-        digits = _DIGITS_OF_WHOLE[old.typeName()]
-        if isinstance(new, IntegralType):
-            return _DIGITS_OF_WHOLE[new.typeName()] >= digits
-        if isinstance(new, DecimalType):
-            return new.precision - new.scale >= digits
-        return isinstance(new, DoubleType) and digits <= _DOUBLE_WHOLE_DIGITS
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-    return isinstance(old, FloatType) and isinstance(new, DoubleType)
-
-
-def utc_micros(on_wall: int, zone: TimeZone | None) -> int | None:
-    """The moment at which clocks in `zone` show `on_wall`; None where there are two or none, or without a zone."""
-    return zone.moment_of(on_wall) if zone is not None and zone.shows_once(on_wall) else None
-
-
-def moment_of_text(text: str, *, zone: TimeZone | None) -> int | None:
-    """Microseconds since the epoch of a timestamp's text, in `zone` if it names none; None if it is ambiguous."""
-    match = _MOMENT.fullmatch(text.strip())
-    if match is None:
-        return None
-    try:
-        if match[4]:
-            return value_text.parse_micros(text, UTC)
-        return utc_micros(value_text.parse_local_micros(text), zone)
-    except ValueError:
-        return None
-
-
-def nearest_float(value: float) -> float:
-    """The float nearest to a double, as a double."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
-
-
-def _from_text(text: str, data_type: DataType, zone: TimeZone | None) -> Any:
-    plain = text.strip()
-    try:
-        if isinstance(data_type, IntegralType):
-            # `IN` may compare as text instead; for a number in its usual spelling the result is the same.
-            return int(plain) if _WHOLE.fullmatch(plain) and str(int(plain)) == text else None
-        if isinstance(data_type, DoubleType):
-            return float(plain) if re.fullmatch(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", plain) else None
-        if isinstance(data_type, DecimalType) and re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", plain):
-            value = decimal.Decimal(plain)
-            # Spark compares as doubles or as decimals, by version and mode: the same only where both are exact.
-            return value if value == int(value) else None
-        if isinstance(data_type, DateType) and _DATE.fullmatch(plain):
-            return value_text.parse_days(plain)
-        if isinstance(data_type, TimestampType):
-            return moment_of_text(plain, zone=zone)
-        if isinstance(data_type, TimestampNTZType) and (match := _MOMENT.fullmatch(plain)) and not match[4]:
-            return value_text.parse_local_micros(plain)
-    except ValueError:
-        return None
-    if isinstance(data_type, BooleanType):
-        return {"true": True, "false": False}.get(plain.lower())
-    return None
-
-
-# Conditions on the day or year of a column, as ranges of the column itself.
-
-
-_EPOCH = datetime.date(1970, 1, 1)
-
-
-def year_condition(
-    column: Column, data_type: DataType, operator: Operator, year: int, *, zone: TimeZone | None
-) -> Predicate | None:
-    """`year(column) <operator> year` as a range of the column; None where it is not one."""
-    if not datetime.MINYEAR <= year < datetime.MAXYEAR:
-        return None
-    first, after = (datetime.date(start, 1, 1) - _EPOCH for start in (year, year + 1))
-    return _between(column, data_type, operator, first.days, after.days, zone)
-
-
-def day_condition(
-    column: Column, data_type: DataType, operator: Operator, day: int, *, zone: TimeZone | None
-) -> Predicate | None:
-    """`CAST(column AS DATE) <operator> day` as a range of the column; None where it is not one.
-
-    `day` is counted from 1970-01-01.
-    """
-    return _between(column, data_type, operator, day, day + 1, zone)
-
-
-def _between(
-    column: Column, data_type: DataType, operator: Operator, first_day: int, day_after: int, zone: TimeZone | None
-) -> Predicate | None:
-    first, after = (_start_of(day, data_type, zone) for day in (first_day, day_after))
-    if first is None or after is None:
-        return None
-    from_first, before_first = Comparison(GE, column, first), Comparison(LT, column, first)
-    from_after, before_after = Comparison(GE, column, after), Comparison(LT, column, after)
-    return {
-        EQ: And((from_first, before_after)),
-        NE: Or((before_first, from_after)),
-        LT: before_first,
-        LE: before_after,
-        GT: from_after,
-        GE: from_first,
-    }.get(operator)
-
-
-def _start_of(day: int, data_type: DataType, zone: TimeZone | None) -> Literal | None:
-    """The least value of the column's type that is on that day or later."""
-    if isinstance(data_type, DateType):
-        return Literal(day, data_type)
-    if isinstance(data_type, TimestampNTZType):
-        return Literal(day * _MICROS_PER_DAY, data_type)
-    if isinstance(data_type, TimestampType):
-        # Where clocks change at midnight, days may overlap; such conditions are left to Spark.
-        start = utc_micros(day * _MICROS_PER_DAY, zone)
-        return None if start is None else Literal(start, data_type)
-    return None

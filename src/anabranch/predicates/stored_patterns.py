@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from anabranch.predicates.stored_sql_words import UnreadableTextError
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError
 
 REPETITIONS_MAX = 10
 """The unbounded repetitions that one pattern may have: each may multiply the time by the length of the text."""

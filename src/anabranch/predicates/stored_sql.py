@@ -16,6 +16,8 @@ from anabranch.errors.constraints import UntrustedExpressionError
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.predicates.sql_lexer import Token, TokenKind
 from anabranch.predicates.stored_sql_bounds import COLUMN_SIZE, SizeEstimate, check_arguments, check_operator
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError, tokens_of
+from anabranch.predicates.stored_sql_types import TypeReader
 from anabranch.predicates.stored_sql_words import (
     CASE_WORDS,
     CASTS,
@@ -32,9 +34,6 @@ from anabranch.predicates.stored_sql_words import (
     TYPED_LITERALS,
     UNIT_ALWAYS_FIRST,
     UNITS,
-    TypeReader,
-    UnreadableTextError,
-    tokens_of,
 )
 
 TEXT_CHARACTERS_MAX = 1 << 16

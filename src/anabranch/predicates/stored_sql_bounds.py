@@ -11,7 +11,7 @@ from typing import Final
 
 from anabranch.predicates.sql_lexer import Token, TokenKind, string_value
 from anabranch.predicates.stored_patterns import check_pattern
-from anabranch.predicates.stored_sql_words import UnreadableTextError
+from anabranch.predicates.stored_sql_tokens import UnreadableTextError
 
 VALUE_SIZE_MAX: Final = 10_000_000
 """The largest estimate that is allowed, in characters."""

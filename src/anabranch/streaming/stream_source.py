@@ -10,7 +10,7 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from anabranch.change_feed.feed_files import FeedBound, resolve_range
+from anabranch.change_feed.feed_range import FeedBound, resolve_range
 from anabranch.change_feed.schema_compatibility import removes_rows_of_old_columns
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from anabranch.change_feed.change_files import CHANGE_TYPE, INSERT, write_change_files
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, INSERT
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.row_deletion import Replacement
 from anabranch.commands.merge.merge_join import output_name

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, feed_files, resolve_range
+from anabranch.change_feed.feed_files import FeedFiles, feed_files
+from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.change_feed.schema_compatibility import (
     TableColumns,
