@@ -21,7 +21,7 @@ from anabranch.schema.column_changes import (
     with_field,
     without_column,
 )
-from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, Identity, identity_of
+from anabranch.schema.computed_columns import LONG_MAX, LONG_MIN, IdentityNumbering, identity_of
 from anabranch.schema.paths import find
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.schema.type_widening import TYPE_CHANGES
@@ -153,7 +153,7 @@ VALUES = st.integers(-(10**6), 10**6)
 def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None, candidates: list[int]) -> None:
     """It stays on the column's own steps, never goes back, and the next value is behind all that it knows."""
     forward = 1 if step > 0 else -1
-    identity = Identity(start=start, step=step, allow_explicit=True, high_water_mark=mark)
+    identity = IdentityNumbering(start=start, step=step, allow_explicit=True, high_water_mark=mark)
     for candidate in candidates:
         moved = identity.mark_after(candidate)
         if (candidate - start) * forward < 0:
@@ -165,7 +165,7 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
         if identity.high_water_mark is not None and (identity.high_water_mark - start) * forward >= 0:
             assert moved is not None
             assert (moved - identity.high_water_mark) * forward >= 0
-        identity = Identity(start=start, step=step, allow_explicit=True, high_water_mark=moved)
+        identity = IdentityNumbering(start=start, step=step, allow_explicit=True, high_water_mark=moved)
         assert (identity.next_value - start) % step == 0
         assert (identity.next_value - start) * forward >= 0
         if (candidate - start) * forward >= 0:
@@ -173,7 +173,7 @@ def test_the_mark_of_an_identity_column(start: int, step: int, mark: int | None,
 
 
 def test_the_mark_stays_a_bigint() -> None:
-    identity = Identity(start=0, step=10, allow_explicit=True, high_water_mark=None)
+    identity = IdentityNumbering(start=0, step=10, allow_explicit=True, high_water_mark=None)
     assert identity.mark_after(LONG_MAX) == LONG_MAX // 10 * 10
 
 

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from anabranch.errors.other_formats import IcebergCompatError, PyIcebergMissingError
 from anabranch.errors.schema import InvalidColumnMappingError
-from anabranch.uniform.conversion import convert
+from anabranch.uniform.conversion import convert_to_iceberg
 from anabranch.uniform.iceberg_schema import iceberg_schema
 from anabranch.uniform.table_metadata import METADATA_KEPT_MAX
 from interop.readers import read_iceberg_by_duckdb
@@ -292,9 +292,9 @@ def test_two_writers_of_one_version_leave_one(uniform: Any) -> None:
     uniform.create(PLAIN)
     uniform.append({"id": 1, "name": "a"})
     snapshot = uniform.snapshot
-    assert convert(uniform.store, snapshot, random=random.Random(1)) is None
+    assert convert_to_iceberg(uniform.store, snapshot, random=random.Random(1)) is None
     (uniform.root / "metadata" / "v1.metadata.json").unlink()
-    again = convert(uniform.store, snapshot, random=random.Random(2))
+    again = convert_to_iceberg(uniform.store, snapshot, random=random.Random(2))
     assert again is not None
     assert not again.rebuilt
     assert by_id(uniform.rows()) == [{"id": 1, "name": "a"}]
@@ -306,7 +306,7 @@ def test_a_late_writer_does_not_set_readers_back(uniform: Any) -> None:
     uniform.append({"id": 1, "name": "a"})
     late = uniform.snapshot
     uniform.append({"id": 2, "name": "b"})
-    assert convert(uniform.store, late, random=random.Random(1)) is None
+    assert convert_to_iceberg(uniform.store, late, random=random.Random(1)) is None
     assert uniform.hint == 2
 
 

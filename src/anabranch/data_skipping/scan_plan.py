@@ -32,9 +32,9 @@ from anabranch.predicates.expressions import (
     StartsWith,
     Truth,
     Unknown,
-    columns_of,
+    columns_named_by,
+    nodes_of,
     references,
-    walk,
 )
 from anabranch.predicates.normalization import normalise
 from anabranch.protocol.actions import AddFile
@@ -96,7 +96,12 @@ def live_row_count(columns: SkippingColumns, files: FileMask | None = None) -> i
 
 def _informative_columns(predicate: Predicate) -> list[ColumnPath]:
     """The columns whose bounds can exclude files: all but those of `Unknown` parts."""
-    return [column.path for node in walk(predicate) if not isinstance(node, Unknown) for column in columns_of(node)]
+    return [
+        column.path
+        for node in nodes_of(predicate)
+        if not isinstance(node, Unknown)
+        for column in columns_named_by(node)
+    ]
 
 
 def _possible(predicate: Predicate, columns: dict[ColumnPath, ColumnBounds], count: int) -> FileMask:

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from anabranch.data_skipping.column_bounds import ColumnBounds, unbounded
 from anabranch.data_skipping.generated_bounds import GeneratedPartition, with_partition_bounds
 from anabranch.data_skipping.partition_columns import partition_bounds
-from anabranch.data_skipping.statistics_bounds import bounds_of, coalesced, json_type, typed, whole_numbers
+from anabranch.data_skipping.statistics_bounds import bounds_from_statistics, coalesced, json_type, typed, whole_numbers
 from anabranch.data_skipping.statistics_columns import LeafStatistics, extract, read_num_records, read_statistics
 from anabranch.predicates.expressions import ColumnPath
 from anabranch.protocol.time_zones import TimeZone
@@ -71,7 +71,7 @@ class SkippingColumns:
                 else:
                     measured[path] = field
             for path, statistics in self._statistics(measured).items():
-                bounds = bounds_of(statistics, measured[path], padded=path in self._padded)
+                bounds = bounds_from_statistics(statistics, measured[path], padded=path in self._padded)
                 self._bounds[path] = self._with_partition_bounds(path, bounds)
             for path in missing:
                 self._bounds.setdefault(path, unbounded(self.count, StringType()))

@@ -48,7 +48,7 @@ def json_type(data_type: DataType) -> pa.DataType:
     return pa.bool_() if isinstance(data_type, BooleanType) else pa.string()
 
 
-def bounds_of(statistics: LeafStatistics, field: StructField, *, padded: bool) -> ColumnBounds:
+def bounds_from_statistics(statistics: LeafStatistics, field: StructField, *, padded: bool) -> ColumnBounds:
     """The bounds of a column from its typed statistics."""
     data_type = field.dataType
     lower, upper = _loosened(statistics.lower, statistics.upper, field)

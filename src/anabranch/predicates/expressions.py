@@ -202,7 +202,7 @@ def disjunction(predicates: Iterable[Predicate]) -> Predicate:
     return Or(operands) if operands else FALSE
 
 
-def walk(predicate: Predicate) -> Iterator[Predicate]:
+def nodes_of(predicate: Predicate) -> Iterator[Predicate]:
     """The predicate and everything below it."""
     pending = [predicate]
     while pending:
@@ -214,7 +214,7 @@ def walk(predicate: Predicate) -> Iterator[Predicate]:
             pending.append(node.operand)
 
 
-def columns_of(node: Predicate) -> tuple[Column, ...]:
+def columns_named_by(node: Predicate) -> tuple[Column, ...]:
     """The columns that this node itself names, without those of its operands."""
     if isinstance(node, Comparison):
         return (node.left, node.right) if isinstance(node.right, Column) else (node.left,)
@@ -225,17 +225,17 @@ def columns_of(node: Predicate) -> tuple[Column, ...]:
 
 def references(predicate: Predicate) -> frozenset[ColumnPath]:
     """Every column the predicate reads, those of `Unknown` parts included."""
-    return frozenset(column.path for node in walk(predicate) for column in columns_of(node))
+    return frozenset(column.path for node in nodes_of(predicate) for column in columns_named_by(node))
 
 
 def is_exact(predicate: Predicate) -> bool:
     """Whether all of it was understood."""
-    return not any(isinstance(node, Unknown) for node in walk(predicate))
+    return not any(isinstance(node, Unknown) for node in nodes_of(predicate))
 
 
 def is_opaque(predicate: Predicate) -> bool:
     """Whether a part of it is no function of the row alone, so that rows of a commit cannot be judged by it."""
-    return any(isinstance(node, Unknown) and node.opaque for node in walk(predicate))
+    return any(isinstance(node, Unknown) and node.opaque for node in nodes_of(predicate))
 
 
 def _flattened(kind: type[And | Or], predicates: Iterable[Predicate]) -> Iterator[Predicate]:

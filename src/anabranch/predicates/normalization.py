@@ -103,7 +103,7 @@ def _any(operands: list[Predicate]) -> Predicate:
     return TRUE if TRUE in (together.operands if isinstance(together, Or) else (together,)) else together
 
 
-def to_physical(predicate: Predicate, physical_paths: Mapping[ColumnPath, ColumnPath]) -> Predicate:
+def with_physical_columns(predicate: Predicate, physical_paths: Mapping[ColumnPath, ColumnPath]) -> Predicate:
     """The same predicate over the names that files and statistics use.
 
     `physical_paths` has every column, and every field inside it, by logical path. An exact match wins over one that

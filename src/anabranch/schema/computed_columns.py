@@ -60,7 +60,7 @@ LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class IdentityNumbering:
     """How the values of one column are generated: `start`, `start + step`, …"""
 
     start: int
@@ -97,7 +97,7 @@ class Identity:
         return value < self.start if self.step > 0 else value > self.start
 
 
-def identity_of(field: StructField, table: str = "the table") -> Identity | None:
+def identity_of(field: StructField, table: str = "the table") -> IdentityNumbering | None:
     """How `field` is numbered; None for other columns. Raises MalformedSchemaError."""
     metadata: Mapping[str, Any] = field.metadata
     if not {IDENTITY_START, IDENTITY_STEP, IDENTITY_ALLOW_EXPLICIT} & metadata.keys():
@@ -110,10 +110,10 @@ def identity_of(field: StructField, table: str = "the table") -> Identity | None
     if not isinstance(explicit, bool):
         reason = f"it is an identity column, and {IDENTITY_ALLOW_EXPLICIT} is neither true nor false"
         raise MalformedSchemaError(table=table, field=field.name, reason=reason)
-    return Identity(start=int(start or 0), step=int(step), allow_explicit=explicit, high_water_mark=mark)
+    return IdentityNumbering(start=int(start or 0), step=int(step), allow_explicit=explicit, high_water_mark=mark)
 
 
-def identity_columns(schema: StructType, table: str = "the table") -> dict[str, Identity]:
+def identity_columns(schema: StructType, table: str = "the table") -> dict[str, IdentityNumbering]:
     """The numbered columns of a table, by name."""
     identities = {field.name: identity_of(field, table) for field in schema.fields}
     return {name: identity for name, identity in identities.items() if identity is not None}

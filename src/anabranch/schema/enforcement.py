@@ -20,14 +20,14 @@ from anabranch.errors.schema import (
 from anabranch.errors.tables import EmptyTableSchemaError
 from anabranch.schema.casts import Casting
 from anabranch.schema.conversions import Conversion, Keep, conversion, fits_by_name, named_by_position
-from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_writable, length_limits
+from anabranch.schema.logical_types import LengthLimit, check_no_intervals, check_storable, length_limits
 from anabranch.schema.merging import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_ALLOW_EXPLICIT,
     IDENTITY_START,
     MergeRules,
-    merge,
+    merge_schemas,
     visible_schema,
 )
 from anabranch.schema.names import check_duplicates, check_partitioning, partition_columns_of
@@ -145,7 +145,7 @@ def plan_write(
     named = _named_for(data, table_schema, rules, table)
     provided = StructType([field for field in named.fields if LEFT_TO_TABLE not in field.metadata])
     schema = _evolved_schema(table_schema, provided, rules, table)
-    check_writable(schema, table=table)
+    check_storable(schema, table=table)
     columns = tuple(_columns(data, named, schema, numbers_nulls=rules.includes_new_rows))
     _check_filled(columns, partition_columns, rules, table)
     _check_nested_filled(provided, schema, table)
@@ -171,7 +171,7 @@ def plan_new_schema(
     check_duplicates(data, where="the data", table=table)
     schema = as_nullable(visible_schema(data))
     partitions = partition_columns_of(schema, partition_columns, table=table)
-    check_writable(schema, table=table)
+    check_storable(schema, table=table)
     checks = row_rules(schema, constraints, table=table)
     columns = tuple(_columns(data, data, schema))
     return _plan(schema, columns, Casting.NONE, checks, partition_columns=partitions, changed=True)
@@ -236,7 +236,7 @@ def _evolved_schema(table_schema: StructType, named: StructType, rules: WriteRul
     where = "the data, taken by position," if rules.by_position else "the data"
     check_duplicates(named, where=where, table=table)
     merge_rules = MergeRules(widening=rules.widening, iceberg=rules.iceberg, casting=rules.casting)
-    merged = merge(table_schema, as_nullable(visible_schema(named)), merge_rules)
+    merged = merge_schemas(table_schema, as_nullable(visible_schema(named)), merge_rules)
     refused = {} if rules.merge_schema else merged.added
     if merged.conflicts:
         retyped = {} if rules.merge_schema else merged.retyped

@@ -164,7 +164,7 @@ def without_void(struct: StructType) -> StructType:
     return StructType(fields)
 
 
-def check_writable(schema: StructType, *, table: str) -> None:
+def check_storable(schema: StructType, *, table: str) -> None:
     """Refuse to write data files for a schema with intervals, or with void that cannot be left out."""
     check_no_intervals(schema, table=table)
     for path, field in walk(schema):

@@ -57,7 +57,7 @@ class Merged:
     """Columns whose types do not fit: the table's and the data's. They keep the table's."""
 
 
-def merge(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
+def merge_schemas(table_schema: StructType, data_schema: StructType, rules: MergeRules) -> Merged:
     """`table_schema` extended to hold data of `data_schema`, whose column names differ by more than case."""
     state = _Merge(rules=rules)
     schema = state.structs(table_schema, data_schema, ())

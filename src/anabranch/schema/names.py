@@ -31,7 +31,7 @@ SPARK_ROW_INDEX = "_tmp_metadata_row_index"
 CHANGE_DATA_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def check_names(
+def check_column_names(
     schema: StructType,
     mode: ColumnMappingMode,
     *,

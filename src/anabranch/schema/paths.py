@@ -161,7 +161,7 @@ def same_type(left: DataType, right: DataType) -> bool:
     return left == right
 
 
-def differences(before: StructType, after: StructType) -> list[str]:
+def schema_differences(before: StructType, after: StructType) -> list[str]:
     """The changes from `before` to `after`, one phrase for each difference, such as `b.c is new (long)`."""
     return list(_differences(before, after, ()))
 

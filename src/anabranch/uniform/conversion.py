@@ -54,7 +54,7 @@ class _NewFiles:
     rebuilt: bool
 
 
-def convert(store: LogStore, snapshot: DeltaSnapshot, *, random: random.Random) -> Converted | None:
+def convert_to_iceberg(store: LogStore, snapshot: DeltaSnapshot, *, random: random.Random) -> Converted | None:
     """Publish the Iceberg metadata of this version; None if it, or that of a later version, is published already.
 
     Names of files and ids of snapshots are drawn from `random`. Raises the errors of the storage and of pyiceberg.

@@ -221,9 +221,9 @@ class WriteIcebergMetadata:
             return
         check_installed(landed.snapshot.properties, table=landed.snapshot.table_root)
         # Only who writes such a table needs the library.
-        from anabranch.uniform.conversion import convert  # noqa: PLC0415
+        from anabranch.uniform.conversion import convert_to_iceberg  # noqa: PLC0415
 
-        convert(self.store, landed.snapshot, random=self.random)
+        convert_to_iceberg(self.store, landed.snapshot, random=self.random)
 
 
 def standard_upkeep(store: LogStore, clock: Clock, random: random.Random) -> AfterCommit:
