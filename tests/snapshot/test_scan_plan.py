@@ -147,7 +147,7 @@ def test_long_lists() -> None:
 
 
 def test_texts_cut_short() -> None:
-    """Covers race 32: a cut upper bound allows all texts that begin with it."""
+    """Covers race 32: a truncated upper bound covers all strings with that prefix."""
     cut = bounds("a" * 32, "m" * 32)
     assert kept(compare(EQ, "m" * 40, TEXT), TEXT, cut) == [True]
     assert kept(compare(GT, "m" * 32, TEXT), TEXT, cut) == [True]
@@ -371,7 +371,7 @@ def test_only_partition_values_make_a_file_wholly_true() -> None:
 
 
 def test_partition_timestamps_without_a_zone() -> None:
-    """They are local times of the writer, whose time zone is unknown."""
+    """They are local times of the writer, whose time zone is not known."""
     noon = 1704067200_000_000 + 12 * 3_600_000_000
     local, utc = {"at": "2024-01-01 12:00:00"}, {"at": "2024-01-01T12:00:00.000000Z"}
     assert fully_matching(of("at", EQ, noon), local, utc) == [(True, False), (True, True)]

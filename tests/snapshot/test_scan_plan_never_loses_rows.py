@@ -36,7 +36,7 @@ def test_a_file_with_a_matching_row_is_kept(written: list[tuple[AddFile, list[Ro
 def test_normal_predicates_mean_the_same(
     written: tuple[AddFile, list[Row]], predicate: Predicate, unknown: bool | None
 ) -> None:
-    # An `Unknown` below a `Not` becomes another condition, so all get a value first.
+    # An `Unknown` below a `Not` is another condition afterwards, so all are given a value first.
     plain = without_unknown(predicate, unknown)
     for row in written[1]:
         assert holds(normalise(plain), row) is holds(plain, row)

@@ -18,7 +18,7 @@ from anabranch.change_feed.feed_columns import CHANGE_TYPE, COMMIT_TIMESTAMP, CO
 from anabranch.errors.dml import ChangesIncompleteError
 from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
-from anabranch.protocol.partition_values import serialize
+from anabranch.protocol.partition_values import serialize_partition_value
 from anabranch.transaction.rows.row_ids import row_count
 
 DIFFERENCE = "difference"
@@ -85,7 +85,7 @@ def feed_files(commits: Iterator[tuple[Commit, int]], *, table: str, partitioned
 def _of_commit(commit: Commit, at_ms: int, *, table: str, partitioned: bool) -> FeedFiles:
     commit_values = {
         COMMIT_VERSION: str(commit.version),
-        COMMIT_TIMESTAMP: serialize(at_ms * 1000, TimestampType()),
+        COMMIT_TIMESTAMP: serialize_partition_value(at_ms * 1000, TimestampType()),
     }
     change_data = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if change_data:

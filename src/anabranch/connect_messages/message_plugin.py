@@ -44,7 +44,7 @@ def load_message_classes(spark: SparkSession) -> None:
     loader = driver_loader(gateway.jvm)
     for package, (folder, known_by) in UNITS.items():
         java = sources.joinpath(folder)
-        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=known_by)
     gateway.jvm.delta.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
 
 

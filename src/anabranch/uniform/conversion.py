@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot import Snapshot as DeltaSnapshot
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.uniform.changed_files import ChangedFiles, changes_between
 from anabranch.uniform.iceberg_files import DataFileMaker
@@ -68,7 +68,7 @@ class _Conversion:
     def __init__(self, store: LogStore, snapshot: DeltaSnapshot, source: random.Random) -> None:
         self._store = store
         self._snapshot = snapshot
-        self._locations = TableLocations(snapshot.table_root, allowed_prefixes=allowed_places(store))
+        self._locations = TableLocations(snapshot.table_root, allowed_prefixes=allowed_prefixes_of(store))
         self._files = StoreFiles(store, self._locations)
         self._published = MetadataFiles(store, self._locations)
         self._snapshot_id = source.getrandbits(62) + 1

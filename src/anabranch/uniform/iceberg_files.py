@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.partition_values import parse
+from anabranch.protocol.partition_values import parse_partition_value
 from anabranch.schema.column_mapping import field_id, physical_name
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.uniform.iceberg_schema import primitive
@@ -82,7 +82,7 @@ class DataFileMaker:
             file_format=FileFormat.PARQUET,
             partition=Record(
                 *(
-                    _stored(parse(add.partition_values.get(name), data_type), data_type)
+                    _stored(parse_partition_value(add.partition_values.get(name), data_type), data_type)
                     for name, data_type in self._partition
                 )
             ),
