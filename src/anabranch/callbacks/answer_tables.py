@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from anabranch.callbacks.changes_from import changes_from
 from anabranch.callbacks.driver import Driver, joined, time_of_micros
 from anabranch.callbacks.resolved_commands import Command
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.definition.clustering import clustering_shown
 from anabranch.commands.describe.show_table import properties_of
 from anabranch.commands.path_suffixes import NEWEST, TimeTravel, split_time_travel

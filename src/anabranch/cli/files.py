@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from anabranch.cli.output import console, count, plain, size, table_of
 from anabranch.cli.rows.condition_filter import Condition, column_paths, condition_on
-from anabranch.predicates.expressions import ColumnPath, quoted
+from anabranch.predicates.expressions import ColumnPath, column_text
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.snapshot.snapshot import Snapshot
 
@@ -115,7 +115,7 @@ def print_files(found: FileList) -> None:
     with_condition = bool(found.condition.text)
     partitioned = bool(found.snapshot.partition_columns)
     with_hidden = any(file.hidden_rows for file in found.files)
-    bounds = [quoted(path) for path in found.columns]
+    bounds = [column_text(path) for path in found.columns]
     shown = ["file", "size", "rows", *["hidden"] * with_hidden, *["partition"] * partitioned, *bounds]
     table = table_of(*["read"] * with_condition, *shown, right=("size", "rows", "hidden"))
     for file in found.files:
@@ -169,7 +169,7 @@ def _facts(
                 rows=row["rows"],
                 hidden_rows=hides,
                 partition={logical: values.get(physical) for physical, logical in partition_names.items()},
-                bounds={quoted(path): _bounds(statistics, names[path]) for path in paths},
+                bounds={column_text(path): _bounds(statistics, names[path]) for path in paths},
                 is_read=reads,
             )
         )

@@ -33,7 +33,7 @@ from anabranch.protocol.actions import (
 )
 from anabranch.protocol.actions_json import encode_action
 from anabranch.protocol.features import supported_features
-from anabranch.schema.paths import differences
+from anabranch.schema.paths import schema_differences
 from anabranch.schema.serialization import parse_schema
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
@@ -336,7 +336,7 @@ def _schema_change(before: Snapshot, metadata: Metadata) -> Iterator[str]:
         return
     try:
         after = parse_schema(metadata.schema_string, before.table_root)
-        found = differences(before.schema, after)
+        found = schema_differences(before.schema, after)
     except DeltaError as error:
         yield f"schema: cannot be read: {plain(error.explain())}"
         return

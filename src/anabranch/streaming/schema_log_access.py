@@ -16,7 +16,7 @@ from anabranch.errors.streaming import (
 )
 from anabranch.protocol.actions import Metadata
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, quoted
+from anabranch.schema.paths import quoted, schema_differences
 from anabranch.schema.type_widening import type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.streaming.schema_log import SchemaLog
@@ -116,7 +116,7 @@ def _changes(old: Metadata, new: Metadata, table: str, *, version: int) -> _Chan
         if name[-1] != path[-1]:
             changes.renamed.append(f"{quoted(path)} was renamed to {quoted(name)}")
         if (field.nullable and not current.nullable) or not reads_as(field.dataType, current.dataType):
-            changed = ", ".join(differences(visible_schema(before.schema), visible_schema(after.schema)))
+            changed = ", ".join(schema_differences(visible_schema(before.schema), visible_schema(after.schema)))
             raise StreamedSchemaChangedError(table=table, version=version, difference=changed, helps_to_restart=False)
         for change in type_changes(field.dataType, current.dataType, path):
             was, became = change.old.simpleString(), change.new.simpleString()

@@ -17,7 +17,7 @@ from anabranch.log.commit_files import Commit
 from anabranch.protocol.actions import AddCDCFile, AddFile, Metadata, Protocol, RemoveFile
 from anabranch.schema.column_mapping import MAPPING_KEYS
 from anabranch.schema.merging import HIDDEN_KEYS, visible_schema
-from anabranch.schema.paths import FieldPath, differences, transform
+from anabranch.schema.paths import FieldPath, schema_differences, transform
 from anabranch.schema.serialization import parse_schema
 from anabranch.schema.type_widening import TYPE_CHANGES
 from anabranch.snapshot.snapshot import Snapshot
@@ -92,7 +92,7 @@ class SchemaTracking:
 
     def _evolved(self, metadata: Metadata, version: int) -> StreamedMetadataEvolvedError:
         before, after = (self._schema(version) for version in (self.read_snapshot.metadata, metadata))
-        changes = ", ".join(differences(visible_schema(before), visible_schema(after)))
+        changes = ", ".join(schema_differences(visible_schema(before), visible_schema(after)))
         return StreamedMetadataEvolvedError(
             table=self._table, version=version, difference=changes or "its properties or its protocol have changed"
         )

@@ -20,7 +20,7 @@ from anabranch.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from anabranch.protocol.features import check_readable
 from anabranch.protocol.properties import TableProperties
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, quoted
+from anabranch.schema.paths import quoted, schema_differences
 from anabranch.streaming.source_files import VersionFiles, added_files, changed_files
 from anabranch.streaming.source_options import SourceOptions
 
@@ -96,7 +96,7 @@ class StreamColumns:
             return
         can_restart = not is_past and (unreadable_difference(read, written) or nulls_difference(read, written)) is None
         error = StreamedSchemaChangedAfterStartError if self.has_start else StreamedSchemaChangedError
-        changes = ", ".join(differences(visible_schema(read.schema), visible_schema(written.schema)))
+        changes = ", ".join(schema_differences(visible_schema(read.schema), visible_schema(written.schema)))
         raise error(table=self.table, version=version, difference=changes or problem, helps_to_restart=can_restart)
 
     def check_removed(self, before: Metadata, version: int) -> None:

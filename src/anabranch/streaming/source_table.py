@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from anabranch.change_feed.change_files import feed_schema
+from anabranch.change_feed.feed_columns import feed_schema
 from anabranch.commands.path_suffixes import split_time_travel
 from anabranch.commands.table_access import TableRef, table_at
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.streaming import StreamedSchemaStaleError
 from anabranch.errors.tables import ReadWithoutColumnsError
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import differences, same_type
+from anabranch.schema.paths import same_type, schema_differences
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.streaming.source_options import SourceOptions
@@ -68,7 +68,7 @@ def check_as_made(made: StructType, now: StructType, *, table: str) -> None:
     Raises `StreamedSchemaStaleError`.
     """
     if not _is_same(made, now):
-        raise StreamedSchemaStaleError(table=table, difference=", ".join(differences(made, now)))
+        raise StreamedSchemaStaleError(table=table, difference=", ".join(schema_differences(made, now)))
 
 
 def _is_same(one: StructType, other: StructType) -> bool:

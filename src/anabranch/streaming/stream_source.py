@@ -10,8 +10,8 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from anabranch.change_feed.feed_files import FeedBound, resolve_range
-from anabranch.change_feed.schema_compatibility import redescribes_and_removes
+from anabranch.change_feed.feed_range import FeedBound, resolve_range
+from anabranch.change_feed.schema_compatibility import removes_rows_of_old_columns
 from anabranch.errors.base import DeltaError
 from anabranch.errors.environment import FileMissingError
 from anabranch.errors.log import LogError, TableNotFoundError, VersionNotFoundError
@@ -313,7 +313,7 @@ class StreamSource:
         if first > upto:
             return
         for commit in self._commits(first, upto=upto):
-            if self.options.read_change_feed and commit.version and redescribes_and_removes(commit):
+            if self.options.read_change_feed and commit.version and removes_rows_of_old_columns(commit):
                 self._columns.check_removed(self._snapshot_at(commit.version - 1).metadata, commit.version)
             files = files_of_commit(commit, self.options, self._check_metadata, table=self._table)
             if self._tracks is not None and self._tracks.changes(*described_in(commit), commit.version):

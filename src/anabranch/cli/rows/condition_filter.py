@@ -36,10 +36,10 @@ from anabranch.predicates.expressions import (
     Truth,
     Unknown,
     is_exact,
+    nodes_of,
     references,
-    walk,
 )
-from anabranch.predicates.normalization import to_physical
+from anabranch.predicates.normalization import with_physical_columns
 from anabranch.schema.column_mapping import physical_paths
 from anabranch.schema.logical_types import length_limits
 from anabranch.schema.paths import find, quoted
@@ -60,7 +60,7 @@ class Condition:
     @property
     def not_understood(self) -> tuple[str, ...]:
         """The parts that only Spark can evaluate; they let every file pass."""
-        return tuple(dict.fromkeys(node.text for node in walk(self.predicate) if isinstance(node, Unknown)))
+        return tuple(dict.fromkeys(node.text for node in nodes_of(self.predicate) if isinstance(node, Unknown)))
 
     @property
     def columns(self) -> tuple[ColumnPath, ...]:
@@ -81,7 +81,7 @@ def condition_on(snapshot: Snapshot, text: str | None) -> Condition:
 
     predicate = parse_condition(text, functools.partial(_column_meant, snapshot), time_zone=local_time_zone())
     names = physical_paths(snapshot.schema, snapshot.column_mapping_mode)
-    may_match = can_be_true(to_physical(predicate, names), snapshot.skipping_columns)
+    may_match = can_be_true(with_physical_columns(predicate, names), snapshot.skipping_columns)
     return Condition(text=text, predicate=predicate, may_match=may_match)
 
 
@@ -140,7 +140,7 @@ class RowFilter:
 
     def __init__(self, predicate: Predicate, schema: StructType, *, text: str) -> None:
         if not is_exact(predicate):
-            parts = tuple(node.text for node in walk(predicate) if isinstance(node, Unknown))
+            parts = tuple(node.text for node in nodes_of(predicate) if isinstance(node, Unknown))
             raise ConditionNeedsSparkError(condition_text=text, parts=parts)
         self._predicate = predicate
         self._padded = frozenset(limit.path for limit in length_limits(schema) if limit.padded)

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from sqlglot import exp
 
 from anabranch.errors.arguments import PredicateSyntaxError
+from anabranch.predicates.calendar_conditions import day_condition, year_condition
 from anabranch.predicates.expressions import (
     EQ,
     EQ_NULL_SAFE,
@@ -51,7 +52,7 @@ from anabranch.predicates.expressions import (
     conjunction,
     disjunction,
 )
-from anabranch.predicates.normalization import coerced, day_condition, year_condition
+from anabranch.predicates.literal_casts import coerced
 from anabranch.protocol.time_zones import TimeZone
 
 FindColumn = Callable[[ColumnPath], tuple[ColumnPath, StructField]]

@@ -36,7 +36,7 @@ from anabranch.schema.column_changes import (
 from anabranch.schema.computed_columns import identity_of, with_high_water_mark
 from anabranch.schema.logical_types import DECLARED_TYPE
 from anabranch.schema.merging import visible_schema
-from anabranch.schema.paths import FieldPath, find, find_end, quoted
+from anabranch.schema.paths import FieldPath, find, find_field_or_part, quoted
 from anabranch.schema.replaced_columns import replaced_columns, with_renamed_stats_column, without_stats_column
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.transaction.commit.commit_context import CommittedVersion
@@ -99,7 +99,7 @@ class ChangedTable:
 
     def _logged(self, path: FieldPath, change: ColumnChange) -> dict[str, Any]:
         now = (*path[:-1], change.new_name or path[-1])
-        field = find_end(self.schema, now)
+        field = find_field_or_part(self.schema, now)
         assert field is not None
         return with_position({"column": column_json(now, field)}, change.position)
 
@@ -249,6 +249,6 @@ def alter_sync_identity(table: TableRef, path: FieldPath) -> CommittedVersion | 
     last = aggregates[0] if aggregates is not None else None
     if last is None:
         return None
-    changed = with_high_water_mark(schema, {name: identity.moved(int(last))})
+    changed = with_high_water_mark(schema, {name: identity.mark_after(int(last))})
     parameters = {"column": column_json((name,), changed[name])}
     return alteration.commit("CHANGE COLUMN", parameters, alteration.define(schema=changed))

@@ -17,7 +17,7 @@ from anabranch.errors.environment import FileMissingError
 from anabranch.errors.protocol import UnknownTypeError
 from anabranch.errors.schema import MalformedSchemaError
 from anabranch.schema.logical_types import without_char_varchar
-from anabranch.schema.merging import MergeRules, merge
+from anabranch.schema.merging import MergeRules, merge_schemas
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import with_comments_only
 from anabranch.schema.serialization import check_types, parse_schema
@@ -161,7 +161,7 @@ def merged_schema(files: Sequence[ParquetFile], schemas: Mapping[SchemaKey, Stru
         if file.schema_key in seen:
             continue
         schema = schemas[file.schema_key]
-        merged = merge(whole, schema, MergeRules())
+        merged = merge_schemas(whole, schema, MergeRules())
         if merged.conflicts:
             raise _conflict(file, schema, seen, schemas, table)
         seen[file.schema_key] = file
@@ -195,7 +195,7 @@ def _conflict(
     table: str,
 ) -> ConflictingFileSchemasError:
     """The error for a file that conflicts with the schema merged so far: it names the first file and the column."""
-    pairs = ((other, merge(schemas[key], schema, MergeRules()).conflicts) for key, other in seen.items())
+    pairs = ((other, merge_schemas(schemas[key], schema, MergeRules()).conflicts) for key, other in seen.items())
     other, conflicts = next((other, conflicts) for other, conflicts in pairs if conflicts)
     column, (other_type, data_type) = next(iter(conflicts.items()))
     return ConflictingFileSchemasError(

@@ -48,7 +48,7 @@ from anabranch.schema.column_mapping import (
 )
 from anabranch.schema.iceberg_rules import check_iceberg_table
 from anabranch.schema.logical_types import without_char_varchar
-from anabranch.schema.names import check_duplicates, check_names, partition_columns_of
+from anabranch.schema.names import check_column_names, check_duplicates, partition_columns_of
 from anabranch.schema.serialization import check_types, parse_schema, schema_string
 from anabranch.transaction.commit.commit_draft import PROTECTED_BEFORE
 from anabranch.uniform.iceberg_library import check_installed
@@ -113,7 +113,7 @@ def table_shape(
         stored.pop(MAX_ID, None)
     properties = TableProperties(stored)
     check_manifests(properties, mode, table=label)
-    check_names(schema, mode, table=label, change_data_feed=properties.change_data_feed_enabled)
+    check_column_names(schema, mode, table=label, change_data_feed=properties.change_data_feed_enabled)
     domains = _clustering(clustering_columns, schema, properties, partitions, label)
     return TableShape(schema=schema, partition_columns=partitions, configuration=stored, domains=domains)
 

@@ -9,13 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.change_feed.change_files import (
-    CHANGE_TYPE,
-    DELETE,
-    UPDATE_POSTIMAGE,
-    UPDATE_PREIMAGE,
-    write_change_files,
-)
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.dml.target_table import TargetRows, with_row_counts
 from anabranch.commands.table_access import TableRef

@@ -34,7 +34,7 @@ def with_moved_marks(
             continue
         extremes = list(_extremes(files, physical_name(schema[name], mode)))
         if extremes:
-            marks[name] = identity.moved(max(extremes) if identity.step > 0 else min(extremes))
+            marks[name] = identity.mark_after(max(extremes) if identity.step > 0 else min(extremes))
     changed = with_high_water_mark(schema, marks)
     return metadata if changed == schema else msgspec.structs.replace(metadata, schema_string=schema_string(changed))
 

@@ -16,8 +16,8 @@ from anabranch.commands.write_settings import CASE_SENSITIVE_SETTING, automatic_
 from anabranch.errors.schema import IncompatibleTypesError
 from anabranch.protocol.actions import Action, Metadata
 from anabranch.protocol.iceberg_compat import compat_versions
-from anabranch.schema.logical_types import check_writable
-from anabranch.schema.merging import MergeRules, merge, visible_schema
+from anabranch.schema.logical_types import check_storable
+from anabranch.schema.merging import MergeRules, merge_schemas, visible_schema
 from anabranch.schema.names import check_duplicates
 from anabranch.schema.paths import FieldPath, as_nullable, fold
 from anabranch.schema.serialization import parse_schema
@@ -61,12 +61,12 @@ def merge_target(table: TableRef, snapshot: Snapshot, statement: MergeStatement,
         casting=store_assignment(table.session),
         iceberg=bool(compat_versions(snapshot.properties)),
     )
-    merged = merge(snapshot.schema, as_nullable(visible_schema(taken)), rules)
+    merged = merge_schemas(snapshot.schema, as_nullable(visible_schema(taken)), rules)
     if merged.conflicts:
         raise IncompatibleTypesError(table=table.label, extra={}, mismatched=merged.conflicts, overwriting=False)
     if merged.schema == snapshot.schema:
         return unchanged
-    check_writable(merged.schema, table=table.label)
+    check_storable(merged.schema, table=table.label)
     check_types_unused(snapshot, merged.schema, table=table.label)
     schema = merged.schema
     if merged.retyped and properties.type_widening_enabled:

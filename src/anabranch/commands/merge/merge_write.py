@@ -12,14 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructType
 
-from anabranch.change_feed.change_files import (
-    CHANGE_TYPE,
-    DELETE,
-    INSERT,
-    UPDATE_POSTIMAGE,
-    UPDATE_PREIMAGE,
-    write_change_files,
-)
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from anabranch.commands.data_files import write_data_files
 from anabranch.commands.dml.change_data import files_show_changes, records_changes, write_changed_rows
 from anabranch.commands.dml.identity_high_water import with_moved_marks

@@ -9,11 +9,12 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame
 
-from anabranch.change_feed.feed_files import FeedBound, FeedFiles, FeedRange, feed_files, resolve_range
+from anabranch.change_feed.feed_files import FeedFiles, feed_files
+from anabranch.change_feed.feed_range import FeedBound, FeedRange, resolve_range
 from anabranch.change_feed.feed_rows import FeedSource, feed_rows
 from anabranch.change_feed.schema_compatibility import (
     TableColumns,
-    redescribes_and_removes,
+    removes_rows_of_old_columns,
     unreadable_difference,
     unreadable_removed,
 )
@@ -181,7 +182,7 @@ def _check_readable(
         difference = unreadable_difference(TableColumns.of(metadata, table=table.label), columns)
         if difference is not None:
             raise _schema_error(ChangesSchemaError, table, versions, read, version=version, difference=difference)
-    if versions.start and redescribes_and_removes(commits[0]):
+    if versions.start and removes_rows_of_old_columns(commits[0]):
         before = table.delta_log.snapshots.at_version(versions.start - 1).metadata
         difference = unreadable_removed(TableColumns.of(before, table=table.label), columns)
         if difference is not None:

@@ -92,7 +92,7 @@ def schema_with_marks(wanted: Metadata, reached: Metadata, *, table: str) -> str
     for name, identity in identities.items():
         mark = marks.get(physical_name(schema[name], mode))
         if mark is not None:
-            moved[name] = identity.moved(mark)
+            moved[name] = identity.mark_after(mark)
     changed = with_high_water_mark(schema, moved)
     return wanted.schema_string if changed == schema else schema_string(changed)
 

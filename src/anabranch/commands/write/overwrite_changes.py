@@ -8,7 +8,8 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.change_feed.change_files import CHANGE_TYPE, INSERT, write_change_files
+from anabranch.change_feed.change_files import write_change_files
+from anabranch.change_feed.feed_columns import CHANGE_TYPE, INSERT
 from anabranch.commands.dml.row_deletion import RowChanges
 from anabranch.commands.table_access import TableRef
 from anabranch.commands.write.write_target import WriteTarget

@@ -110,7 +110,7 @@ def existing_target(
         table=table.label,
         constraints=snapshot.properties.constraints,
         partition_columns=snapshot.partition_columns,
-        given_partitioning=options.partition_by,
+        requested_partitioning=options.partition_by,
     )
     defined = ResolvedDefinition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if plan.schema_changed:

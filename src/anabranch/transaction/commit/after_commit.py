@@ -232,9 +232,9 @@ class WriteIcebergMetadata:
             return
         check_installed(committed.snapshot.properties, table=committed.snapshot.table_root)
         # Only writers of such tables need the library.
-        from anabranch.uniform.conversion import convert  # noqa: PLC0415
+        from anabranch.uniform.conversion import convert_to_iceberg  # noqa: PLC0415
 
-        convert(self.store, committed.snapshot, random=self.random)
+        convert_to_iceberg(self.store, committed.snapshot, random=self.random)
 
 
 def standard_upkeep(store: LogStore, clock: Clock, random: random.Random) -> AfterCommit:

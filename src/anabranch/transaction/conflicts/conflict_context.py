@@ -78,7 +78,7 @@ def can_match(snapshot: Snapshot, predicate: Predicate, adds: Sequence[AddFile])
 
     It is decided by partition values and statistics, under the schema of `snapshot`.
     """
-    return scan_plan.can_match(
+    return scan_plan.added_files_to_read(
         predicate,
         adds,
         physical_schema=to_physical(snapshot.schema, snapshot.column_mapping_mode),
