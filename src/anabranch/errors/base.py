@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed where this one is too old
 
@@ -135,14 +136,14 @@ DELTAS_WORDS: dict[str, str] = {
 """By the name of the class, the words of delta-spark's message by which programs know an error, with names of facts."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class DeltaError(PySparkException):
     """Something about a Delta table went wrong.
 
-    A subclass is a dataclass: its fields are the facts, and `template` is the message, with names of facts in braces. A
-    subclass whose sentences depend on the facts overrides `explain` instead. It is a `PySparkException`, so code that
-    catches Spark's errors catches ours, and `getCondition`, `getSqlState` and `getMessageParameters` answer as they do
-    for Spark's own.
+    A subclass has the decorator `delta_error`: its fields are the facts, and `template` is the message, with names of
+    facts in braces. A subclass whose sentences depend on the facts overrides `explain` instead. It is a
+    `PySparkException`, so code that catches Spark's errors catches ours, and `getCondition`, `getSqlState` and
+    `getMessageParameters` answer as they do for Spark's own.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
@@ -194,14 +195,30 @@ class DeltaError(PySparkException):
         return (_rebuild, (type(self), self.facts()))
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+_Error = TypeVar("_Error", bound=DeltaError)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(dataclasses.field,))
+def delta_error(condition: str, sqlstate: str | None = None) -> Callable[[type[_Error]], type[_Error]]:
+    """The decorator of each subclass of `DeltaError`: gives the class its condition, and makes a dataclass of it.
+
+    Without a `sqlstate` the class has that of its base.
+    """
+
+    def decorate(cls: type[_Error]) -> type[_Error]:
+        cls.condition = condition
+        if sqlstate is not None:
+            cls.sqlstate = sqlstate
+        return dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+
+    return decorate
+
+
+@delta_error("DELTA_ANALYSIS_ERROR")
 class DeltaAnalysisError(DeltaError, AnalysisException):
     """The request does not fit the table. Also Spark's `AnalysisException`, as with Delta."""
 
-    condition: ClassVar[str] = "DELTA_ANALYSIS_ERROR"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
 class DeltaUnsupportedOperationError(DeltaError, UnsupportedOperationException):
     """The table does not allow the operation. Also Spark's `UnsupportedOperationException`, as with Delta."""
 

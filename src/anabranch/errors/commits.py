@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 # Why a commit was refused, or what is not known about it, when no other commit is to blame.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_COMMIT_FATE_UNKNOWN", "40003")
 class CommitFateUnknownError(DeltaError):
     """The storage would not say whether our commit is in the log. It may land, or have landed, once."""
 
-    condition: ClassVar[str] = "DELTA_COMMIT_FATE_UNKNOWN"
-    sqlstate: ClassVar[str] = "40003"
-    template: ClassVar[str] = (
+    template = (
         "It is not known whether the commit to {table} landed: after {attempts} attempts to write version {version} "
         "the storage gave no answer to rely on ({cause}). The commit is in the table if, and only if, version "
         "{version} carries the txnId {txn_id}; no other version was or will be tried. Look for it in the table's "
@@ -32,12 +29,11 @@ class CommitFateUnknownError(DeltaError):
     """The last thing the storage answered."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_COMMIT")
 class InvalidCommitError(DeltaError):
     """A commit was about to break the protocol. Nothing was written to the log."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_COMMIT"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} was not written, because it would damage the table: {violation}. This is a "
         "mistake of the program that made the commit."
     )
@@ -48,12 +44,10 @@ class InvalidCommitError(DeltaError):
     """A sentence without its full stop."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NUMBERS_EXHAUSTED", "22003")
 class NumbersExhaustedError(DeltaError):
     """The log holds the highest number that fits, so that a commit can be given none above it."""
 
-    condition: ClassVar[str] = "DELTA_NUMBERS_EXHAUSTED"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     version: int
     """The version that was about to be written."""
@@ -71,12 +65,11 @@ class NumbersExhaustedError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MALFORMED_DOMAIN_METADATA")
 class MalformedDomainError(DeltaError):
     """The configuration of a metadata domain is not what it must be for the domain's own feature to go on."""
 
-    condition: ClassVar[str] = "DELTA_MALFORMED_DOMAIN_METADATA"
-    template: ClassVar[str] = (
+    template = (
         "The metadata domain {domain} of {table} cannot be understood: {reason}. The program that wrote it broke the "
         "protocol. RESTORE the table to a version before that commit."
     )
@@ -85,13 +78,11 @@ class MalformedDomainError(DeltaError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_MODIFY_APPEND_ONLY", "42809")
 class AppendOnlyTableError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     """The table takes new rows only. See "Append-only Tables"."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
-    sqlstate: ClassVar[str] = "42809"
-    template: ClassVar[str] = (
+    template = (
         "{operation} would delete or change rows of {table}, which is append-only. To allow it: ALTER TABLE … SET "
         "TBLPROPERTIES ('delta.appendOnly' = 'false')."
     )
@@ -99,13 +90,11 @@ class AppendOnlyTableError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     operation: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS", "22000")
 class RowIdsNeedStatisticsError(DeltaError):
     """A new file does not say how many rows it has, so its rows cannot be given ids."""
 
-    condition: ClassVar[str] = "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "Rows of {path} cannot be given ids in {table}: the table tracks rows, and the file's statistics hold no "
         "`numRecords`. Collect statistics for the file before it is committed."
     )
@@ -113,13 +102,11 @@ class RowIdsNeedStatisticsError(DeltaError):
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_CLEANED_UP_DURING_TRANSACTION", "2D521")
 class LogMovedOnError(DeltaError):
     """The version an operation read, and commits that followed it, left the log while it ran."""
 
-    condition: ClassVar[str] = "DELTA_LOG_CLEANED_UP_DURING_TRANSACTION"
-    sqlstate: ClassVar[str] = "2D521"
-    template: ClassVar[str] = (
+    template = (
         "The operation read version {read_version} of {table}, and that version is no longer in the log, which now "
         "begins at version {earliest}: it was cleaned up while the operation ran, or the table was made anew. Whether "
         "the commits since then are in conflict can no longer be told, so nothing was written. Run the operation "
@@ -131,12 +118,11 @@ class LogMovedOnError(DeltaError):
     """The oldest version that can still be rebuilt."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROWS_NOT_LIVE")
 class RowsNotLiveError(DeltaError):
     """A commit would have hidden rows that are not in the table. Nothing was written."""
 
-    condition: ClassVar[str] = "DELTA_ROWS_NOT_LIVE"
-    template: ClassVar[str] = (
+    template = (
         "Row {position} of {path} was to be deleted, and it is hidden already or beyond the end of the file. The "
         "operation changed nothing. This is a defect in the program that computed the rows; please report it with the "
         "table's last commits."
@@ -202,15 +188,13 @@ class ConflictReason(enum.StrEnum):
     """No conflict was found, but others landed first at every attempt."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_MODIFICATION", "2D521")
 class DeltaConcurrentModificationException(DeltaError):
     """A commit landed between the read and the commit of ours, and ours does not fit behind it.
 
     Nothing of ours is in the table. Files that were written for it are left to VACUUM.
     """
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_MODIFICATION"
-    sqlstate: ClassVar[str] = "2D521"
     happened: ClassVar[str] = "changed the table"
     """What the winner did to us, in words that follow its name."""
 
@@ -244,28 +228,25 @@ class DeltaConcurrentModificationException(DeltaError):
         return "began before the table existed" if self.read_version < 0 else f"read version {self.read_version}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_WRITE")
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """Other commits landed first at every attempt, though none of them was in conflict."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_WRITE"
-    happened: ClassVar[str] = "took the version that this operation tried for"
+    happened = "took the version that this operation tried for"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_APPEND")
 class ConcurrentAppendException(DeltaConcurrentModificationException):
     """A commit that landed first added rows this operation should have read."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_APPEND"
-    happened: ClassVar[str] = "added rows that this operation should have read"
+    happened = "added rows that this operation should have read"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_DELETE_READ")
 class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
     """A commit that landed first deleted or changed rows, or files, that this operation read."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_READ"
-    happened: ClassVar[str] = "deleted or rewrote what this operation read"
+    happened = "deleted or rewrote what this operation read"
 
     def _happened(self) -> str:
         if self.reason is ConflictReason.FILES_VACUUMED:
@@ -273,20 +254,18 @@ class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
         return self.happened
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_DELETE_DELETE")
 class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
     """A commit that landed first deleted or changed the rows, or files, that this operation changes."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_DELETE_DELETE"
-    happened: ClassVar[str] = "deleted or rewrote what this operation deletes or rewrites"
+    happened = "deleted or rewrote what this operation deletes or rewrites"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_METADATA_CHANGED")
 class MetadataChangedException(DeltaConcurrentModificationException):
     """A commit that landed first changed schema, properties or partitioning."""
 
-    condition: ClassVar[str] = "DELTA_METADATA_CHANGED"
-    happened: ClassVar[str] = "changed the table's metadata"
+    happened = "changed the table's metadata"
 
     def _happened(self) -> str:
         if self.reason is ConflictReason.IDENTITY_COLUMNS:
@@ -294,20 +273,18 @@ class MetadataChangedException(DeltaConcurrentModificationException):
         return self.happened
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONCURRENT_TRANSACTION")
 class ConcurrentTransactionException(DeltaConcurrentModificationException):
     """A commit that landed first carries progress of the same application id."""
 
-    condition: ClassVar[str] = "DELTA_CONCURRENT_TRANSACTION"
-    happened: ClassVar[str] = "recorded progress of the same application id"
+    happened = "recorded progress of the same application id"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PROTOCOL_CHANGED")
 class ProtocolChangedException(DeltaConcurrentModificationException):
     """A commit that landed first changed the protocol, or created the table that we were creating."""
 
-    condition: ClassVar[str] = "DELTA_PROTOCOL_CHANGED"
-    happened: ClassVar[str] = "changed the table's protocol"
+    happened = "changed the table's protocol"
 
     def explain(self) -> str:
         if self.reason is not ConflictReason.TABLE_CREATED:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_NON_PARQUET_TABLE", "0AKDC")
 class NotAParquetTableError(DeltaAnalysisError, ValueError):
     """A table or folder that was to be converted has another format than Parquet."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_NON_PARQUET_TABLE"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "CONVERT TO DELTA takes Parquet tables, and {table} is {found}. Copy it by CREATE TABLE … USING delta AS "
         "SELECT."
     )
@@ -22,25 +17,21 @@ class NotAParquetTableError(DeltaAnalysisError, ValueError):
     found: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_PROVIDER_FOR_CONVERT", "0AKDC")
 class ConvertSourceMissingError(DeltaAnalysisError, ValueError):
     """There is nothing of the name that was to be converted."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_PROVIDER_FOR_CONVERT"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "CONVERT TO DELTA found no table {table}. Name a table of the catalog, or a folder of Parquet files by its "
         "absolute path: parquet.`/path/to/folder`."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_EMPTY_DIRECTORY", "42K03")
 class NothingToConvertError(DeltaAnalysisError, FileNotFoundError):
     """A folder that is to be converted holds no file."""
 
-    condition: ClassVar[str] = "DELTA_EMPTY_DIRECTORY"
-    sqlstate: ClassVar[str] = "42K03"
     directory: str
     partitions: bool = False
     """The catalog says which folders belong to the table."""
@@ -53,13 +44,11 @@ class NothingToConvertError(DeltaAnalysisError, FileNotFoundError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_FILE_NOT_READABLE", "KD001")
 class FileNotConvertibleError(DeltaError):
     """A file of the folder is no complete Parquet file. Nothing was written."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_FILE_NOT_READABLE"
-    sqlstate: ClassVar[str] = "KD001"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted: {file} {problem}. Remove the file, wait for its writer, or set "
         "spark.sql.files.ignoreCorruptFiles to true to leave out files that are not Parquet."
     )
@@ -70,12 +59,10 @@ class FileNotConvertibleError(DeltaError):
     """Its content is no Parquet, whoever reads it."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME", "KD009")
 class PartitionFoldersMismatchError(DeltaAnalysisError, ValueError):
     """The folders of a file are not those that the partition columns ask for."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
-    sqlstate: ClassVar[str] = "KD009"
     table: str
     file: str
     expected: tuple[str, ...]
@@ -95,20 +82,16 @@ class PartitionFoldersMismatchError(DeltaAnalysisError, ValueError):
         return f"{said}, but the folders of {self.file} name {found}. {way_out}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME")
 class UnexpectedPartitionFolderError(PartitionFoldersMismatchError):
     """A folder of a file names another partition column than the expected one."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_CAST_PARTITION_VALUE", "22018")
 class PartitionFolderValueError(DeltaAnalysisError, ValueError):
     """The value that a folder has for a partition column does not fit the column's type."""
 
-    condition: ClassVar[str] = "DELTA_FAILED_CAST_PARTITION_VALUE"
-    sqlstate: ClassVar[str] = "22018"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted: the folder of {file} says {column} = {value!r}, which is no {data_type}. Give "
         "the column another type in PARTITIONED BY, or set "
         "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to take such values for null."
@@ -120,13 +103,11 @@ class PartitionFolderValueError(DeltaAnalysisError, ValueError):
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FAILED_MERGE_SCHEMA_FILE", "42KDA")
 class ConflictingFileSchemasError(DeltaAnalysisError):
     """Two files have one column with types that no table can hold both."""
 
-    condition: ClassVar[str] = "DELTA_FAILED_MERGE_SCHEMA_FILE"
-    sqlstate: ClassVar[str] = "42KDA"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted: {column} is {data_type} in {file} and {other_type} in {other_file}. Rewrite the "
         "files of one kind with the type of the other."
     )
@@ -138,12 +119,10 @@ class ConflictingFileSchemasError(DeltaAnalysisError):
     other_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER", "KD009")
 class CatalogPartitioningError(DeltaAnalysisError, ValueError):
     """PARTITIONED BY says something else than the catalog."""
 
-    condition: ClassVar[str] = "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER"
-    sqlstate: ClassVar[str] = "KD009"
     table: str
     given: str
     known: str
@@ -155,13 +134,11 @@ class CatalogPartitioningError(DeltaAnalysisError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERT_METASTORE_METADATA_MISMATCH", "42K03")
 class ConvertPropertiesMismatchError(DeltaAnalysisError):
     """The folder of a Parquet table is a Delta table already, with other properties than the catalog's."""
 
-    condition: ClassVar[str] = "DELTA_CONVERT_METASTORE_METADATA_MISMATCH"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
+    template = (
         "The folder of {table} is a Delta table already, and {properties} of the catalog's properties are not its own. "
         "Set them on the Delta table, or set spark.databricks.delta.convert.metadataCheck.enabled to false to take "
         "over the catalog's."
@@ -171,13 +148,11 @@ class ConvertPropertiesMismatchError(DeltaAnalysisError):
     """Those of the catalog that the Delta table lacks, or has with another value."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING", "0AKDC")
 class ConvertPropertyError(DeltaAnalysisError, ValueError):
     """A property that a converted table would have means nothing for files that are there already."""
 
-    condition: ClassVar[str] = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted with {property} = {value}. Unset it for the conversion, and set it by ALTER TABLE "
         "afterwards."
     )
@@ -186,13 +161,11 @@ class ConvertPropertyError(DeltaAnalysisError, ValueError):
     value: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "42K05")
 class UnconvertibleNamesError(DeltaAnalysisError, ValueError):
     """Columns of the files have names that a table without column mapping cannot have."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
-    sqlstate: ClassVar[str] = "42K05"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be converted: {columns} has a space or one of ,;{{}}()=, a tab or a line break in its name. "
         "Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename the "
         "columns in the files."

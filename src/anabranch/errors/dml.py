@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 from anabranch.errors.schema import ColumnNotFoundError
 
 # Errors about MERGE. Nothing was committed.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_MISSING_WHEN", "42601")
 class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
     """A MERGE says nothing of what to do."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_MISSING_WHEN"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
+    template = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ANALYSIS_ERROR")
 class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
     """A clause without a condition is before others of its kind, which no row can reach. See the subclasses."""
 
@@ -35,40 +32,32 @@ class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableMatchedClauseError(UnreachableMergeClauseError):
     """Of WHEN MATCHED clauses."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN MATCHED"
+    kind = "WHEN MATCHED"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedClauseError(UnreachableMergeClauseError):
     """Of WHEN NOT MATCHED clauses."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN NOT MATCHED"
+    kind = "WHEN NOT MATCHED"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedBySourceClauseError(UnreachableMergeClauseError):
     """Of WHEN NOT MATCHED BY SOURCE clauses."""
 
-    condition: ClassVar[str] = "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
-    sqlstate: ClassVar[str] = "42601"
-    kind: ClassVar[str] = "WHEN NOT MATCHED BY SOURCE"
+    kind = "WHEN NOT MATCHED BY SOURCE"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", "21506")
 class AmbiguousMergeError(DeltaUnsupportedOperationError):
     """Several rows of the source would change one row of the table."""
 
-    condition: ClassVar[str] = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
-    sqlstate: ClassVar[str] = "21506"
-    template: ClassVar[str] = (
+    template = (
         "Several rows of the source match one row of {table} and would change it: {row}. Which of them should win is "
         "not defined. Nothing was changed. Leave one source row for each key, or let the conditions of the clauses "
         "choose one."
@@ -78,13 +67,11 @@ class AmbiguousMergeError(DeltaUnsupportedOperationError):
     """One such row of the table."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT", "42601")
 class MergeOfOtherColumnsError(DeltaAnalysisError):
     """A condition or value of a MERGE is made of columns of another DataFrame."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "The MERGE into {table} names columns of neither the table nor the source: {columns}. Take them from these two "
         'DataFrames, or write them as text or col("alias.name").'
     )
@@ -92,13 +79,11 @@ class MergeOfOtherColumnsError(DeltaAnalysisError):
     columns: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MERGE_UNRESOLVED_EXPRESSION", "42601")
 class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
     """`UPDATE SET *` or `INSERT *` needs a column that the source lacks."""
 
-    condition: ClassVar[str] = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "The {clause} clause of the MERGE into {table} takes every column from the source, which has no {column} (it "
         "has: {available}). Name the columns to set, add {column} to the source, or allow the schema to evolve, so "
         "that columns the source lacks are left out."
@@ -109,13 +94,11 @@ class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
     available: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", "0AKDC")
 class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
     """A condition of a MERGE may answer otherwise when it is asked again."""
 
-    condition: ClassVar[str] = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute such a value as "
         "a column of the source first."
     )
@@ -124,13 +107,11 @@ class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
     expression: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_SUBQUERY", "0AKDC")
 class SubqueryInConditionError(DeltaAnalysisError, ValueError):
     """A condition of a MERGE holds a subquery."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_SUBQUERY"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "The {clause} condition of the MERGE into {table} holds a subquery: {expression}. Join what it asks for to the "
         "source first."
     )
@@ -139,12 +120,10 @@ class SubqueryInConditionError(DeltaAnalysisError, ValueError):
     expression: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000")
 class SubqueryRowsError(DeltaError):
     """A subquery that stands for one value gave several rows. Spark's own condition."""
 
-    condition: ClassVar[str] = "SCALAR_SUBQUERY_TOO_MANY_ROWS"
-    sqlstate: ClassVar[str] = "21000"
     subquery: str
     """The line of the statement where it begins; empty where Spark does not know."""
 
@@ -159,49 +138,39 @@ class SubqueryRowsError(DeltaError):
 # Errors about the write options replaceOn and replaceUsing.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", "42613")
 class IncompatibleOptionsError(DeltaAnalysisError, ValueError):
     """Two options of a write contradict each other."""
 
-    condition: ClassVar[str] = "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"
-    sqlstate: ClassVar[str] = "42613"
-    template: ClassVar[str] = "{option} does not go with {other}: {problem}. Leave one of them out."
+    template = "{option} does not go with {other}: {problem}. Leave one of them out."
     option: str
     other: str
     """An option, or the call that acts."""
     problem: str = "both say what is overwritten"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class FilterOverwriteError(IncompatibleOptionsError):
     """replaceOn or replaceUsing, and a condition on rows that are overwritten."""
 
-    condition: ClassVar[str] = "DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class PartitionOverwriteError(IncompatibleOptionsError):
     """replaceOn or replaceUsing, and partitions that are overwritten."""
 
-    condition: ClassVar[str] = "DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING", "42000")
 class TableReplacementError(IncompatibleOptionsError):
     """replaceOn or replaceUsing, and a call that makes a table anew."""
 
-    condition: ClassVar[str] = "DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING"
-    sqlstate: ClassVar[str] = "42000"
     problem: str = "a table that is made anew has no rows to choose from"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION", "42702")
 class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
     """The condition of replaceOn names a column that the table and the rows written both have."""
 
-    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION"
-    sqlstate: ClassVar[str] = "42702"
-    template: ClassVar[str] = (
+    template = (
         "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Give the table a name by "
         "the option targetAlias and the rows another one by DataFrame.alias, and put these before the columns."
     )
@@ -210,13 +179,11 @@ class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION", "42703")
 class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
     """The condition of replaceOn names a column that neither the table nor the rows written have."""
 
-    condition: ClassVar[str] = "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION"
-    sqlstate: ClassVar[str] = "42703"
-    template: ClassVar[str] = (
+    template = (
         "replaceOn = {predicate!r} on {table} names what is not there: {reason} The table is called what the option "
         "targetAlias says, and the rows what DataFrame.alias says."
     )
@@ -225,21 +192,16 @@ class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNRESOLVED_INSERT_REPLACE_USING_COLUMN", "42703")
 class UnknownReplaceUsingColumnError(ColumnNotFoundError):
     """replaceUsing names a column that the table or the rows written lack."""
 
-    condition: ClassVar[str] = "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"
-    sqlstate: ClassVar[str] = "42703"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS", "42802")
 class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
     """Columns of replaceUsing have another position in the rows than in the table, where positions decide."""
 
-    condition: ClassVar[str] = "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
-    sqlstate: ClassVar[str] = "42802"
-    template: ClassVar[str] = (
+    template = (
         "insertInto puts the first column into the first one of {table}, and so on; {columns} of replaceUsing would "
         "become another column. Select the columns in the order of the table."
     )
@@ -250,61 +212,49 @@ class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
 # Errors about reading and writing a table's change data feed.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NO_START_FOR_CDC_READ", "42601")
 class ChangesStartMissingError(DeltaAnalysisError, ValueError):
     """Changes were asked for without a word of where they begin."""
 
-    condition: ClassVar[str] = "DELTA_NO_START_FOR_CDC_READ"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "Changes of {table} were asked for, and not since when. Give startingVersion or startingTimestamp; that "
         "version is the first whose changes are read."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MULTIPLE_CDC_BOUNDARY", "42614")
 class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
     """One end of the range is given both as a version and as a time."""
 
-    condition: ClassVar[str] = "DELTA_MULTIPLE_CDC_BOUNDARY"
-    sqlstate: ClassVar[str] = "42614"
-    template: ClassVar[str] = "Both {bound}Version and {bound}Timestamp are given. Leave one of them out."
+    template = "Both {bound}Version and {bound}Timestamp are given. Leave one of them out."
     bound: str
     """`starting` or `ending`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CDC_READ_NULL_RANGE_BOUNDARY", "22004")
 class ChangesBoundNullError(DeltaAnalysisError, ValueError):
     """One end of the range is NULL."""
 
-    condition: ClassVar[str] = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
-    sqlstate: ClassVar[str] = "22004"
-    template: ClassVar[str] = (
-        "A version or time given to {function} is NULL. Give a version, a timestamp or the text of one."
-    )
+    template = "A version or time given to {function} is NULL. Give a version, a timestamp or the text of one."
     function: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_CDC_RANGE", "22003")
 class ChangesRangeError(DeltaAnalysisError, ValueError):
     """The range ends before it begins."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_CDC_RANGE"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = "Changes of {table} were asked for from version {start} to {end}, which lies before it."
+    template = "Changes of {table} were asked for from version {start} to {end}, which lies before it."
     table: str
     start: int
     end: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
 class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
     """The range begins with a version that is not there yet."""
 
-    condition: ClassVar[str] = "DELTA_CDC_START_VERSION_AFTER_LATEST"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
+    template = (
         "Changes of {table} were asked for from version {start}, and its newest version is {latest}. Set "
         "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no rows instead of this "
         "error."
@@ -314,13 +264,11 @@ class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
     latest: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_CHANGE_DATA", "KD002")
 class ChangesNotRecordedError(DeltaAnalysisError):
     """A version of the range was written while the feed was off."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_CHANGE_DATA"
-    sqlstate: ClassVar[str] = "KD002"
-    template: ClassVar[str] = (
+    template = (
         "Changes of {table} from version {start} to {end} cannot be read: its change data feed was off in version "
         "{version}. DESCRIBE HISTORY shows when 'delta.enableChangeDataFeed' was set; changes are recorded from there "
         "on."
@@ -331,12 +279,10 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     end: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "0AKDC")
 class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
     """Rows of the range were written under columns that cannot be read as those of the result."""
 
-    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     start: int
     end: int
@@ -359,10 +305,9 @@ class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
         )
 
 
+@delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA")
 class ChangesDataSchemaError(ChangesSchemaError):
     """The first commit read described the table anew, and removed rows that cannot be read under the columns since."""
-
-    condition: ClassVar[str] = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"
 
     def explain(self) -> str:
         return (
@@ -371,13 +316,11 @@ class ChangesDataSchemaError(ChangesSchemaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", "XXKDS")
 class ChangesIncompleteError(DeltaError):
     """A commit does not say enough of a file that it removed to read the rows that went with it."""
 
-    condition: ClassVar[str] = "DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA"
-    sqlstate: ClassVar[str] = "XXKDS"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} removed {path} without saying how large it was and in which partition it lay, so "
         "that the rows that went with it cannot be read. Begin with a later version."
     )
@@ -386,12 +329,10 @@ class ChangesIncompleteError(DeltaError):
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INCORRECT_NUMBER_OF_ARGUMENTS", "42605")
 class TableFunctionArgumentsError(DeltaAnalysisError, ValueError):
     """`table_changes` or `table_changes_by_path` was called with arguments that it does not have."""
 
-    condition: ClassVar[str] = "INCORRECT_NUMBER_OF_ARGUMENTS"
-    sqlstate: ClassVar[str] = "42605"
     function: str
     problem: str
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 # Errors about running on Spark.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SPARK_CLASS_MISSING", "0A000")
 class SparkClassMissingError(DeltaError):
     """This release of Spark lacks a class that anabranch is built on."""
 
-    condition: ClassVar[str] = "DELTA_SPARK_CLASS_MISSING"
-    sqlstate: ClassVar[str] = "0A000"
     name: str
     places: tuple[str, ...]
     spark_version: str
@@ -28,27 +24,21 @@ class SparkClassMissingError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_WRITTEN_FILE_INVALID", "58030")
 class WrittenFileError(DeltaError):
     """Spark reported a data file that cannot be part of the table. Nothing was committed."""
 
-    condition: ClassVar[str] = "DELTA_WRITTEN_FILE_INVALID"
-    sqlstate: ClassVar[str] = "58030"
-    template: ClassVar[str] = (
-        "Data file {path}, just written for {table}, {problem}. Nothing was committed; run it again."
-    )
+    template = "Data file {path}, just written for {table}, {problem}. Nothing was committed; run it again."
     table: str
     path: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_EXTENSION_CLASH", "55000")
 class ExtensionClashError(DeltaError):
     """The driver's JVM has other classes under the names of those that anabranch puts there."""
 
-    condition: ClassVar[str] = "ANABRANCH_EXTENSION_CLASH"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
+    template = (
         "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. "
         "Either another version was enabled in this JVM before: then start Python, and with it the JVM, anew. Or a jar "
         "of the session has a package of that name: then start without it."
@@ -57,13 +47,11 @@ class ExtensionClashError(DeltaError):
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_EXTENSION_NOT_LOADED", "0A000")
 class ExtensionNotLoadedError(DeltaError):
     """anabranch's Java classes cannot be put into the driver's JVM. Nothing was enabled."""
 
-    condition: ClassVar[str] = "ANABRANCH_EXTENSION_NOT_LOADED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "anabranch's Java classes cannot be put into the driver of this Spark {spark_version}: {problem}. Use a "
         "release of PySpark that is supported (4.0 to 4.3), as it is published."
     )
@@ -71,13 +59,11 @@ class ExtensionNotLoadedError(DeltaError):
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DELTA_JAR_PRESENT", "55000")
 class DeltaJarPresentError(DeltaError):
     """The session was started with the delta-spark jar, which answers for Delta tables itself."""
 
-    condition: ClassVar[str] = "ANABRANCH_DELTA_JAR_PRESENT"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
+    template = (
         "This session has the delta-spark jar ({location}), and only one of the two can answer for Delta tables. To "
         "use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
         "spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
@@ -87,26 +73,22 @@ class DeltaJarPresentError(DeltaError):
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SESSION_CATALOG_TAKEN", "55000")
 class SessionCatalogTakenError(DeltaError):
     """Another library has set the session's catalog."""
 
-    condition: ClassVar[str] = "ANABRANCH_SESSION_CATALOG_TAKEN"
-    sqlstate: ClassVar[str] = "55000"
-    template: ClassVar[str] = (
+    template = (
         "spark.sql.catalog.spark_catalog is {catalog}, and a session has one such catalog. Start without that setting: "
         "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}."
     )
     catalog: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_WITHOUT_DELTA", "0A000")
 class ServerWithoutDeltaError(DeltaError):
     """The server of a Spark Connect session does not know Delta. A client cannot teach it."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_WITHOUT_DELTA"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "The Spark Connect server of this session does not know Delta tables: it lacks {lacks}. Connect to a server "
         "that `anabranch serve` has started, or work in this process with `anabranch.session()`."
     )
@@ -116,23 +98,20 @@ class ServerWithoutDeltaError(DeltaError):
 # What cannot be read from data files.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class DataTypeNotPortableError(DeltaAnalysisError):
     """A column has a type that data files of a table cannot have."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "A Delta table cannot hold values of type {data_type}. Cast the column to another type."
+    template = "A Delta table cannot hold values of type {data_type}. Cast the column to another type."
 
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_DATA_FILE_MISMATCH")
 class DataFileMismatchError(DeltaError):
     """A data file does not hold what the table's schema says."""
 
-    condition: ClassVar[str] = "ANABRANCH_DATA_FILE_MISMATCH"
-    template: ClassVar[str] = (
+    template = (
         "The data file {path} of {table} does not have column {column} as {expected}: {problem}. It was written by "
         "something that did not follow the table's schema, or is damaged."
     )
@@ -144,13 +123,11 @@ class DataFileMismatchError(DeltaError):
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SITE_PACKAGES_NOT_WRITABLE", "42501")
 class SitePackagesNotWritableError(DeltaError):
     """The folder that says what a Python does at its start cannot be changed."""
 
-    condition: ClassVar[str] = "ANABRANCH_SITE_PACKAGES_NOT_WRITABLE"
-    sqlstate: ClassVar[str] = "42501"
-    template: ClassVar[str] = (
+    template = (
         "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
         "environment of yours; or start single programs by `anabranch run`, which needs no change."
     )
@@ -158,15 +135,11 @@ class SitePackagesNotWritableError(DeltaError):
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_FOREIGN_SITE_FILE", "42710")
 class ForeignSiteFileError(DeltaError):
     """A file has the name of ours and is not ours."""
 
-    condition: ClassVar[str] = "ANABRANCH_FOREIGN_SITE_FILE"
-    sqlstate: ClassVar[str] = "42710"
-    template: ClassVar[str] = (
-        "{path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
-    )
+    template = "{path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
     path: str
 
 
@@ -181,12 +154,9 @@ _WAYS_OUT = {
 """By words of causes, what the reader can do."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STORAGE_ERROR", "58030")
 class StorageError(DeltaError):
     """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
-
-    condition: ClassVar[str] = "DELTA_STORAGE_ERROR"
-    sqlstate: ClassVar[str] = "58030"
 
     root: str
     path: str
@@ -203,12 +173,9 @@ class StorageError(DeltaError):
         return next(ways, "Look whether the storage can be reached")
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_NOT_FOUND", "42K03")
 class FileMissingError(StorageError, FileNotFoundError):
     """There is no such file. Also Python's `FileNotFoundError`."""
-
-    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42K03"
 
     doing: str = "read"
     cause: str = "there is no such file"
@@ -217,12 +184,9 @@ class FileMissingError(StorageError, FileNotFoundError):
         return "Check the path, or put the file back"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_NOT_FOUND_DETAILED", "42K03")
 class DataFileMissingError(DeltaError, FileNotFoundError):
     """A query needs a data file that is not there. Also Python's `FileNotFoundError`."""
-
-    condition: ClassVar[str] = "DELTA_FILE_NOT_FOUND_DETAILED"
-    sqlstate: ClassVar[str] = "42K03"
 
     table: str
     file: str
@@ -243,12 +207,9 @@ class DataFileMissingError(DeltaError, FileNotFoundError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DATA_FILE_UNREADABLE", "KD001")
 class DataFileDamagedError(DeltaError):
     """A data file cannot be read as Parquet of the table's columns."""
-
-    condition: ClassVar[str] = "DELTA_DATA_FILE_UNREADABLE"
-    sqlstate: ClassVar[str] = "KD001"
 
     table: str
     file: str
@@ -265,12 +226,9 @@ class DataFileDamagedError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FILE_TOO_LARGE", "54000")
 class FileTooLargeError(StorageError):
     """A file is larger than any of its kind. Nothing of it was read."""
-
-    condition: ClassVar[str] = "DELTA_FILE_TOO_LARGE"
-    sqlstate: ClassVar[str] = "54000"
 
     doing: str = "read"
     cause: str = ""
@@ -281,13 +239,11 @@ class FileTooLargeError(StorageError):
         return f"Refused to read {self.path} in {self.root}: it has {self.size_bytes} bytes, more than {self.size_max}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_PATH_OUTSIDE_TABLE", "22023")
 class PathOutsideTableError(DeltaError, ValueError):
     """A path that would leave the table's root, or that no storage could hold."""
 
-    condition: ClassVar[str] = "DELTA_PATH_OUTSIDE_TABLE"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = (
+    template = (
         "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, '/'-separated and "
         "stay below its root."
     )
@@ -298,12 +254,9 @@ class PathOutsideTableError(DeltaError, ValueError):
     """Completes "because it …": `has a '..' segment`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CONDITIONAL_PUT_UNSUPPORTED", "0A000")
 class ConditionalPutUnsupportedError(StorageError):
     """The storage cannot make a file only where none exists, so two writers could land one version."""
-
-    condition: ClassVar[str] = "DELTA_CONDITIONAL_PUT_UNSUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
 
     doing: str = "write"
     endpoint: str
@@ -317,13 +270,11 @@ class ConditionalPutUnsupportedError(StorageError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_STORAGE", "0A000")
 class UnsupportedStorageError(DeltaError, ValueError):
     """No storage of ours answers to this URL."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_STORAGE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "Cannot open {url}: {reason}. {way_out}."
+    template = "Cannot open {url}: {reason}. {way_out}."
 
     url: str
     reason: str
@@ -331,13 +282,11 @@ class UnsupportedStorageError(DeltaError, ValueError):
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STORAGE_OPTION_INVALID", "22023")
 class StorageOptionError(DeltaError, ValueError):
     """An option of a storage has a value that makes no sense. Values that may be secret are not shown."""
 
-    condition: ClassVar[str] = "DELTA_STORAGE_OPTION_INVALID"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = "Cannot use the storage option {option}: {reason}."
+    template = "Cannot use the storage option {option}: {reason}."
 
     option: str
     reason: str
@@ -346,13 +295,11 @@ class StorageOptionError(DeltaError, ValueError):
 # What can go wrong when clients are served.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_OPEN_TO_OTHERS", "28000")
 class ServerOpenToOthersError(DeltaError, ValueError):
     """A server would listen on an address that others reach, and let in whoever comes. Nothing was started."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_OPEN_TO_OTHERS"
-    sqlstate: ClassVar[str] = "28000"
-    template: ClassVar[str] = (
+    template = (
         "Refused to listen on {host}: {server} would run any statement of whoever reaches that address. {way_out}, or "
         "listen on 127.0.0.1, which only programs of this machine reach."
     )
@@ -361,38 +308,32 @@ class ServerOpenToOthersError(DeltaError, ValueError):
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_NOT_STARTED", "58000")
 class ServerNotStartedError(DeltaError):
     """A server for clients did not start. Those that were started before it are stopped."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_STARTED"
-    sqlstate: ClassVar[str] = "58000"
-    template: ClassVar[str] = "{server} cannot be started on {address}: {problem}. {way_out}."
+    template = "{server} cannot be started on {address}: {problem}. {way_out}."
     server: str
     address: str
     problem: str
     way_out: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_SERVER_NOT_HEALTHY", "08001")
 class ServerNotHealthyError(DeltaError):
     """What answers at an address, if anything, is no server that takes statements."""
 
-    condition: ClassVar[str] = "ANABRANCH_SERVER_NOT_HEALTHY"
-    sqlstate: ClassVar[str] = "08001"
-    template: ClassVar[str] = "{server} at {address}: {problem}."
+    template = "{server} at {address}: {problem}."
     server: str
     address: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("ANABRANCH_METASTORE_TAKEN", "55006")
 class MetastoreTakenError(DeltaError):
     """Another process has opened the metastore in the folder of the warehouse."""
 
-    condition: ClassVar[str] = "ANABRANCH_METASTORE_TAKEN"
-    sqlstate: ClassVar[str] = "55006"
-    template: ClassVar[str] = (
+    template = (
         "Another process has the metastore {metastore} open, and only one can. Let its clients and yours use one "
         "server, name another --warehouse, or a metastore for many: --conf spark.hadoop.hive.metastore.uris=thrift://…"
     )

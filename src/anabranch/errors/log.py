@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-from typing import ClassVar
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 # What can be wrong with the files of a `_delta_log`, and with a request for a version of it.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_DELTA_TABLE", "42P01")
 class TableNotFoundError(DeltaAnalysisError):
     """There is no `_delta_log` with a commit or a checkpoint under the path."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_DELTA_TABLE"
-    sqlstate: ClassVar[str] = "42P01"
-    template: ClassVar[str] = (
+    template = (
         "`{table}` is not a Delta table: no commit was found in its `_delta_log` directory. Check the path, or create "
         "the table first."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_ERROR")
 class LogError(DeltaError):
     """The log of a table breaks the protocol or cannot be read. `table` is its root."""
 
-    condition: ClassVar[str] = "DELTA_LOG_ERROR"
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VERSIONS_NOT_CONTIGUOUS", "KD00C")
 class LogGapError(LogError):
     """Commits are missing between two that are there."""
 
-    condition: ClassVar[str] = "DELTA_VERSIONS_NOT_CONTIGUOUS"
-    sqlstate: ClassVar[str] = "KD00C"
     version: int
     """The version that was to be rebuilt."""
     missing_from: int
@@ -55,13 +48,11 @@ class LogGapError(LogError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TRUNCATED_TRANSACTION_LOG", "42K03")
 class TruncatedLogError(LogError):
     """The commits at the start of the log are gone and no usable checkpoint replaces them."""
 
-    condition: ClassVar[str] = "DELTA_TRUNCATED_TRANSACTION_LOG"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} cannot be rebuilt: its log starts at version {first_commit} and has no complete "
         "checkpoint to start from. The log was cleaned up by its retention period, or files were deleted by hand. Put "
         "the files back from a backup."
@@ -71,12 +62,10 @@ class TruncatedLogError(LogError):
     """The oldest commit that is there."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VERSION_NOT_FOUND", "22003")
 class VersionNotFoundError(DeltaAnalysisError):
     """The version asked for was never committed, or can no longer be rebuilt."""
 
-    condition: ClassVar[str] = "DELTA_VERSION_NOT_FOUND"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     version: int
     earliest: int
@@ -93,19 +82,16 @@ class VersionNotFoundError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TABLE_VERSION")
 class RestoreVersionNotFoundError(VersionNotFoundError):
     """The version to be restored was never committed, or can no longer be rebuilt."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CORRUPT_COMMIT")
 class CorruptCommitError(LogError):
     """A commit file is empty, torn or not what the protocol says."""
 
-    condition: ClassVar[str] = "DELTA_CORRUPT_COMMIT"
-    template: ClassVar[str] = (
+    template = (
         "Commit {version} of {table} cannot be read: {path}: {reason}. It is not skipped, since the table would "
         "silently lose changes. Put the file back from a backup. Older versions, if the log has any, can still be read."
     )
@@ -115,12 +101,11 @@ class CorruptCommitError(LogError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CORRUPT_CHECKPOINT")
 class CorruptCheckpointError(LogError):
     """A checkpoint cannot be read, and nothing older can replace it."""
 
-    condition: ClassVar[str] = "DELTA_CORRUPT_CHECKPOINT"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint of version {version} of {table} cannot be read: {path}: {reason}. Delete it if the commits "
         "before it are still there; otherwise put it back from a backup."
     )
@@ -130,12 +115,11 @@ class CorruptCheckpointError(LogError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STATE_RECOVER_ERROR")
 class IncompleteStateError(LogError):
     """Commits and checkpoint together hold no `protocol`, or no `metaData`."""
 
-    condition: ClassVar[str] = "DELTA_STATE_RECOVER_ERROR"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} holds no `{missing}` action, so it cannot be interpreted. Its first commit or "
         "its checkpoint is damaged, or files were deleted from `_delta_log` by hand."
     )
@@ -144,25 +128,21 @@ class IncompleteStateError(LogError):
     """The name of the action: `protocol` or `metaData`."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_COMMIT_TIMESTAMP", "KD004")
 class MissingInCommitTimestampError(LogError):
     """The table has in-commit timestamps, and a commit has none."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_COMMIT_TIMESTAMP"
-    sqlstate: ClassVar[str] = "KD004"
-    template: ClassVar[str] = (
+    template = (
         "Commit {version} of {table} has no `inCommitTimestamp`, although the table property "
         "`delta.enableInCommitTimestamps` is on. The writer of that commit broke the protocol."
     )
     version: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "42816")
 class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
     """No version that can still be rebuilt is as old as the time asked for."""
 
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"
-    sqlstate: ClassVar[str] = "42816"
     table: str
     timestamp_ms: int
     earliest_version: int
@@ -175,20 +155,15 @@ class TimestampEarlierThanFirstCommitError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "22003")
 class RestoreTimestampEarlierError(TimestampEarlierThanFirstCommitError):
     """No version that can still be rebuilt is as old as the time to be restored."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
-    sqlstate: ClassVar[str] = "22003"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "42816")
 class TimestampAfterLatestCommitError(DeltaAnalysisError):
     """The time asked for lies after the newest commit, so the answer could still change."""
 
-    condition: ClassVar[str] = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
-    sqlstate: ClassVar[str] = "42816"
     table: str
     timestamp_ms: int
     latest_version: int
@@ -201,12 +176,9 @@ class TimestampAfterLatestCommitError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "22003")
 class RestoreTimestampAfterLatestError(TimestampAfterLatestCommitError):
     """The time to be restored lies after the newest commit."""
-
-    condition: ClassVar[str] = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"
-    sqlstate: ClassVar[str] = "22003"
 
 
 def _instant(timestamp_ms: int) -> str:
@@ -221,12 +193,11 @@ def _instant(timestamp_ms: int) -> str:
 # What can be wrong with a deletion vector. A vector in doubt is an error, never "no rows hidden".
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_INVALID")
 class DeletionVectorError(DeltaError):
     """The hidden rows of a file are not known, so the file cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID"
-    template: ClassVar[str] = (
+    template = (
         "The deletion vector {vector} of {table} cannot be used: {reason}. Reading its data file without it would "
         "bring deleted rows back. Restore the vector from a backup, or the table to a version before it."
     )
@@ -238,43 +209,31 @@ class DeletionVectorError(DeltaError):
     """What is wrong, as a clause."""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_DESCRIPTOR_INVALID")
 class DeletionVectorDescriptorError(DeletionVectorError):
     """The log does not say properly where the vector is."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_DESCRIPTOR_INVALID"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_MALFORMED")
 class DeletionVectorFormatError(DeletionVectorError):
     """The bytes are not a bitmap in the format of the protocol."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_MALFORMED"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH")
 class DeletionVectorChecksumError(DeletionVectorError):
     """The bytes are not those that were written."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_CHECKSUM_MISMATCH"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_SIZE_MISMATCH")
 class DeletionVectorSizeError(DeletionVectorError):
     """Log and vector differ about its size."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_SIZE_MISMATCH"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH")
 class DeletionVectorCardinalityError(DeletionVectorError):
     """Log and vector differ about how many rows it hides."""
 
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_CARDINALITY_MISMATCH"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_DELETION_VECTOR_INVALID_ROW_INDEX")
 class DeletionVectorRowIndexError(DeletionVectorError):
     """The vector hides a row that the file does not have."""
-
-    condition: ClassVar[str] = "DELTA_DELETION_VECTOR_INVALID_ROW_INDEX"

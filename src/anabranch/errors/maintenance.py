@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 from anabranch.errors.schema import InvalidPartitioningError
 
 # Errors about OPTIMIZE and REORG.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ROW_ORDER_UNKNOWN", "XXKDS")
 class RowOrderError(DeltaError):
     """Rows that were to be written in a known order came in another, or not all of them came. Nothing was committed."""
 
-    condition: ClassVar[str] = "DELTA_ROW_ORDER_UNKNOWN"
-    sqlstate: ClassVar[str] = "XXKDS"
     table: str
     problem: str
     file: str = ""
@@ -29,12 +24,10 @@ class RowOrderError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_NON_PARTITION_COLUMN_REFERENCE", "42P10")
 class NonPartitionColumnError(DeltaAnalysisError, ValueError):
     """A condition that chooses partitions names a column by which the table is not partitioned."""
 
-    condition: ClassVar[str] = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
-    sqlstate: ClassVar[str] = "42P10"
     table: str
     column: str
     partition_columns: tuple[str, ...]
@@ -47,46 +40,38 @@ class NonPartitionColumnError(DeltaAnalysisError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", "42P10")
 class ShowPartitionsColumnError(InvalidPartitioningError):
     """SHOW PARTITIONS names a column that is no partition column."""
 
-    condition: ClassVar[str] = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN"
-    sqlstate: ClassVar[str] = "42P10"
-    template: ClassVar[str] = "{columns} is no partition column of {table}: {reason}."
+    template = "{columns} is no partition column of {table}: {reason}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_PARTITION_PREDICATE", "0A000")
 class PartitionConditionError(DeltaAnalysisError, ValueError):
     """A condition that chooses partitions cannot be decided by partition values alone."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_PARTITION_PREDICATE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "Partitions of {table} cannot be chosen by {predicate!r}: {problem}."
+    template = "Partitions of {table} cannot be chosen by {predicate!r}: {problem}."
     table: str
     predicate: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST", "42703")
 class ZOrderColumnMissingError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a column that the table does not have."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
-    sqlstate: ClassVar[str] = "42703"
-    template: ClassVar[str] = "{table} has no column {column} to order rows by. It has: {known}."
+    template = "{table} has no column {column} to order rows by. It has: {known}."
     table: str
     column: str
     known: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_ON_PARTITION_COLUMN", "42P10")
 class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a partition column, which has one value in each file anyway."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
-    sqlstate: ClassVar[str] = "42P10"
-    template: ClassVar[str] = (
+    template = (
         "{table} is partitioned by {column}, so every file has one value of it, in whatever order its rows are. Name "
         "other columns."
     )
@@ -94,13 +79,11 @@ class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
     column: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS", "KD00D")
 class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
     """ZORDER BY names columns that get no statistics, so that no reader could skip files by them."""
 
-    condition: ClassVar[str] = "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"
-    sqlstate: ClassVar[str] = "KD00D"
-    template: ClassVar[str] = (
+    template = (
         "No statistics are collected for {columns} of {table}, so rows in their order would let nobody skip files. "
         "Name other columns, or let statistics be collected (delta.dataSkippingStatsColumns, "
         "delta.dataSkippingNumIndexedCols), or set {setting} to false."
@@ -110,59 +93,49 @@ class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
     setting: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES", "0AKDC")
 class ZOrderTypeError(DeltaAnalysisError, ValueError):
     """ZORDER BY names a column whose values have no order."""
 
-    condition: ClassVar[str] = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
+    template = "Rows of {table} cannot be ordered by {column}: values of type {data_type} have no order."
     table: str
     column: str
     data_type: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CLUSTERING_WITH_PARTITION_PREDICATE", "0A000")
 class ClusteredTableError(DeltaAnalysisError, ValueError):
     """A clustered table decides by its clustering columns how its rows are ordered."""
 
-    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = "{table} is clustered, and OPTIMIZE takes no {clause} there; leave {given} out."
+    template = "{table} is clustered, and OPTIMIZE takes no {clause} there; leave {given} out."
     table: str
     clause: str
     given: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CLUSTERING_WITH_ZORDER_BY", "42613")
 class ClusteredTableZOrderError(ClusteredTableError):
     """ZORDER BY on a table whose rows are ordered by its clustering columns."""
 
-    condition: ClassVar[str] = "DELTA_CLUSTERING_WITH_ZORDER_BY"
-    sqlstate: ClassVar[str] = "42613"
     clause: str = "ZORDER BY"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", "42601")
 class FullNeedsClusteringError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
 
-    condition: ClassVar[str] = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = (
+    template = (
         "{table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave FULL out, or "
         "name columns by ALTER TABLE … CLUSTER BY."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", "22000")
 class RowTrackingColumnsError(DeltaError):
     """The rows of a table keep their ids, and its metadata does not say in which columns of the files."""
 
-    condition: ClassVar[str] = "DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "{table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
         "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other files. "
         "Whoever enabled row tracking has to set both."
@@ -176,12 +149,10 @@ class RowTrackingColumnsError(DeltaError):
 HOUR_MS = 60 * 60 * 1000
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", "22003")
 class RetentionTooShortError(DeltaError, ValueError):
     """VACUUM was to delete files younger than the table's retention, which may still be in use."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
-    sqlstate: ClassVar[str] = "22003"
     table: str
     given_ms: int
     least_ms: int
@@ -199,25 +170,19 @@ class RetentionTooShortError(DeltaError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", "22003")
 class NegativeRetentionError(DeltaError, ValueError):
     """A retention that lies in the future, or is no number."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
-    sqlstate: ClassVar[str] = "22003"
-    template: ClassVar[str] = (
-        "VACUUM of {table} cannot keep files for {given} hours. Give a number of hours, 0 or more."
-    )
+    template = "VACUUM of {table} cannot keep files for {given} hours. Give a number of hours, 0 or more."
     table: str
     given: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_VACUUM_LITE", "55000")
 class VacuumLiteError(DeltaError):
     """The log does not tell any more what VACUUM LITE would have to delete."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_VACUUM_LITE"
-    sqlstate: ClassVar[str] = "55000"
     table: str
     earliest_version: int
     """The oldest commit that is left."""
@@ -233,24 +198,20 @@ class VacuumLiteError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_CLAUSES_CONFLICT", "42601")
 class VacuumModeError(DeltaError, ValueError):
     """Clauses of VACUUM that contradict each other."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_CLAUSES_CONFLICT"
-    sqlstate: ClassVar[str] = "42601"
-    template: ClassVar[str] = "VACUUM of {table} was given {clauses}. Leave one of them out."
+    template = "VACUUM of {table} was given {clauses}. Leave one of them out."
     table: str
     clauses: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_INVENTORY_SCHEMA", "42000")
 class InventorySchemaError(DeltaAnalysisError, ValueError):
     """An inventory lacks columns that VACUUM needs, or has them with other types."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_INVENTORY_SCHEMA"
-    sqlstate: ClassVar[str] = "42000"
-    template: ClassVar[str] = (
+    template = (
         "VACUUM of {table} was given an inventory of ({found}). It needs the columns ({expected}): the complete path, "
         "the size in bytes, whether it is a directory, and milliseconds since 1970."
     )
@@ -259,12 +220,10 @@ class InventorySchemaError(DeltaAnalysisError, ValueError):
     expected: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VACUUM_INCOMPLETE", "58030")
 class VacuumIncompleteError(DeltaError):
     """Some files could not be deleted. All that are needed are there, and VACUUM can be run again."""
 
-    condition: ClassVar[str] = "DELTA_VACUUM_INCOMPLETE"
-    sqlstate: ClassVar[str] = "58030"
     table: str
     deleted: int
     planned: int

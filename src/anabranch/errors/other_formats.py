@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaUnsupportedOperationError, delta_error
 
 # Errors about tables that Iceberg can read: IcebergCompatV1 and V2, and UniForm.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION", "KD00E")
 class IcebergCompatError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """A table that keeps to an Iceberg compatibility feature would break one of its rules."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION"
-    sqlstate: ClassVar[str] = "KD00E"
     table: str
     compat_version: int
 
@@ -24,11 +19,10 @@ class IcebergCompatError(DeltaAnalysisError, DeltaUnsupportedOperationError, Val
         return f"{self.table} (IcebergCompatV{self.compat_version})"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.VERSION_MUTUAL_EXCLUSIVE")
 class IcebergCompatVersionsError(IcebergCompatError):
     """More than one version of Iceberg compatibility would be active."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.VERSION_MUTUAL_EXCLUSIVE"
     others: tuple[int, ...]
 
     def explain(self) -> str:
@@ -39,12 +33,11 @@ class IcebergCompatVersionsError(IcebergCompatError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY")
 class IcebergCompatColumnMappingError(IcebergCompatError):
     """The table has no column mapping, by whose ids Iceberg finds columns."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): column mapping must be name or id, and delta.columnMapping.mode is "
         "{mode}. For a table that exists, REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = "
         "{compat_version})) turns it on and writes files again where that is needed; to do without Iceberg, set "
@@ -53,11 +46,10 @@ class IcebergCompatColumnMappingError(IcebergCompatError):
     mode: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED")
 class IcebergCompatVectorsError(IcebergCompatError):
     """Deletion vectors would be active, which Iceberg V2 readers do not know."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_SHOULD_BE_DISABLED"
     feature_only: bool = False
     """The property is off already, and IcebergCompatV1 minds the feature itself."""
 
@@ -74,23 +66,21 @@ class IcebergCompatVectorsError(IcebergCompatError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED")
 class IcebergCompatFileVectorError(IcebergCompatError):
     """A commit adds a file with a deletion vector."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.DELETION_VECTORS_NOT_PURGED"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): {path} would hide rows by a deletion vector. Write the rows that "
         "stay to a new file."
     )
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE")
 class IcebergCompatTypeError(IcebergCompatError):
     """A column has a type that this version of Iceberg compatibility does not allow."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE"
     column: str
     data_type: str
 
@@ -102,12 +92,11 @@ class IcebergCompatTypeError(IcebergCompatError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING")
 class IcebergCompatTypeChangeError(IcebergCompatError):
     """A column was widened in a way that Iceberg V2 cannot follow."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_TYPE_WIDENING"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): Iceberg cannot follow the change of {column} from {old} to {new}. "
         "It knows wider integers, float to double, and decimals of more digits before the point. Add a column of the "
         "new type instead; where the change lies in the past, ALTER TABLE … DROP FEATURE typeWidening writes its files "
@@ -118,12 +107,11 @@ class IcebergCompatTypeChangeError(IcebergCompatError):
     new: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES")
 class IcebergCompatPartitioningError(IcebergCompatError):
     """A partitioned table would be replaced by one with other partition columns."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REPLACE_TABLE_CHANGE_PARTITION_NAMES"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): a partitioned table keeps its partition columns: ({old}) cannot "
         "become ({new}). Make a new table, or set delta.enableIcebergCompatV{compat_version} to false first."
     )
@@ -131,24 +119,22 @@ class IcebergCompatPartitioningError(IcebergCompatError):
     new: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS")
 class IcebergCompatStatisticsError(IcebergCompatError):
     """A commit adds a file without saying how many rows it has."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.FILES_WITHOUT_NUM_RECORDS"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): every file must come with the statistic numRecords, and {path} does "
         "not."
     )
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE")
 class IcebergCompatFilesError(IcebergCompatError):
     """Data files that are there were not written as Iceberg needs them."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.CHANGE_VERSION_NEED_REWRITE"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): {num_files} data files must be written again first, such as "
         "{example}, {problem}. REORG TABLE … APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = {compat_version})) does "
         "so and sets the properties."
@@ -158,12 +144,11 @@ class IcebergCompatFilesError(IcebergCompatError):
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED")
 class IcebergCompatRewriteError(IcebergCompatError):
     """REORG … UPGRADE UNIFORM could not write all files again, because other writers came first each time."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.REWRITE_DATA_FAILED"
-    template: ClassVar[str] = (
+    template = (
         "{table} (IcebergCompatV{compat_version}): {num_files} data files are still to be written again; other writers "
         "changed them meanwhile. What was done stays: run the same REORG TABLE again to do the rest and to turn "
         "UniForm on."
@@ -171,24 +156,21 @@ class IcebergCompatRewriteError(IcebergCompatError):
     num_files: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED")
 class IcebergCompatVersionError(IcebergCompatError):
     """REORG … UPGRADE UNIFORM names a version that there is not, or that anabranch does not have."""
 
-    condition: ClassVar[str] = "DELTA_ICEBERG_COMPAT_VIOLATION.COMPAT_VERSION_NOT_SUPPORTED"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot be upgraded to ICEBERG_COMPAT_VERSION = {compat_version}. Versions 1 and 2 are there; take 2 "
         "unless a reader needs 1."
     )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_VIOLATION", "KD00E")
 class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
     """Iceberg metadata was asked for on a table that does not keep to a version of Iceberg compatibility."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
-    sqlstate: ClassVar[str] = "KD00E"
-    template: ClassVar[str] = (
+    template = (
         "delta.universalFormat.enabledFormats of {table} names iceberg, and no version of Iceberg compatibility is on. "
         "For a new table set delta.enableIcebergCompatV2 to true as well; for one that exists run REORG TABLE … APPLY "
         "(UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION = 2))."
@@ -196,13 +178,11 @@ class UniFormNeedsCompatError(DeltaAnalysisError, ValueError):
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED", "0A000")
 class UniFormFormatError(DeltaAnalysisError, ValueError):
     """UniForm was asked for a format that anabranch does not write."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "delta.universalFormat.enabledFormats of {table} names {format}, for which anabranch writes no metadata. It "
         "writes iceberg."
     )
@@ -210,13 +190,11 @@ class UniFormFormatError(DeltaAnalysisError, ValueError):
     format: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING", "0A000")
 class PyIcebergMissingError(DeltaAnalysisError, ImportError):
     """Iceberg metadata was asked for, and the library that writes it is not installed."""
 
-    condition: ClassVar[str] = "DELTA_UNIVERSAL_FORMAT_CONVERTER_MISSING"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "{table} is to be written for Iceberg as well, which needs the library pyiceberg. Install it with: pip install "
         "'anabranch[iceberg]'"
     )
@@ -226,24 +204,20 @@ class PyIcebergMissingError(DeltaAnalysisError, ImportError):
 # Errors about GENERATE and the manifests that it writes.
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MODE_NOT_SUPPORTED", "0AKDC")
 class UnknownGenerateModeError(DeltaAnalysisError, ValueError):
     """GENERATE was asked for something that it does not make."""
 
-    condition: ClassVar[str] = "DELTA_MODE_NOT_SUPPORTED"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = "GENERATE makes {known}, and not {mode!r}."
+    template = "GENERATE makes {known}, and not {mode!r}."
     mode: str
     known: tuple[str, ...]
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS", "0A000")
 class ManifestsHideVectorsError(DeltaAnalysisError):
     """Manifests name whole files, and rows of some files are deleted by vectors that their readers do not know."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "{num_files} files of {table} have deletion vectors, and who reads a manifest would see the deleted rows. Set "
         "'delta.enableDeletionVectors' = 'false', then REORG TABLE … APPLY (PURGE), and do it again."
     )
@@ -251,13 +225,11 @@ class ManifestsHideVectorsError(DeltaAnalysisError):
     num_files: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MANIFEST_LINE_BREAK", "22000")
 class ManifestLineError(DeltaAnalysisError):
     """The name of a data file holds a line break, and in a manifest every line is another file."""
 
-    condition: ClassVar[str] = "DELTA_MANIFEST_LINE_BREAK"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "The data file {file!r} of {table} has a line break in its name: in a manifest, what follows would be another "
         "file, anywhere. Nothing was written. Rewrite the file (OPTIMIZE, or UPDATE its rows), and find out who named "
         "it so."
@@ -266,26 +238,22 @@ class ManifestLineError(DeltaAnalysisError):
     file: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING", "0AKDC")
 class ManifestsNeedPlainColumnsError(DeltaAnalysisError):
     """Manifests name files, and readers of files do not know the columns of a table with column mapping."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "{table} has column mapping: its files name columns in their own way, which who reads a manifest does not "
         "know. Set 'delta.columnMapping.mode' = 'none', which writes the files anew, and do it again."
     )
     table: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED", "0A000")
 class ManifestsExcludeVectorsError(DeltaAnalysisError, ValueError):
     """A table was to keep manifests up to date and to delete rows by vectors, which these cannot tell."""
 
-    condition: ClassVar[str] = "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "{table} cannot have both 'delta.compatibility.symlinkFormatManifest.enabled' and "
         "'delta.enableDeletionVectors' set to true: who reads a manifest would see deleted rows. Set one to false."
     )
@@ -300,12 +268,10 @@ def _named_format(table_format: str, default: str) -> str:
     return f"{table_format} (spark.sql.sources.default for who names none)" if table_format == default else table_format
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_TABLE_FORMAT_MISMATCH", "42K03")
 class TableFormatMismatchError(DeltaAnalysisError):
     """`saveAsTable` was to append rows of another format to a Delta table."""
 
-    condition: ClassVar[str] = "DELTA_TABLE_FORMAT_MISMATCH"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     table_format: str
     default_format: str
@@ -318,12 +284,10 @@ class TableFormatMismatchError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("UNSUPPORTED_FEATURE.TABLE_OPERATION", "0A000")
 class TableFormatReplacedError(DeltaAnalysisError):
     """A statement was to replace a Delta table by a table of another format."""
 
-    condition: ClassVar[str] = "UNSUPPORTED_FEATURE.TABLE_OPERATION"
-    sqlstate: ClassVar[str] = "0A000"
     table: str
     operation: str
     table_format: str
@@ -337,12 +301,10 @@ class TableFormatReplacedError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("SCHEMA_NOT_FOUND", "42704")
 class PathFormatError(DeltaAnalysisError):
     """A table at the path of a Delta table was to have another format."""
 
-    condition: ClassVar[str] = "SCHEMA_NOT_FOUND"
-    sqlstate: ClassVar[str] = "42704"
     table: str
     operation: str
     table_format: str
@@ -356,9 +318,6 @@ class PathFormatError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("INVALID_SCHEMA_OR_RELATION_NAME", "42602")
 class CreateAtPathFormatError(PathFormatError):
     """CREATE TABLE at a path names no format, or another one."""
-
-    condition: ClassVar[str] = "INVALID_SCHEMA_OR_RELATION_NAME"
-    sqlstate: ClassVar[str] = "42602"

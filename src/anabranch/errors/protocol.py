@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MALFORMED_ACTION")
 class MalformedActionError(DeltaError):
     """A line of a commit or of a JSON checkpoint is not an action."""
 
-    condition: ClassVar[str] = "DELTA_MALFORMED_ACTION"
     line_number: int
     """Counted from 1."""
     reason: str
@@ -28,12 +27,10 @@ class MalformedActionError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURES", "56038")
 class UnsupportedFeatureError(DeltaError):
     """The table needs a feature that anabranch lacks, or a protocol version that it does not know."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES"
-    sqlstate: ClassVar[str] = "56038"
     table: str
     access: Literal["read", "write"]
     features: tuple[str, ...]
@@ -62,32 +59,25 @@ class UnsupportedFeatureError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PROTOCOL_VERSION", "KD004")
 class InvalidProtocolError(DeltaAnalysisError, ValueError):
     """The protocol versions or features asked for do not go together."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_PROTOCOL_VERSION"
-    sqlstate: ClassVar[str] = "KD004"
     reason: str
 
     def explain(self) -> str:
         return self.reason
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT", "42000")
 class FeatureByNameOnlyError(InvalidProtocolError):
     """A change needs table features that join an existing table only when they are asked for by name."""
 
-    condition: ClassVar[str] = "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT"
-    sqlstate: ClassVar[str] = "42000"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURES_IN_CONFIG", "56038")
 class UnknownFeatureError(DeltaAnalysisError, ValueError):
     """`delta.feature.<name>` names no table feature."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
-    sqlstate: ClassVar[str] = "56038"
     name: str
     suggestions: tuple[str, ...] = ()
 
@@ -95,12 +85,10 @@ class UnknownFeatureError(DeltaAnalysisError, ValueError):
         return f"There is no table feature `{self.name}`.{_did_you_mean(self.suggestions)}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNKNOWN_CONFIGURATION", "F0000")
 class UnknownPropertyError(DeltaAnalysisError, ValueError):
     """A `delta.*` property that nothing would honour."""
 
-    condition: ClassVar[str] = "DELTA_UNKNOWN_CONFIGURATION"
-    sqlstate: ClassVar[str] = "F0000"
     name: str
     suggestions: tuple[str, ...] = ()
 
@@ -111,12 +99,10 @@ class UnknownPropertyError(DeltaAnalysisError, ValueError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_TABLE_PROPERTY", "22023")
 class InvalidPropertyError(DeltaAnalysisError, ValueError):
     """A table property has a value it cannot have."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_TABLE_PROPERTY"
-    sqlstate: ClassVar[str] = "22023"
     name: str
     value: str | None
     expected: str
@@ -126,31 +112,24 @@ class InvalidPropertyError(DeltaAnalysisError, ValueError):
         return f"Table property `{self.name}` must be {self.expected}, but it is {found}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_FEATURE_STATUS", "0AKDE")
 class FeatureStatusError(InvalidPropertyError):
     """A property asks for a table feature in words that mean nothing."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_FEATURE_STATUS"
-    sqlstate: ClassVar[str] = "0AKDE"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_CANNOT_MODIFY_TABLE_PROPERTY", "42939")
 class ReadOnlyPropertyError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
     """A table property that only the writer itself may set."""
 
-    condition: ClassVar[str] = "DELTA_CANNOT_MODIFY_TABLE_PROPERTY"
-    sqlstate: ClassVar[str] = "42939"
-    template: ClassVar[str] = "Table property `{name}` is kept by the table itself and cannot be set."
+    template = "Table property `{name}` is kept by the table itself and cannot be set."
     name: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSAFE_PATH", "22023")
 class UnsafePathError(DeltaError, ValueError):
     """A path in the log would lead outside of what this table may name."""
 
-    condition: ClassVar[str] = "DELTA_UNSAFE_PATH"
-    sqlstate: ClassVar[str] = "22023"
-    template: ClassVar[str] = (
+    template = (
         "The log of {table} names the file {path!r}, which is refused: {reason}. Nothing was read or deleted there. If "
         "it is a shallow clone whose log you trust, add the folder to the setting spark.anabranch.allowedPathPrefixes."
     )
@@ -159,12 +138,10 @@ class UnsafePathError(DeltaError, ValueError):
     reason: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_PARTITION_VALUE", "22018")
 class PartitionValueError(DeltaError, ValueError):
     """A partition value does not fit the type of its column."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_PARTITION_VALUE"
-    sqlstate: ClassVar[str] = "22018"
     value: str
     data_type: str
     reason: str = ""
@@ -185,13 +162,11 @@ class PartitionValueError(DeltaError, ValueError):
         return f"The partition value {self.value!r}{where}{log} is no {self.data_type}{why}.{remedy}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_STATISTICS", "22000")
 class InvalidStatisticsError(DeltaError, ValueError):
     """The statistics of a file are not what the protocol describes."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_STATISTICS"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = "The statistics of a data file cannot be used: {reason}."
+    template = "The statistics of a data file cannot be used: {reason}."
     reason: str
 
 
@@ -199,12 +174,10 @@ def _did_you_mean(suggestions: tuple[str, ...]) -> str:
     return f" Did you mean {' or '.join(f'`{name}`' for name in suggestions)}?" if suggestions else ""
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class UnknownTypeError(DeltaAnalysisError):
     """The schema in a table's log has a type that this anabranch does not know."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
     table: str
     column: str
     """Its path; empty where a type stands by itself, as in the record of a type change."""
@@ -220,13 +193,11 @@ class UnknownTypeError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
 class IntervalWriteError(DeltaAnalysisError):
     """Rows were to be written into a table with columns of intervals, which are read only."""
 
-    condition: ClassVar[str] = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate: ClassVar[str] = "0AKDC"
-    template: ClassVar[str] = (
+    template = (
         "{table} has columns of intervals, {columns}. anabranch reads such a table, and writes no rows of it. Nothing "
         "was committed. Keep new rows in another table, with the intervals as numbers: BIGINT seconds, INT months."
     )

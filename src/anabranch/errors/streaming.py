@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar
-
-from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError
+from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupportedOperationError, delta_error
 
 _FROM_SCRATCH = "give the query a new checkpoint to start from scratch"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET", "42613")
 class StartGivenTwiceError(DeltaAnalysisError, ValueError):
     """A stream was given both a version and a time to start from."""
 
-    condition: ClassVar[str] = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
-    sqlstate: ClassVar[str] = "42613"
-    template: ClassVar[str] = "Both startingVersion and startingTimestamp are given. Leave one of them out."
+    template = "Both startingVersion and startingTimestamp are given. Leave one of them out."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_REGEX_OPT_SYNTAX_ERROR", "2201B")
 class ExcludeRegexError(DeltaAnalysisError, ValueError):
     """`excludeRegex` is no regular expression."""
 
-    condition: ClassVar[str] = "DELTA_REGEX_OPT_SYNTAX_ERROR"
-    sqlstate: ClassVar[str] = "2201B"
-    template: ClassVar[str] = "excludeRegex = {pattern!r} is no regular expression: {problem}."
+    template = "excludeRegex = {pattern!r} is no regular expression: {problem}."
     pattern: str
     problem: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_SOURCE_OFFSET_FORMAT")
 class StreamOffsetError(DeltaError):
     """A checkpoint holds a position in a table that cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_OFFSET_FORMAT"
     table: str
     offset: str
     problem: str
@@ -46,26 +38,20 @@ class StreamOffsetError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_SOURCE_VERSION")
 class StreamOffsetVersionError(StreamOffsetError):
     """A position has a `sourceVersion` that never was."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_SOURCE_VERSION"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION")
 class StreamOffsetTooNewError(StreamOffsetError):
     """A position was written by a later version of Delta."""
 
-    condition: ClassVar[str] = "DELTA_INVALID_FORMAT_FROM_SOURCE_VERSION"
 
-
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", "55019")
 class StreamedTableReplacedError(DeltaError):
     """Another table is in the place of the one that the stream read."""
 
-    condition: ClassVar[str] = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
-    sqlstate: ClassVar[str] = "55019"
     table: str
     id_read: str
     id_found: str
@@ -77,12 +63,10 @@ class StreamedTableReplacedError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "0A000")
 class StreamedRowsChangedError(DeltaUnsupportedOperationError):
     """A commit changed or deleted rows, and no option of the stream says what to do about that."""
 
-    condition: ClassVar[str] = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
-    sqlstate: ClassVar[str] = "0A000"
     table: str
     version: int
     operation: str
@@ -97,13 +81,11 @@ class StreamedRowsChangedError(DeltaUnsupportedOperationError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SOURCE_IGNORE_DELETE", "0A000")
 class StreamedRowsDeletedError(DeltaUnsupportedOperationError):
     """A commit deleted rows and added none, and no option of the stream says to ignore that."""
 
-    condition: ClassVar[str] = "DELTA_SOURCE_IGNORE_DELETE"
-    sqlstate: ClassVar[str] = "0A000"
-    template: ClassVar[str] = (
+    template = (
         "Version {version} of {table} deleted rows (for example the file {path}), and a stream of a table is of rows "
         "that are added. To pass over deletions, set the option ignoreDeletes or skipChangeCommits to true."
     )
@@ -112,12 +94,10 @@ class StreamedRowsDeletedError(DeltaUnsupportedOperationError):
     path: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_CHANGED_WITH_VERSION", "KD007")
 class StreamedSchemaChangedError(DeltaError):
     """The table has other columns than the stream."""
 
-    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-    sqlstate: ClassVar[str] = "KD007"
     table: str
     version: int
     difference: str
@@ -139,11 +119,9 @@ class StreamedSchemaChangedError(DeltaError):
         return f"Rows written before cannot be read with the columns as they are now: {_FROM_SCRATCH}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS")
 class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
     """As `StreamedSchemaChangedError`, of a stream with an option that says where to start."""
-
-    condition: ClassVar[str] = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
 
     def _way_out(self) -> str:
         return (
@@ -152,12 +130,10 @@ class StreamedSchemaChangedAfterStartError(StreamedSchemaChangedError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG", "42KD4")
 class StreamedColumnsRemappedError(DeltaError):
     """A column was renamed, dropped, or became another."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"
-    sqlstate: ClassVar[str] = "42KD4"
     table: str
     version: int
     difference: str
@@ -170,12 +146,10 @@ class StreamedColumnsRemappedError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_MISSING_FILES_UNEXPECTED_VERSION", "42K03")
 class StreamedLogMissingError(DeltaError):
     """Commits that the stream has not read yet are gone."""
 
-    condition: ClassVar[str] = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     version: int
     earliest: int
@@ -188,12 +162,10 @@ class StreamedLogMissingError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE", "42K03")
 class StreamedSnapshotGoneError(DeltaError):
     """The version with which the stream began cannot be rebuilt any more, and was not read to its end."""
 
-    condition: ClassVar[str] = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
-    sqlstate: ClassVar[str] = "42K03"
     table: str
     version: int
     cause: str
@@ -206,13 +178,11 @@ class StreamedSnapshotGoneError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_TRAILING_COMMIT_MISSING", "42K03")
 class StreamedCommitMissingError(DeltaError):
     """A batch that was planned reaches to a version that is not there."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_TRAILING_COMMIT_MISSING"
-    sqlstate: ClassVar[str] = "42K03"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint has planned a batch up to version {version} of {table}, and the log ends with version {seen}. "
         "Commits were taken away, or storage does not show them yet. Nothing was read."
     )
@@ -221,13 +191,11 @@ class StreamedCommitMissingError(DeltaError):
     seen: int
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART", "KD007")
 class StreamedSchemaStaleError(DeltaError):
     """The table has other columns than when the stream's DataFrame was made."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART"
-    sqlstate: ClassVar[str] = "KD007"
-    template: ClassVar[str] = (
+    template = (
         "{table} has other columns than when this stream was made of it: {difference}. Make it anew with "
         "spark.readStream and start the query again."
     )
@@ -241,13 +209,11 @@ class StreamedSchemaStaleError(DeltaError):
 _ANOTHER_LOCATION = "give the stream another schemaTrackingLocation, and a new checkpoint with it"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_METADATA_EVOLUTION", "22000")
 class StreamedMetadataEvolvedError(DeltaError):
     """The stream has come to a change of columns, properties or protocol, and has noted it."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_METADATA_EVOLUTION"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "The stream has read {table} up to version {version}, which describes the table anew: {difference}. That is "
         "noted in its schema log. Start the query again, from spark.readStream on, to read on with the columns as they "
         "are from then on."
@@ -257,12 +223,10 @@ class StreamedMetadataEvolvedError(DeltaError):
     difference: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION", "KD002")
 class StreamedChangeNotAllowedError(DeltaError):
     """Columns were renamed, dropped or widened, and no option or setting allows the stream to continue."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION"
-    sqlstate: ClassVar[str] = "KD002"
     table: str
     kind: str
     before: int
@@ -284,26 +248,20 @@ class StreamedChangeNotAllowedError(DeltaError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT", "22000")
 class SchemaLocationOutsideCheckpointError(DeltaAnalysisError):
     """A schema log would outlive the checkpoint to which it belongs."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
-        "schemaTrackingLocation = {location} must lie in the checkpoint of the query, {checkpoint}."
-    )
+    template = "schemaTrackingLocation = {location} must lie in the checkpoint of the query, {checkpoint}."
     location: str
     checkpoint: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT", "22000")
 class SchemaLocationConflictError(DeltaAnalysisError):
     """Two streams keep one schema log."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "Another stream writes the schema log {location}, too, which this stream of {table} was told. Give one of them "
         "another schemaTrackingLocation or, where both are of one query, a streamingSourceTrackingId."
     )
@@ -311,12 +269,10 @@ class SchemaLocationConflictError(DeltaAnalysisError):
     location: str
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED", "22000")
 class SchemaLogUnreadableError(DeltaError):
     """An entry of a schema log cannot be read."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED"
-    sqlstate: ClassVar[str] = "22000"
     location: str
     problem: str
 
@@ -324,12 +280,10 @@ class SchemaLogUnreadableError(DeltaError):
         return f"The schema log of the stream at {self.location} cannot be read: {self.problem}; {_ANOTHER_LOCATION}."
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID", "22000")
 class SchemaLogOfOtherTableError(DeltaAnalysisError):
     """A schema log was kept by a stream of another table."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID"
-    sqlstate: ClassVar[str] = "22000"
     location: str
     id_logged: str
     id_found: str
@@ -341,13 +295,11 @@ class SchemaLogOfOtherTableError(DeltaAnalysisError):
         )
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
+@delta_error("DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA", "22000")
 class SchemaLogStartError(DeltaError):
     """A batch that was planned before there was a schema log has no one set of columns."""
 
-    condition: ClassVar[str] = "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA"
-    sqlstate: ClassVar[str] = "22000"
-    template: ClassVar[str] = (
+    template = (
         "The checkpoint has planned a batch of versions {start} to {end} of {table}, between which columns or protocol "
         "changed so that no schema reads all of it. It was planned before the stream had a schema log; give the query "
         "a new checkpoint to start from scratch."
