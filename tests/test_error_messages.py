@@ -12,7 +12,7 @@ import pytest
 
 import anabranch.errors
 from anabranch.errors.arguments import InvalidTimestampOptionError
-from anabranch.errors.base import DELTAS_WORDS, DeltaError
+from anabranch.errors.base import DELTA_MESSAGES, DeltaError
 from anabranch.errors.constraints import CheckConstraintViolationError
 from anabranch.errors.dml import MergeColumnNotFoundError
 from anabranch.errors.maintenance import NonPartitionColumnError, ZOrderPartitionColumnError
@@ -83,7 +83,7 @@ def test_facts_stand_in_the_message() -> None:
 def test_deltas_words_name_facts_of_their_class() -> None:
     """Covers bug B106: a word that names no fact would fail when somebody meets the error."""
     known = {cls.__name__: {field.name for field in dataclasses.fields(cls)} for cls in ERRORS}
-    wrong = {name: names_in(words) - known[name] for name, words in DELTAS_WORDS.items()}
+    wrong = {name: names_in(words) - known[name] for name, words in DELTA_MESSAGES.items()}
     assert {name: names for name, names in wrong.items() if names} == {}
 
 

@@ -221,6 +221,7 @@ _MODULES = {
     "NothingToConvertError": "convert",
     "NumbersExhaustedError": "commits",
     "OnlyColumnError": "alterations",
+    "OtherFormatError": "other_formats",
     "OverwriteSchemaDynamicError": "arguments",
     "PartialTargetError": "arguments",
     "PartitionColumnDropError": "alterations",

@@ -1,4 +1,4 @@
-"""Errors about what a user wrote: options and arguments, SQL text, conditions, the command line."""
+"""Errors about what users write: options and arguments, SQL text, conditions, the command line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pyspark.errors import IllegalArgumentException, ParseException
 
 from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
-# Errors about options and arguments, and about what is not supported.
+# Errors about options and arguments, and about unsupported operations.
 
 
 @delta_error("DELTA_ILLEGAL_OPTION", "42616")
 class InvalidOptionError(DeltaAnalysisError, ValueError):
-    """An option of a read or a write has a value that means nothing."""
+    """An option of a read or a write has an invalid value."""
 
     template = "Option {option} = {value!r}: {problem}."
     option: str
@@ -21,22 +21,22 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampOptionError(InvalidOptionError):
-    """An option names a time that is none."""
+    """An option that must be a timestamp is not one."""
 
 
 @delta_error("DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS", "42613")
 class TimeTravelTwiceError(InvalidOptionError):
-    """A read asks for a version in two ways."""
+    """A read selects a version in two ways."""
 
 
 @delta_error("DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", "42616")
 class IdempotentWriteOptionsError(InvalidOptionError, IllegalArgumentException):
-    """The options that make a write idempotent do not go together, or mean nothing."""
+    """The options of an idempotent write contradict each other or have invalid values."""
 
 
 @delta_error("DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", "42613")
 class ReplaceWhereDynamicError(InvalidOptionError, IllegalArgumentException):
-    """An overwrite says in two ways which rows go: by a condition, and by the partitions of the new ones."""
+    """An overwrite selects the rows to replace in two ways: by a condition, and by the partitions of the new rows."""
 
 
 @delta_error("DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE", "42613")
@@ -46,7 +46,7 @@ class OverwriteSchemaDynamicError(InvalidOptionError, IllegalArgumentException):
 
 @delta_error("DELTA_OPERATION_NOT_SUPPORTED", "0A000")
 class UnsupportedOperationError(DeltaError):
-    """Something Delta offers and this version of anabranch does not. Nothing was done."""
+    """Delta has the operation and this version of anabranch does not. Nothing was changed."""
 
     operation: str
     instead: str = ""
@@ -58,7 +58,7 @@ class UnsupportedOperationError(DeltaError):
 
 @delta_error("DELTA_OPERATION_NOT_ALLOWED_DETAIL", "0AKDC")
 class BucketingError(UnsupportedOperationError):
-    """A Delta table was to have buckets."""
+    """A Delta table cannot have buckets."""
 
 
 @delta_error("DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED", "0AKDC")
@@ -68,11 +68,11 @@ class PartitionTruncationError(UnsupportedOperationError):
 
 @delta_error("ANABRANCH_DELTA_CONNECT_UNSUPPORTED", "0A000")
 class ClientMessageError(DeltaError):
-    """A client of Spark Connect sent a message about a table that cannot be answered. Nothing was done."""
+    """A client of Spark Connect sent a message about a table that the server cannot execute. Nothing was changed."""
 
     template = (
-        "This server cannot answer the message {kind} of a client's DeltaTable: {problem}. Client and server may be of "
-        "releases that do not fit together. Use SQL, which needs nothing in the client."
+        "This server cannot execute the message {kind} of a client's DeltaTable: {problem}. The releases of client and "
+        "server may not be compatible. Use SQL, which needs nothing in the client."
     )
     kind: str
     problem: str
@@ -80,15 +80,15 @@ class ClientMessageError(DeltaError):
 
 @delta_error("DELTA_CONFIGURE_SPARK_SESSION", "56038")
 class SessionNotEnabledError(DeltaError):
-    """A call needs a session that `anabranch.enable` was called on."""
+    """A call needs a session on which `anabranch.enable` was called."""
 
-    template = "{call} needs a session that knows Delta. Call anabranch.enable(spark) once, first."
+    template = "{call} needs a session that knows Delta. Call anabranch.enable(spark) first."
     call: str
 
 
 @delta_error("DELTA_INVALID_ARGUMENT", "22023")
 class InvalidArgumentError(DeltaAnalysisError, ValueError):
-    """An argument of a call has a value that means nothing."""
+    """An argument of a call has an invalid value."""
 
     template = "{argument} = {value!r}: {problem}."
     argument: str
@@ -98,41 +98,41 @@ class InvalidArgumentError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampError(InvalidArgumentError):
-    """A statement names a time that is none."""
+    """A timestamp in a statement is not one."""
 
 
 @delta_error("DELTA_INVALID_ASSIGNMENT", "42703")
 class AssignmentError(DeltaAnalysisError, ValueError):
-    """UPDATE or MERGE sets something that cannot be set."""
+    """UPDATE or MERGE assigns to something that cannot be assigned."""
 
     template = "{column} of {table} cannot be set: {problem}."
     table: str
     column: str
-    """As it was written."""
+    """The column as the statement writes it."""
     problem: str
 
 
 @delta_error("DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED", "42808")
 class IdentityAssignmentError(AssignmentError):
-    """UPDATE or MERGE sets an identity column, whose values the table makes."""
+    """UPDATE or MERGE assigns to an identity column, whose values the table generates."""
 
-    problem: str = "it is an identity column, whose values the table makes; rows keep theirs"
+    problem: str = "it is an identity column, whose values the table generates; rows keep theirs"
 
 
 @delta_error("DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE", "0A000")
 class NestedAssignmentError(AssignmentError):
-    """UPDATE or MERGE sets what is neither a column nor a field of a struct, such as a field inside an array."""
+    """UPDATE or MERGE assigns to something other than a column or a struct field, such as a field inside an array."""
 
     problem: str = "only columns and fields of structs can be set"
 
 
 @delta_error("DELTA_UNSUPPORTED_SOURCE", "0AKDD")
 class UnchangeableTargetError(DeltaAnalysisError, ValueError):
-    """A statement names something that is not a table, and cannot be used as one. Nothing was done."""
+    """The target of a statement is not a table and cannot be used as one. Nothing was changed."""
 
     template = (
-        "{statement} needs a whole Delta table; what it names cannot stand for one: {problem}. Name the table itself; "
-        "DELETE, UPDATE and MERGE take a temporary view of rows and columns of one table, too."
+        "{statement} needs a whole Delta table as its target, and this target cannot be used as one: {problem}. Name "
+        "the table itself. DELETE, UPDATE and MERGE also accept a temporary view of rows and columns of one table."
     )
     statement: str
     problem: str
@@ -140,17 +140,17 @@ class UnchangeableTargetError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_UNEXPECTED_PARTIAL_SCAN", "KD00A")
 class PartialTargetError(UnchangeableTargetError):
-    """A statement names a part of a table, a partition for one, where it needs the whole. Nothing was done."""
+    """The target of a statement is a part of a table, such as a partition. Nothing was changed."""
 
 
 @delta_error("DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION", "KD002")
 class HistoricalTargetError(UnchangeableTargetError):
-    """A statement that is about the newest version of a table names an old one. Nothing was done."""
+    """The target of a statement is an old version of a table. Nothing was changed."""
 
 
 @delta_error("DELTA_CONFLICT_SET_COLUMN", "42701")
 class ConflictingAssignmentsError(AssignmentError):
-    """UPDATE or MERGE sets a column twice, or a struct and a field of it."""
+    """UPDATE or MERGE assigns to a column twice, or to a struct and to a field of it."""
 
 
 @delta_error("DELTA_DUPLICATE_COLUMNS_ON_INSERT", "42701")
@@ -163,14 +163,15 @@ class DuplicateInsertColumnsError(AssignmentError):
 
 @delta_error("PARSE_SYNTAX_ERROR", "42601")
 class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
-    """A statement on a Delta table that cannot be read. Also Spark's `ParseException`."""
+    """A statement on a Delta table cannot be parsed. Also Spark's `ParseException`."""
 
     template = (
-        "The statement {statement} cannot be read from line {line}, column {column} on: expected is {expected}, there "
-        "is {found}. Names that are keywords or hold other than letters, digits and _ go in backticks."
+        "The statement {statement} cannot be parsed at line {line}, column {column}: expected {expected}, but found "
+        "{found}. Put names that are keywords, or that have characters other than letters, digits and _, into "
+        "backticks."
     )
     statement: str
-    """What kind of statement it is, as far as that could be told."""
+    """The kind of statement, as far as it was parsed."""
     line: int
     """Counted from 1, as the column is."""
     column: int
@@ -180,18 +181,18 @@ class SqlSyntaxError(DeltaAnalysisError, ParseException, ValueError):
 
 @delta_error("UNBOUND_SQL_PARAMETER", "42P02")
 class UnboundParameterError(DeltaAnalysisError, ValueError):
-    """A statement has a parameter that no value was given for."""
+    """A parameter of a statement has no value."""
 
     template = (
-        "The statement has the parameter {parameter}, and no value was given for it. Pass named parameters as a "
-        "dictionary and those written ? as a list: spark.sql(text, args=…)."
+        "The statement has the parameter {parameter}, which has no value. Pass named parameters as a dictionary and "
+        "those written ? as a list: spark.sql(text, args=…)."
     )
     parameter: str
 
 
 @delta_error("UNSUPPORTED_SQL_PARAMETER", "0A000")
 class UnsupportedParameterError(DeltaAnalysisError, ValueError):
-    """A parameter has a value that cannot be used in a condition or an assignment."""
+    """A parameter of a condition or an assignment has a value without an SQL literal."""
 
     template = (
         "The parameter {parameter} is a value of type {value_type}, which has no SQL literal. Write the value into the "
@@ -203,68 +204,68 @@ class UnsupportedParameterError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_INSERT_COLUMN_ARITY_MISMATCH", "42802")
 class InvalidColumnListError(DeltaAnalysisError, ValueError):
-    """The columns that an INSERT names do not go together with its rows."""
+    """The column list of an INSERT does not match its rows."""
 
     table: str
     columns: tuple[str, ...]
-    """That the rows are for."""
+    """The columns that each row must have."""
     found: int
-    """How many columns the rows have."""
+    """The number of columns that the rows have."""
 
     def explain(self) -> str:
         return (
             f"Each row for {self.table} needs {len(self.columns)} columns ({', '.join(self.columns)}), and the query "
-            f"gives {self.found}. Name the columns that the query gives: INSERT INTO table (a, b) …"
+            f"has {self.found}. List the columns of the query: INSERT INTO table (a, b) …"
         )
 
 
 @delta_error("STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST", "42713")
 class StaticPartitionColumnListedError(DeltaAnalysisError, ValueError):
-    """An INSERT gives a column its value by PARTITION and lists it too."""
+    """An INSERT has a column both in PARTITION, with a value, and in its column list."""
 
     table: str
     column: str
 
     def explain(self) -> str:
         return (
-            f"PARTITION gives the column {self.column} of {self.table} its value, so the list of columns cannot have "
-            "it too. Leave it out of the list, or write PARTITION without a value for it."
+            f"PARTITION sets the value of column {self.column} of {self.table}, so the column list cannot have it too. "
+            "Leave it out of the list, or write PARTITION without a value for it."
         )
 
 
-# What can be wrong with a condition that a user wrote.
+# Errors about conditions.
 
 
 @delta_error("PARSE_SYNTAX_ERROR", "42601")
 class PredicateSyntaxError(DeltaAnalysisError, ValueError):
-    """The text is no SQL condition. Also Python's `ValueError`."""
+    """The text is not an SQL condition. Also Python's `ValueError`."""
 
     text: str
     line: int
-    """From 1."""
+    """Counted from 1."""
     column: int
-    """From 1."""
+    """Counted from 1."""
     reason: str
 
     def explain(self) -> str:
         shown = self.text if len(self.text) <= 500 else self.text[:500] + "…"
         return (
-            f"Could not read the condition {shown!r} at line {self.line}, column {self.column}: "
+            f"Could not parse the condition {shown!r} at line {self.line}, column {self.column}: "
             f"{self.reason.rstrip('.')}. Write it as the WHERE clause of a query."
         )
 
 
-# What can go wrong on the command line beyond the errors of tables.
+# Errors of the command line.
 
 
 @delta_error("ANABRANCH_CONDITION_NEEDS_SPARK", "0A000")
 class ConditionNeedsSparkError(DeltaAnalysisError):
-    """A condition has parts that only Spark can evaluate row by row."""
+    """A condition has parts that only Spark can evaluate."""
 
     template = (
-        "The condition {condition_text!r} needs Spark: {parts} cannot be evaluated without it. Here, comparisons of "
-        "columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%' work, joined by AND, OR and NOT. "
-        'For more, use spark.read.format("delta").load(…).where(…).'
+        "The condition {condition_text!r} needs Spark: {parts} cannot be evaluated without it. Here you can use "
+        "comparisons of columns with constants or columns, IN, BETWEEN, IS NULL and LIKE 'prefix%', joined by AND, OR "
+        'and NOT. For more, use spark.read.format("delta").load(…).where(…).'
     )
     condition_text: str
     parts: tuple[str, ...]
@@ -272,11 +273,11 @@ class ConditionNeedsSparkError(DeltaAnalysisError):
 
 @delta_error("ANABRANCH_DEMO_FOLDER_IN_USE", "42710")
 class DemoFolderInUseError(DeltaError):
-    """The folder for the demo holds something else."""
+    """The folder for the demo contains something else."""
 
     template = (
-        "{folder} is not an earlier demo table ({found}), so the demo leaves it alone. Give the path of a folder that "
-        "does not exist yet."
+        "{folder} is not an earlier demo table ({found}), so the demo does not change it. Use the path of a folder "
+        "that does not exist yet."
     )
     folder: str
     found: str
@@ -286,12 +287,12 @@ class DemoFolderInUseError(DeltaError):
 class DemoDataMissingError(DeltaError):
     """The data set of the demo is not installed."""
 
-    template = 'The flights of the demo are not installed. Run: pip install "anabranch[demo]"'
+    template = 'The data set of the demo (flights) is not installed. Run: pip install "anabranch[demo]"'
 
 
 @delta_error("ANABRANCH_JAVA_MISSING", "58000")
 class JavaMissingError(DeltaError):
-    """Spark needs a Java that is not there."""
+    """Spark does not find a Java that it supports."""
 
     template = (
         "Spark needs Java 17 or newer, and {found}.\nInstall one of these, then run the command again:\n  Debian, "
@@ -300,12 +301,12 @@ class JavaMissingError(DeltaError):
         "conda-forge openjdk=17\nIf Java is installed elsewhere, set JAVA_HOME to its folder."
     )
     found: str
-    """What there is instead, as a clause."""
+    """What was found instead, as a clause."""
 
 
 @delta_error("ANABRANCH_DEMO_FAILED")
 class DemoFailedError(DeltaError):
-    """A part of the demo gave a wrong result."""
+    """A step of the demo had a wrong result."""
 
     template = "The demo stopped at {part}: {problem}"
     part: str

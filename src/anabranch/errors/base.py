@@ -11,7 +11,7 @@ import anabranch.pyspark_release  # noqa: F401 - says which PySpark is needed wh
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException  # isort: skip
 
-DELTAS_WORDS: dict[str, str] = {
+DELTA_MESSAGES: dict[str, str] = {
     "AmbiguousMergeError": "Cannot perform Merge as multiple source rows matched",
     "AppendOnlyTableError": "This table is configured to only allow appends",
     "BucketingError": "Operation not allowed: `{operation}` is not supported for Delta tables",
@@ -133,7 +133,7 @@ DELTAS_WORDS: dict[str, str] = {
     "ZOrderPartitionColumnError": "{column} is a partition column. Z-Ordering can only be performed on data columns",
     "ZOrderWithoutStatisticsError": "Z-Ordering on {columns} will be ineffective",
 }
-"""By the name of the class, the words of delta-spark's message by which programs know an error, with names of facts."""
+"""How messages of delta-spark begin, with names of facts in braces, by the name of our class."""
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
@@ -147,10 +147,10 @@ class DeltaError(PySparkException):
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
-    """Machine-readable name; Delta's own error class where Delta has one."""
+    """The machine-readable name: Delta's own where Delta has the error."""
     sqlstate: ClassVar[str] = "XXKDS"
     template: ClassVar[str]
-    """A fact of several texts stands in the message with commas between them."""
+    """The message with names of facts in braces. A tuple is shown with commas between its elements."""
 
     def __post_init__(self) -> None:
         Exception.__init__(self)
@@ -164,9 +164,9 @@ class DeltaError(PySparkException):
         return self._filled(self.template)
 
     def message(self) -> str:
-        """`explain`, behind the words of delta-spark where those are known to programs."""
-        words = DELTAS_WORDS.get(type(self).__name__)
-        text = self.explain() if words is None else f"{self._filled(words)}. {self.explain()}"
+        """`explain`, after the message of delta-spark, by which programs may recognise the error."""
+        deltas = DELTA_MESSAGES.get(type(self).__name__)
+        text = self.explain() if deltas is None else f"{self._filled(deltas)}. {self.explain()}"
         return without_signatures(text)
 
     def _filled(self, template: str) -> str:
@@ -227,7 +227,7 @@ _SIGNATURE = re.compile(r"([?&;](?:sig|signature|x-amz-signature|x-amz-security-
 
 
 def without_signatures(text: str) -> str:
-    """The text, with what signs a URL left out: whoever has it may do what the URL allows."""
+    """The text without the signatures of URLs, which let every reader do what the URL allows."""
     return _SIGNATURE.sub(r"\1…", text)
 
 

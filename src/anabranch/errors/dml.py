@@ -12,7 +12,7 @@ from anabranch.errors.schema import ColumnNotFoundError
 
 @delta_error("DELTA_MERGE_MISSING_WHEN", "42601")
 class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
-    """A MERGE says nothing of what to do."""
+    """A MERGE has no WHEN clause."""
 
     template = "The MERGE into {table} has no WHEN clause, so there is nothing to do. Add at least one."
     table: str
@@ -20,7 +20,7 @@ class MergeWithoutClauseError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_ANALYSIS_ERROR")
 class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
-    """A clause without a condition is before others of its kind, which no row can reach. See the subclasses."""
+    """A MERGE clause without a condition comes before others of its kind. See the subclasses."""
 
     kind: ClassVar[str]
     table: str
@@ -28,39 +28,39 @@ class UnreachableMergeClauseError(DeltaAnalysisError, ValueError):
     def explain(self) -> str:
         return (
             f"A {self.kind} clause of the MERGE into {self.table} has no condition and is not the last of its kind, so "
-            "those behind it can never apply. Give it a condition, or put it last."
+            "the clauses after it can never apply. Give it a condition, or put it last."
         )
 
 
 @delta_error("DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableMatchedClauseError(UnreachableMergeClauseError):
-    """Of WHEN MATCHED clauses."""
+    """A WHEN MATCHED clause without a condition is not the last one."""
 
     kind = "WHEN MATCHED"
 
 
 @delta_error("DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedClauseError(UnreachableMergeClauseError):
-    """Of WHEN NOT MATCHED clauses."""
+    """A WHEN NOT MATCHED clause without a condition is not the last one."""
 
     kind = "WHEN NOT MATCHED"
 
 
 @delta_error("DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION", "42601")
 class UnreachableNotMatchedBySourceClauseError(UnreachableMergeClauseError):
-    """Of WHEN NOT MATCHED BY SOURCE clauses."""
+    """A WHEN NOT MATCHED BY SOURCE clause without a condition is not the last one."""
 
     kind = "WHEN NOT MATCHED BY SOURCE"
 
 
 @delta_error("DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", "21506")
 class AmbiguousMergeError(DeltaUnsupportedOperationError):
-    """Several rows of the source would change one row of the table."""
+    """Several source rows of a MERGE change the same row of the table."""
 
     template = (
         "Several rows of the source match one row of {table} and would change it: {row}. Which of them should win is "
-        "not defined. Nothing was changed. Leave one source row for each key, or let the conditions of the clauses "
-        "choose one."
+        "not defined. Nothing was changed. Keep one source row for each key, or choose one by the conditions of the "
+        "clauses."
     )
     table: str
     row: str
@@ -69,10 +69,10 @@ class AmbiguousMergeError(DeltaUnsupportedOperationError):
 
 @delta_error("DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT", "42601")
 class MergeOfOtherColumnsError(DeltaAnalysisError):
-    """A condition or value of a MERGE is made of columns of another DataFrame."""
+    """A condition or value of a MERGE uses columns of another DataFrame."""
 
     template = (
-        "The MERGE into {table} names columns of neither the table nor the source: {columns}. Take them from these two "
+        "The MERGE into {table} uses columns of neither the table nor the source: {columns}. Take them from these two "
         'DataFrames, or write them as text or col("alias.name").'
     )
     table: str
@@ -85,8 +85,8 @@ class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
 
     template = (
         "The {clause} clause of the MERGE into {table} takes every column from the source, which has no {column} (it "
-        "has: {available}). Name the columns to set, add {column} to the source, or allow the schema to evolve, so "
-        "that columns the source lacks are left out."
+        "has: {available}). Name the columns to set, add {column} to the source, or allow schema evolution, which "
+        "leaves out columns that the source lacks."
     )
     table: str
     column: str
@@ -96,11 +96,11 @@ class MergeColumnNotFoundError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", "0AKDC")
 class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
-    """A condition of a MERGE may answer otherwise when it is asked again."""
+    """A condition of a MERGE is not deterministic."""
 
     template = (
-        "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute such a value as "
-        "a column of the source first."
+        "The {clause} condition of the MERGE into {table} is not deterministic: {expression}. Compute the value as a "
+        "column of the source first."
     )
     table: str
     clause: str
@@ -109,11 +109,11 @@ class NonDeterministicConditionError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_UNSUPPORTED_SUBQUERY", "0AKDC")
 class SubqueryInConditionError(DeltaAnalysisError, ValueError):
-    """A condition of a MERGE holds a subquery."""
+    """A condition of a MERGE has a subquery."""
 
     template = (
-        "The {clause} condition of the MERGE into {table} holds a subquery: {expression}. Join what it asks for to the "
-        "source first."
+        "The {clause} condition of the MERGE into {table} has a subquery: {expression}. Join the rows of the subquery "
+        "to the source first."
     )
     table: str
     clause: str
@@ -122,16 +122,16 @@ class SubqueryInConditionError(DeltaAnalysisError, ValueError):
 
 @delta_error("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000")
 class SubqueryRowsError(DeltaError):
-    """A subquery that stands for one value gave several rows. Spark's own condition."""
+    """A scalar subquery returned several rows. The condition is Spark's."""
 
     subquery: str
-    """The line of the statement where it begins; empty where Spark does not know."""
+    """The line of the statement where the subquery begins; empty where Spark does not know it."""
 
     def explain(self) -> str:
         where = f": {self.subquery}" if self.subquery else ""
         return (
-            f"A subquery that stands for one value gave more than one row{where}. Nothing was written. Let it give "
-            "one, by an aggregate such as max or by LIMIT 1, or ask with IN or EXISTS."
+            f"A scalar subquery returned more than one row{where}. Nothing was written. Let it return one row, by an "
+            "aggregate such as max or by LIMIT 1, or use IN or EXISTS."
         )
 
 
@@ -142,37 +142,37 @@ class SubqueryRowsError(DeltaError):
 class IncompatibleOptionsError(DeltaAnalysisError, ValueError):
     """Two options of a write contradict each other."""
 
-    template = "{option} does not go with {other}: {problem}. Leave one of them out."
+    template = "{option} cannot be used with {other}: {problem}. Leave one of them out."
     option: str
     other: str
-    """An option, or the call that acts."""
+    """An option, or the call that writes."""
     problem: str = "both say what is overwritten"
 
 
 @delta_error("DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class FilterOverwriteError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and a condition on rows that are overwritten."""
+    """A write has replaceOn or replaceUsing and another condition on the rows to be overwritten."""
 
 
 @delta_error("DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING")
 class PartitionOverwriteError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and partitions that are overwritten."""
+    """A write has replaceOn or replaceUsing and overwrites partitions."""
 
 
 @delta_error("DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING", "42000")
 class TableReplacementError(IncompatibleOptionsError):
-    """replaceOn or replaceUsing, and a call that makes a table anew."""
+    """A call that creates or replaces a table has replaceOn or replaceUsing."""
 
-    problem: str = "a table that is made anew has no rows to choose from"
+    problem: str = "a new table has no rows to replace"
 
 
 @delta_error("DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION", "42702")
 class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
-    """The condition of replaceOn names a column that the table and the rows written both have."""
+    """The condition of replaceOn names a column that both the table and the written rows have."""
 
     template = (
-        "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Give the table a name by "
-        "the option targetAlias and the rows another one by DataFrame.alias, and put these before the columns."
+        "replaceOn = {predicate!r} on {table} does not say whose columns it means: {reason} Name the table by the "
+        "option targetAlias and the rows by DataFrame.alias, and put these names before the columns."
     )
     table: str
     predicate: str
@@ -181,11 +181,11 @@ class AmbiguousReplaceOnError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION", "42703")
 class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
-    """The condition of replaceOn names a column that neither the table nor the rows written have."""
+    """The condition of replaceOn names a column that neither the table nor the written rows have."""
 
     template = (
-        "replaceOn = {predicate!r} on {table} names what is not there: {reason} The table is called what the option "
-        "targetAlias says, and the rows what DataFrame.alias says."
+        "replaceOn = {predicate!r} on {table} names columns that do not exist: {reason} The table has the name of the "
+        "option targetAlias, and the rows have the name of DataFrame.alias."
     )
     table: str
     predicate: str
@@ -194,16 +194,16 @@ class UnresolvedReplaceOnError(DeltaAnalysisError, ValueError):
 
 @delta_error("UNRESOLVED_INSERT_REPLACE_USING_COLUMN", "42703")
 class UnknownReplaceUsingColumnError(ColumnNotFoundError):
-    """replaceUsing names a column that the table or the rows written lack."""
+    """replaceUsing names a column that the table or the written rows lack."""
 
 
 @delta_error("INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS", "42802")
 class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
-    """Columns of replaceUsing have another position in the rows than in the table, where positions decide."""
+    """A write by position has replaceUsing columns at other positions than the table."""
 
     template = (
-        "insertInto puts the first column into the first one of {table}, and so on; {columns} of replaceUsing would "
-        "become another column. Select the columns in the order of the table."
+        "insertInto writes the first column into the first column of {table}, and so on; {columns} of replaceUsing "
+        "would go into another column. Select the columns in the order of the table."
     )
     table: str
     columns: tuple[str, ...]
@@ -214,20 +214,20 @@ class MisalignedReplaceUsingError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_NO_START_FOR_CDC_READ", "42601")
 class ChangesStartMissingError(DeltaAnalysisError, ValueError):
-    """Changes were asked for without a word of where they begin."""
+    """A read of the change data feed does not say where it starts."""
 
     template = (
-        "Changes of {table} were asked for, and not since when. Give startingVersion or startingTimestamp; that "
-        "version is the first whose changes are read."
+        "The read of the changes of {table} has no start. Set startingVersion or startingTimestamp; that version is "
+        "the first whose changes are read."
     )
     table: str
 
 
 @delta_error("DELTA_MULTIPLE_CDC_BOUNDARY", "42614")
 class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
-    """One end of the range is given both as a version and as a time."""
+    """One end of the range is both a version and a time."""
 
-    template = "Both {bound}Version and {bound}Timestamp are given. Leave one of them out."
+    template = "The read of changes has both {bound}Version and {bound}Timestamp. Leave one of them out."
     bound: str
     """`starting` or `ending`."""
 
@@ -236,15 +236,20 @@ class ChangesBoundTwiceError(DeltaAnalysisError, ValueError):
 class ChangesBoundNullError(DeltaAnalysisError, ValueError):
     """One end of the range is NULL."""
 
-    template = "A version or time given to {function} is NULL. Give a version, a timestamp or the text of one."
+    template = (
+        "A version or timestamp in the arguments of {function} is NULL. Use a version, a timestamp, or a string with a "
+        "timestamp."
+    )
     function: str
 
 
 @delta_error("DELTA_INVALID_CDC_RANGE", "22003")
 class ChangesRangeError(DeltaAnalysisError, ValueError):
-    """The range ends before it begins."""
+    """The range ends before it starts."""
 
-    template = "Changes of {table} were asked for from version {start} to {end}, which lies before it."
+    template = (
+        "The changes of {table} cannot be read from version {start} to version {end}: the end is before the start."
+    )
     table: str
     start: int
     end: int
@@ -252,10 +257,10 @@ class ChangesRangeError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_CDC_START_VERSION_AFTER_LATEST", "22003")
 class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
-    """The range begins with a version that is not there yet."""
+    """The range starts with a version that does not exist yet."""
 
     template = (
-        "Changes of {table} were asked for from version {start}, and its newest version is {latest}. Set "
+        "The changes of {table} cannot be read from version {start} on: its newest version is {latest}. Set "
         "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled to true to get no rows instead of this "
         "error."
     )
@@ -266,7 +271,7 @@ class ChangesStartAfterLatestError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_MISSING_CHANGE_DATA", "KD002")
 class ChangesNotRecordedError(DeltaAnalysisError):
-    """A version of the range was written while the feed was off."""
+    """A version of the range was written while the change data feed was off."""
 
     template = (
         "Changes of {table} from version {start} to {end} cannot be read: its change data feed was off in version "
@@ -281,33 +286,33 @@ class ChangesNotRecordedError(DeltaAnalysisError):
 
 @delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "0AKDC")
 class ChangesSchemaError(DeltaAnalysisError, DeltaUnsupportedOperationError):
-    """Rows of the range were written under columns that cannot be read as those of the result."""
+    """Rows of the range were written with columns that cannot be read as those of the result."""
 
     table: str
     start: int
     end: int
     read_version: int
-    """Whose columns the result would have."""
+    """The version whose columns the result has."""
     version: int
-    """Whose columns do not fit."""
+    """The version whose columns do not fit."""
     difference: str
 
     def explain(self) -> str:
-        apart = (
-            f"Read the changes up to version {self.version - 1} and those from version {self.version} on apart."
+        way_out = (
+            f"Read the changes up to version {self.version - 1} and those from version {self.version} on separately."
             if self.start < self.version
-            else f"Changes that end before the columns changed can be read: give an end before version {self.end}."
+            else f"Changes that end before the columns changed can be read: set an end before version {self.end}."
         )
         return (
             f"Changes of {self.table} from version {self.start} to {self.end} cannot be read as one table: their "
             f"columns are those of version {self.read_version}, and in version {self.version} {self.difference}. "
-            f"{apart}"
+            f"{way_out}"
         )
 
 
 @delta_error("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA")
 class ChangesDataSchemaError(ChangesSchemaError):
-    """The first commit read described the table anew, and removed rows that cannot be read under the columns since."""
+    """The first commit of the range changed the columns and removed rows that cannot be read with the new ones."""
 
     def explain(self) -> str:
         return (
@@ -318,11 +323,11 @@ class ChangesDataSchemaError(ChangesSchemaError):
 
 @delta_error("DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", "XXKDS")
 class ChangesIncompleteError(DeltaError):
-    """A commit does not say enough of a file that it removed to read the rows that went with it."""
+    """A commit does not record enough about a removed file to read the rows that it deleted."""
 
     template = (
-        "Version {version} of {table} removed {path} without saying how large it was and in which partition it lay, so "
-        "that the rows that went with it cannot be read. Begin with a later version."
+        "Version {version} of {table} removed {path} without recording its size and partition, so the rows that it "
+        "deleted cannot be read. Start with a later version."
     )
     table: str
     version: int
@@ -331,7 +336,7 @@ class ChangesIncompleteError(DeltaError):
 
 @delta_error("INCORRECT_NUMBER_OF_ARGUMENTS", "42605")
 class TableFunctionArgumentsError(DeltaAnalysisError, ValueError):
-    """`table_changes` or `table_changes_by_path` was called with arguments that it does not have."""
+    """`table_changes` or `table_changes_by_path` has a wrong number of arguments."""
 
     function: str
     problem: str

@@ -1,4 +1,4 @@
-"""Errors about what a table is worked with: Spark, its sessions, programs for delta-spark, and storages."""
+"""Errors about the environment of tables: Spark, its sessions, programs for delta-spark, storages and servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.errors.base import DeltaAnalysisError, DeltaError, delta_error
 
 @delta_error("DELTA_SPARK_CLASS_MISSING", "0A000")
 class SparkClassMissingError(DeltaError):
-    """This release of Spark lacks a class that anabranch is built on."""
+    """This release of Spark lacks a class that anabranch needs."""
 
     name: str
     places: tuple[str, ...]
@@ -28,7 +28,7 @@ class SparkClassMissingError(DeltaError):
 class WrittenFileError(DeltaError):
     """Spark reported a data file that cannot be part of the table. Nothing was committed."""
 
-    template = "Data file {path}, just written for {table}, {problem}. Nothing was committed; run it again."
+    template = "Data file {path}, just written for {table}, {problem}. Nothing was committed. Run the operation again."
     table: str
     path: str
     problem: str
@@ -36,12 +36,12 @@ class WrittenFileError(DeltaError):
 
 @delta_error("ANABRANCH_EXTENSION_CLASH", "55000")
 class ExtensionClashError(DeltaError):
-    """The driver's JVM has other classes under the names of those that anabranch puts there."""
+    """The driver's JVM has a class with the name of one of anabranch's and other contents."""
 
     template = (
-        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. "
-        "Either another version was enabled in this JVM before: then start Python, and with it the JVM, anew. Or a jar "
-        "of the session has a package of that name: then start without it."
+        "The driver's JVM has a class {name} that is not of this version of anabranch. It comes from {location}. If "
+        "another version was enabled in this JVM before, restart Python, and with it the JVM. If a jar of the session "
+        "has a package of that name, start without the jar."
     )
     name: str
     location: str
@@ -49,11 +49,11 @@ class ExtensionClashError(DeltaError):
 
 @delta_error("ANABRANCH_EXTENSION_NOT_LOADED", "0A000")
 class ExtensionNotLoadedError(DeltaError):
-    """anabranch's Java classes cannot be put into the driver's JVM. Nothing was enabled."""
+    """anabranch's Java classes cannot be loaded into the driver's JVM. Nothing was enabled."""
 
     template = (
-        "anabranch's Java classes cannot be put into the driver of this Spark {spark_version}: {problem}. Use a "
-        "release of PySpark that is supported (4.0 to 4.3), as it is published."
+        "anabranch's Java classes cannot be loaded into the driver of this Spark {spark_version}: {problem}. Use a "
+        "supported release of PySpark (4.0 to 4.3), as it is published."
     )
     spark_version: str
     problem: str
@@ -61,14 +61,14 @@ class ExtensionNotLoadedError(DeltaError):
 
 @delta_error("ANABRANCH_DELTA_JAR_PRESENT", "55000")
 class DeltaJarPresentError(DeltaError):
-    """The session was started with the delta-spark jar, which answers for Delta tables itself."""
+    """The session was started with the delta-spark jar, which handles Delta tables itself."""
 
     template = (
-        "This session has the delta-spark jar ({location}), and only one of the two can answer for Delta tables. To "
-        "use anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
+        "This session has the delta-spark jar ({location}), and only one of the two can handle Delta tables. To use "
+        "anabranch, start without it: remove io.delta:delta-spark from spark.jars.packages (or the jar from "
         "spark.jars), io.delta.sql.DeltaSparkSessionExtension from spark.sql.extensions, and "
         "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. `anabranch run` leaves them "
-        "out for you. To use the jar, leave anabranch.enable out."
+        "out for you. To use the jar, do not call anabranch.enable."
     )
     location: str
 
@@ -78,15 +78,16 @@ class SessionCatalogTakenError(DeltaError):
     """Another library has set the session's catalog."""
 
     template = (
-        "spark.sql.catalog.spark_catalog is {catalog}, and a session has one such catalog. Start without that setting: "
-        "the other library's tables can have a catalog of another name, as in spark.sql.catalog.other={catalog}."
+        "spark.sql.catalog.spark_catalog is {catalog}, and a session has only one such catalog. Start without that "
+        "setting: the other library's tables can have a catalog of another name, as in "
+        "spark.sql.catalog.other={catalog}."
     )
     catalog: str
 
 
 @delta_error("ANABRANCH_SERVER_WITHOUT_DELTA", "0A000")
 class ServerWithoutDeltaError(DeltaError):
-    """The server of a Spark Connect session does not know Delta. A client cannot teach it."""
+    """The server of a Spark Connect session does not know Delta, and a client cannot change that."""
 
     template = (
         "The Spark Connect server of this session does not know Delta tables: it lacks {lacks}. Connect to a server "
@@ -95,7 +96,7 @@ class ServerWithoutDeltaError(DeltaError):
     lacks: str
 
 
-# What cannot be read from data files.
+# Errors about types and contents of data files, and about the file in site-packages.
 
 
 @delta_error("DELTA_UNSUPPORTED_DATA_TYPES", "0AKDC")
@@ -109,11 +110,12 @@ class DataTypeNotPortableError(DeltaAnalysisError):
 
 @delta_error("ANABRANCH_DATA_FILE_MISMATCH")
 class DataFileMismatchError(DeltaError):
-    """A data file does not hold what the table's schema says."""
+    """A data file does not have the columns of the table's schema."""
 
     template = (
-        "The data file {path} of {table} does not have column {column} as {expected}: {problem}. It was written by "
-        "something that did not follow the table's schema, or is damaged."
+        "The data file {path} of {table} does not have column {column} as {expected}: {problem}. The program that "
+        "wrote it did not follow the table's schema, or the file is damaged. Put a correct copy back, or RESTORE the "
+        "table to a version without it."
     )
 
     table: str
@@ -125,11 +127,11 @@ class DataFileMismatchError(DeltaError):
 
 @delta_error("ANABRANCH_SITE_PACKAGES_NOT_WRITABLE", "42501")
 class SitePackagesNotWritableError(DeltaError):
-    """The folder that says what a Python does at its start cannot be changed."""
+    """The site-packages folder of the environment is not writable."""
 
     template = (
         "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
-        "environment of yours; or start single programs by `anabranch run`, which needs no change."
+        "environment of yours; or start single programs by `anabranch run`, which changes no folder."
     )
     folder: str
     problem: str
@@ -137,31 +139,31 @@ class SitePackagesNotWritableError(DeltaError):
 
 @delta_error("ANABRANCH_FOREIGN_SITE_FILE", "42710")
 class ForeignSiteFileError(DeltaError):
-    """A file has the name of ours and is not ours."""
+    """A file in site-packages has the name of anabranch's and was not made by anabranch."""
 
-    template = "{path} was not made by anabranch, so it stays as it is. Move it away, then run this again."
+    template = "{path} was not made by anabranch, so it was not changed. Move it away, then run this again."
     path: str
 
 
-# What can go wrong between us and the bytes of a table.
+# Errors about storages.
 
 
 _WAYS_OUT = {
-    "a directory|AlreadyExists|EEXIST": "A file stands where a folder is needed: choose another path",
+    "a directory|AlreadyExists|EEXIST": "A file has the path of a folder that is needed: choose another path",
     "denied|mkdirs failed|EROFS|EPERM": "Spark's user has no right to do so: grant it, or choose another folder",
-    "no space left|ENOSPC|quota": "Make room there, then run it again",
+    "no space left|ENOSPC|quota": "Free space there, then run the operation again",
 }
-"""By words of causes, what the reader can do."""
+"""What the reader can do, by a pattern of the cause."""
 
 
 @delta_error("DELTA_STORAGE_ERROR", "58030")
 class StorageError(DeltaError):
-    """The storage refused or failed. `cause` is its own answer, with secrets taken out."""
+    """The storage refused or failed. `cause` is its own message without secrets."""
 
     root: str
     path: str
     doing: str
-    """A verb phrase that `path` completes: `read`, `write`, `list`."""
+    """A verb that `path` completes: `read`, `write`, `list`."""
     cause: str
 
     def explain(self) -> str:
@@ -170,12 +172,12 @@ class StorageError(DeltaError):
 
     def _way_out(self) -> str:
         ways = (way for words, way in _WAYS_OUT.items() if re.search(words, self.cause, re.IGNORECASE))
-        return next(ways, "Look whether the storage can be reached")
+        return next(ways, "Check that the storage can be reached")
 
 
 @delta_error("DELTA_FILE_NOT_FOUND", "42K03")
 class FileMissingError(StorageError, FileNotFoundError):
-    """There is no such file. Also Python's `FileNotFoundError`."""
+    """The file does not exist. Also Python's `FileNotFoundError`."""
 
     doing: str = "read"
     cause: str = "there is no such file"
@@ -186,49 +188,49 @@ class FileMissingError(StorageError, FileNotFoundError):
 
 @delta_error("DELTA_FILE_NOT_FOUND_DETAILED", "42K03")
 class DataFileMissingError(DeltaError, FileNotFoundError):
-    """A query needs a data file that is not there. Also Python's `FileNotFoundError`."""
+    """A data file that a query needs does not exist. Also Python's `FileNotFoundError`."""
 
     table: str
     file: str
     version: int | None
-    """The table's newest version, where that needs the file; None where it does not."""
+    """The table's newest version if it needs the file; otherwise None."""
 
     def explain(self) -> str:
-        missing = f"Data file {self.file} of {self.table} is not there"
+        missing = f"Data file {self.file} of {self.table} does not exist"
         if self.version is None:
             return (
-                f"{missing}. The table's newest version does not need it: an older one was read, whose files VACUUM "
-                "removed. Read a newer version; to keep older ones readable for longer, raise "
+                f"{missing}. The table's newest version does not need it: the query reads an older version, whose "
+                "files VACUUM deleted. Read a newer version; to keep older ones readable for longer, raise "
                 "delta.deletedFileRetentionDuration."
             )
         return (
             f"{missing}, and version {self.version} needs it: neither DELETE nor VACUUM removed it. Put it back, "
-            "or RESTORE the table to a version without it. `anabranch fsck` lists all files that are missing."
+            "or RESTORE the table to a version without it. `anabranch fsck` lists all missing files."
         )
 
 
 @delta_error("DELTA_DATA_FILE_UNREADABLE", "KD001")
 class DataFileDamagedError(DeltaError):
-    """A data file cannot be read as Parquet of the table's columns."""
+    """A data file cannot be read as Parquet with the table's columns."""
 
     table: str
     file: str
     version: int | None
-    """The table's newest version, where that needs the file; None where it does not."""
+    """The table's newest version if it needs the file; otherwise None."""
     problem: str
 
     def explain(self) -> str:
         needed = "an older version" if self.version is None else f"version {self.version}"
         return (
             f"Data file {self.file} of {self.table}, which {needed} needs, cannot be read: {self.problem.rstrip('.')}. "
-            "Put a whole copy of it back, or RESTORE the table to a version without it. `anabranch fsck` lists files "
-            "that are missing or have another size."
+            "Put an intact copy back, or RESTORE the table to a version without it. `anabranch fsck` lists files that "
+            "are missing or have another size."
         )
 
 
 @delta_error("DELTA_FILE_TOO_LARGE", "54000")
 class FileTooLargeError(StorageError):
-    """A file is larger than any of its kind. Nothing of it was read."""
+    """A file is larger than a file of its kind can be. Nothing of it was read."""
 
     doing: str = "read"
     cause: str = ""
@@ -241,11 +243,11 @@ class FileTooLargeError(StorageError):
 
 @delta_error("DELTA_PATH_OUTSIDE_TABLE", "22023")
 class PathOutsideTableError(DeltaError, ValueError):
-    """A path that would leave the table's root, or that no storage could hold."""
+    """A path leaves the table's root, or is not a path that storage can have."""
 
     template = (
-        "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, '/'-separated and "
-        "stay below its root."
+        "Refused the path {path!r} in {root} because it {reason}. Paths within a table are relative, separated by '/', "
+        "and stay below its root."
     )
 
     root: str
@@ -256,11 +258,11 @@ class PathOutsideTableError(DeltaError, ValueError):
 
 @delta_error("DELTA_CONDITIONAL_PUT_UNSUPPORTED", "0A000")
 class ConditionalPutUnsupportedError(StorageError):
-    """The storage cannot make a file only where none exists, so two writers could land one version."""
+    """The storage cannot create a file only if it does not exist, so two writers could commit the same version."""
 
     doing: str = "write"
     endpoint: str
-    """The service that answered, or the kind of file system."""
+    """The service that was called, or the kind of file system."""
     way_out: str
 
     def explain(self) -> str:
@@ -272,19 +274,19 @@ class ConditionalPutUnsupportedError(StorageError):
 
 @delta_error("DELTA_UNSUPPORTED_STORAGE", "0A000")
 class UnsupportedStorageError(DeltaError, ValueError):
-    """No storage of ours answers to this URL."""
+    """No storage of anabranch supports the URL."""
 
     template = "Cannot open {url}: {reason}. {way_out}."
 
     url: str
     reason: str
-    """A clause: `nothing here knows the scheme 'ftp'`."""
+    """A clause, such as "anabranch does not know the scheme 'ftp'"."""
     way_out: str
 
 
 @delta_error("DELTA_STORAGE_OPTION_INVALID", "22023")
 class StorageOptionError(DeltaError, ValueError):
-    """An option of a storage has a value that makes no sense. Values that may be secret are not shown."""
+    """An option of a storage has an invalid value. Values that may be secret are not shown."""
 
     template = "Cannot use the storage option {option}: {reason}."
 
@@ -292,16 +294,16 @@ class StorageOptionError(DeltaError, ValueError):
     reason: str
 
 
-# What can go wrong when clients are served.
+# Errors about servers for clients.
 
 
 @delta_error("ANABRANCH_SERVER_OPEN_TO_OTHERS", "28000")
 class ServerOpenToOthersError(DeltaError, ValueError):
-    """A server would listen on an address that others reach, and let in whoever comes. Nothing was started."""
+    """A server without authentication would listen on an address that others reach. Nothing was started."""
 
     template = (
-        "Refused to listen on {host}: {server} would run any statement of whoever reaches that address. {way_out}, or "
-        "listen on 127.0.0.1, which only programs of this machine reach."
+        "Refused to listen on {host}: {server} would run any statement of any client that reaches that address. "
+        "{way_out}, or listen on 127.0.0.1, which only programs of this machine reach."
     )
     host: str
     server: str
@@ -310,7 +312,7 @@ class ServerOpenToOthersError(DeltaError, ValueError):
 
 @delta_error("ANABRANCH_SERVER_NOT_STARTED", "58000")
 class ServerNotStartedError(DeltaError):
-    """A server for clients did not start. Those that were started before it are stopped."""
+    """A server for clients did not start. Servers that were started before it are stopped."""
 
     template = "{server} cannot be started on {address}: {problem}. {way_out}."
     server: str
@@ -321,7 +323,7 @@ class ServerNotStartedError(DeltaError):
 
 @delta_error("ANABRANCH_SERVER_NOT_HEALTHY", "08001")
 class ServerNotHealthyError(DeltaError):
-    """What answers at an address, if anything, is no server that takes statements."""
+    """The address has no server that executes statements."""
 
     template = "{server} at {address}: {problem}."
     server: str
@@ -331,10 +333,11 @@ class ServerNotHealthyError(DeltaError):
 
 @delta_error("ANABRANCH_METASTORE_TAKEN", "55006")
 class MetastoreTakenError(DeltaError):
-    """Another process has opened the metastore in the folder of the warehouse."""
+    """Another process has opened the metastore in the warehouse folder."""
 
     template = (
-        "Another process has the metastore {metastore} open, and only one can. Let its clients and yours use one "
-        "server, name another --warehouse, or a metastore for many: --conf spark.hadoop.hive.metastore.uris=thrift://…"
+        "Another process has the metastore {metastore} open, and only one process can. Let its clients and yours use "
+        "one server, choose another --warehouse, or use a metastore for several processes: --conf "
+        "spark.hadoop.hive.metastore.uris=thrift://…"
     )
     metastore: str

@@ -10,48 +10,49 @@ from anabranch.errors.schema import InvalidPartitioningError
 
 @delta_error("DELTA_ROW_ORDER_UNKNOWN", "XXKDS")
 class RowOrderError(DeltaError):
-    """Rows that were to be written in a known order came in another, or not all of them came. Nothing was committed."""
+    """Rows to be rewritten came in an unexpected order, or some are missing. Nothing was committed."""
 
     table: str
     problem: str
     file: str = ""
 
     def explain(self) -> str:
-        where = f" (number {self.file} of the files rewritten)" if self.file else ""
+        where = f" (number {self.file} of the rewritten files)" if self.file else ""
         return (
-            f"Files of {self.table} were to be rewritten, and {self.problem}{where}. Either the row counts in the log "
-            "are wrong, or this Spark reads files in another way than the supported releases do. Nothing was changed."
+            f"Files of {self.table} cannot be rewritten: {self.problem}{where}. Either the row counts in the log are "
+            "wrong, or this Spark reads files differently from the supported releases. Nothing was changed."
         )
 
 
 @delta_error("DELTA_NON_PARTITION_COLUMN_REFERENCE", "42P10")
 class NonPartitionColumnError(DeltaAnalysisError, ValueError):
-    """A condition that chooses partitions names a column by which the table is not partitioned."""
+    """A condition that selects partitions names a column by which the table is not partitioned."""
 
     table: str
     column: str
     partition_columns: tuple[str, ...]
 
     def explain(self) -> str:
-        known = ", ".join(self.partition_columns) or "none"
+        columns = ", ".join(self.partition_columns) or "none"
         return (
-            f"The condition names {self.column}, by which {self.table} is not partitioned (it is by: {known}). "
-            "Whole files are rewritten, so only partition columns may be named: leave the rest of the condition out."
+            f"The condition names {self.column}, by which {self.table} is not partitioned (its partition columns: "
+            f"{columns}). Whole files are rewritten, so only partition columns can be used: leave the rest of the "
+            "condition out."
         )
 
 
 @delta_error("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", "42P10")
 class ShowPartitionsColumnError(InvalidPartitioningError):
-    """SHOW PARTITIONS names a column that is no partition column."""
+    """SHOW PARTITIONS names a column that is not a partition column."""
 
-    template = "{columns} is no partition column of {table}: {reason}."
+    template = "{columns} is not a partition column of {table}: {reason}."
 
 
 @delta_error("DELTA_UNSUPPORTED_PARTITION_PREDICATE", "0A000")
 class PartitionConditionError(DeltaAnalysisError, ValueError):
-    """A condition that chooses partitions cannot be decided by partition values alone."""
+    """A condition that selects partitions cannot be evaluated from partition values alone."""
 
-    template = "Partitions of {table} cannot be chosen by {predicate!r}: {problem}."
+    template = "Partitions of {table} cannot be selected by {predicate!r}: {problem}."
     table: str
     predicate: str
     problem: str
@@ -69,11 +70,11 @@ class ZOrderColumnMissingError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_ZORDERING_ON_PARTITION_COLUMN", "42P10")
 class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
-    """ZORDER BY names a partition column, which has one value in each file anyway."""
+    """ZORDER BY names a partition column, which has a single value in each file."""
 
     template = (
-        "{table} is partitioned by {column}, so every file has one value of it, in whatever order its rows are. Name "
-        "other columns."
+        "{table} is partitioned by {column}, so each file has a single value of it and ordering rows by it changes "
+        "nothing. Name other columns."
     )
     table: str
     column: str
@@ -81,12 +82,12 @@ class ZOrderPartitionColumnError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS", "KD00D")
 class ZOrderWithoutStatisticsError(DeltaAnalysisError, ValueError):
-    """ZORDER BY names columns that get no statistics, so that no reader could skip files by them."""
+    """ZORDER BY names columns without statistics, so ordering rows by them does not let readers skip files."""
 
     template = (
-        "No statistics are collected for {columns} of {table}, so rows in their order would let nobody skip files. "
-        "Name other columns, or let statistics be collected (delta.dataSkippingStatsColumns, "
-        "delta.dataSkippingNumIndexedCols), or set {setting} to false."
+        "{table} has no statistics of {columns}, so ordering rows by them does not let readers skip files. Name other "
+        "columns, have statistics collected (delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols), or set "
+        "{setting} to false."
     )
     table: str
     columns: tuple[str, ...]
@@ -105,9 +106,9 @@ class ZOrderTypeError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_CLUSTERING_WITH_PARTITION_PREDICATE", "0A000")
 class ClusteredTableError(DeltaAnalysisError, ValueError):
-    """A clustered table decides by its clustering columns how its rows are ordered."""
+    """A clause of OPTIMIZE does not apply to a clustered table, whose clustering columns say how rows are ordered."""
 
-    template = "{table} is clustered, and OPTIMIZE takes no {clause} there; leave {given} out."
+    template = "{table} is clustered, so OPTIMIZE does not take {clause}. Leave {given} out."
     table: str
     clause: str
     given: str
@@ -115,30 +116,30 @@ class ClusteredTableError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_CLUSTERING_WITH_ZORDER_BY", "42613")
 class ClusteredTableZOrderError(ClusteredTableError):
-    """ZORDER BY on a table whose rows are ordered by its clustering columns."""
+    """ZORDER BY does not apply to a clustered table, whose rows are ordered by its clustering columns."""
 
     clause: str = "ZORDER BY"
 
 
 @delta_error("DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", "42601")
 class FullNeedsClusteringError(DeltaAnalysisError, DeltaUnsupportedOperationError, ValueError):
-    """OPTIMIZE FULL clusters all files anew, and the table has no clustering columns."""
+    """OPTIMIZE FULL reclusters all files, and the table has no clustering columns."""
 
     template = (
-        "{table} has no clustering columns, so there is nothing for OPTIMIZE FULL to cluster anew. Leave FULL out, or "
-        "name columns by ALTER TABLE … CLUSTER BY."
+        "{table} has no clustering columns, so OPTIMIZE FULL has nothing to recluster. Leave FULL out, or name columns "
+        "by ALTER TABLE … CLUSTER BY."
     )
     table: str
 
 
 @delta_error("DELTA_MATERIALIZED_ROW_TRACKING_COLUMN_NAME_MISSING", "22000")
 class RowTrackingColumnsError(DeltaError):
-    """The rows of a table keep their ids, and its metadata does not say in which columns of the files."""
+    """Row tracking is enabled, and the table's metadata does not name the columns for row ids and commit versions."""
 
     template = (
-        "{table} has delta.enableRowTracking, and lacks delta.rowTracking.materializedRowIdColumnName or "
-        "delta.rowTracking.materializedRowCommitVersionColumnName, so that its rows cannot be written to other files. "
-        "Whoever enabled row tracking has to set both."
+        "{table} has delta.enableRowTracking and lacks delta.rowTracking.materializedRowIdColumnName or "
+        "delta.rowTracking.materializedRowCommitVersionColumnName, so its rows cannot be moved to other files. The "
+        "program that enabled row tracking must set both properties."
     )
     table: str
 
@@ -151,69 +152,69 @@ HOUR_MS = 60 * 60 * 1000
 
 @delta_error("DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", "22003")
 class RetentionTooShortError(DeltaError, ValueError):
-    """VACUUM was to delete files younger than the table's retention, which may still be in use."""
+    """The retention of a VACUUM is shorter than the table's, so files may still be in use."""
 
     table: str
     given_ms: int
     least_ms: int
     """The table's `delta.deletedFileRetentionDuration`."""
     setting: str
-    """What switches the check off."""
+    """The setting that turns the check off."""
 
     def explain(self) -> str:
         return (
-            f"VACUUM of {self.table} was to keep files for {hours(self.given_ms)}, and the table keeps them for "
+            f"VACUUM of {self.table} would keep files for {hours(self.given_ms)}, and the table keeps them for "
             f"{hours(self.least_ms)} (delta.deletedFileRetentionDuration). Readers of older versions and writers that "
             f"have not committed would lose their files. Use a retention of at least {hours(self.least_ms)}, or lower "
-            f"the table's property. If you are sure that nobody reads or writes the table now, set {self.setting} to "
-            "false for this session."
+            "the table's property. If you are sure that no program reads or writes the table now, set "
+            f"{self.setting} to false for this session."
         )
 
 
 @delta_error("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", "22003")
 class NegativeRetentionError(DeltaError, ValueError):
-    """A retention that lies in the future, or is no number."""
+    """The retention of a VACUUM is negative or not a number."""
 
-    template = "VACUUM of {table} cannot keep files for {given} hours. Give a number of hours, 0 or more."
+    template = "VACUUM of {table} cannot keep files for {given} hours. Use a number of hours that is 0 or more."
     table: str
     given: str
 
 
 @delta_error("DELTA_CANNOT_VACUUM_LITE", "55000")
 class VacuumLiteError(DeltaError):
-    """The log does not tell any more what VACUUM LITE would have to delete."""
+    """The log no longer shows all files that VACUUM LITE would have to delete."""
 
     table: str
     earliest_version: int
-    """The oldest commit that is left."""
+    """The oldest commit in the log."""
     vacuumed_upto: int | None
-    """The last version that an earlier VACUUM has looked at; None where none is on record."""
+    """The last version that an earlier VACUUM covered; None where none is recorded."""
 
     def explain(self) -> str:
-        known = "none is on record" if self.vacuumed_upto is None else f"the last one reached {self.vacuumed_upto}"
+        vacuumed = "none is recorded" if self.vacuumed_upto is None else f"the last one reached {self.vacuumed_upto}"
         return (
-            f"VACUUM LITE of {self.table} reads from the log which files to delete. The log begins with version "
-            f"{self.earliest_version}, and what happened before has not been vacuumed yet ({known}). Run VACUUM "
+            f"VACUUM LITE of {self.table} reads from the log which files to delete. The log starts with version "
+            f"{self.earliest_version}, and no VACUUM has covered all versions before it ({vacuumed}). Run VACUUM "
             f"{self.table} FULL once, which lists the files of the table."
         )
 
 
 @delta_error("DELTA_VACUUM_CLAUSES_CONFLICT", "42601")
 class VacuumModeError(DeltaError, ValueError):
-    """Clauses of VACUUM that contradict each other."""
+    """Clauses of a VACUUM contradict each other."""
 
-    template = "VACUUM of {table} was given {clauses}. Leave one of them out."
+    template = "VACUUM of {table} has {clauses}, which exclude each other. Leave one of them out."
     table: str
     clauses: str
 
 
 @delta_error("DELTA_INVALID_INVENTORY_SCHEMA", "42000")
 class InventorySchemaError(DeltaAnalysisError, ValueError):
-    """An inventory lacks columns that VACUUM needs, or has them with other types."""
+    """The inventory of a VACUUM lacks columns, or has columns of other types."""
 
     template = (
-        "VACUUM of {table} was given an inventory of ({found}). It needs the columns ({expected}): the complete path, "
-        "the size in bytes, whether it is a directory, and milliseconds since 1970."
+        "VACUUM of {table} got an inventory with the columns ({found}). It needs ({expected}): the complete path, the "
+        "size in bytes, whether it is a directory, and the modification time in milliseconds since 1970."
     )
     table: str
     found: str
@@ -222,23 +223,23 @@ class InventorySchemaError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_VACUUM_INCOMPLETE", "58030")
 class VacuumIncompleteError(DeltaError):
-    """Some files could not be deleted. All that are needed are there, and VACUUM can be run again."""
+    """VACUUM could not delete some files. The table is intact, and VACUUM can be run again."""
 
     table: str
     deleted: int
     planned: int
     path: str
-    """The first that could not be deleted."""
+    """The first file that could not be deleted."""
     cause: str
 
     def explain(self) -> str:
         return (
             f"VACUUM of {self.table} deleted {self.deleted} of {self.planned} files and then failed, first at "
-            f"{self.path}: {self.cause.rstrip('.')}. The table is whole: nothing that it needs was touched. Allow "
-            "files to be deleted, then run VACUUM again; it goes on where it stopped."
+            f"{self.path}: {self.cause.rstrip('.')}. The table is intact: no file that it needs was deleted. Allow "
+            "files to be deleted, then run VACUUM again; it continues where it stopped."
         )
 
 
 def hours(duration_ms: int) -> str:
-    """A duration as users of VACUUM give it."""
+    """The duration in hours, the unit of VACUUM's RETAIN clause."""
     return f"{duration_ms / HOUR_MS:g} hours"
