@@ -93,8 +93,8 @@ class PartitionFolderValueError(DeltaAnalysisError, ValueError):
     """The value that a folder has for a partition column does not fit the column's type."""
 
     template = (
-        "{table} cannot be converted: the folder of {file} has {column} = {value!r}, which is not a valid {data_type}. Give "
-        "the column another type in PARTITIONED BY, or set "
+        "{table} cannot be converted: the folder of {file} has {column} = {value!r}, which is not a valid {data_type}. "
+        "Give the column another type in PARTITIONED BY, or set "
         "spark.databricks.delta.convert.partitionValues.ignoreCastFailure to true to read such values as NULL."
     )
     table: str

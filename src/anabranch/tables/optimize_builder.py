@@ -23,14 +23,14 @@ class DeltaOptimizeBuilder:
     def executeCompaction(self) -> DataFrame:
         """Put small files together. One row: `path` and `metrics`.
 
-        Raises `NonPartitionColumnError` and the other errors of `errors.optimize`; never a conflict.
+        Raises `NonPartitionColumnError` and the other errors of `errors.maintenance`; never a conflict.
         """
         return self._table.optimize(self._predicates, [])
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Write all rows anew, so that rows alike in these columns lie together. One row: `path` and `metrics`.
 
-        Raises the errors of `errors.optimize` for columns that cannot be ordered by; never a conflict.
+        Raises the errors of `errors.maintenance` for columns that cannot be ordered by; never a conflict.
         """
         columns = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         names: list[str] = []

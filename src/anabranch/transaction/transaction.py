@@ -163,7 +163,7 @@ class Transaction:
         `conflicts_with` is asked of every winner; what it answers is a conflict. With `edited_properties` the metadata
         is merged with that of winners, where the changes commute.
 
-        Raises the exceptions of `errors.conflicts`, where a winner makes ours wrong, and those of
+        Raises the exceptions of `anabranch.exceptions`, where a winner makes ours wrong, and those of
         `errors.commits`; then nothing of it is in the table, unless the error is `CommitFateUnknownError`.
         """
         proposal = self.propose(

@@ -65,7 +65,7 @@ def _prepared(table: TableRef, condition: Column | str | None, alias: RowNames, 
 
 
 def truncate(table: TableRef) -> Outcome:
-    """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`."""
+    """Remove every row. Raises `AppendOnlyTableError`, and the errors of `errors.commits`."""
     return execute(table, lambda: _prepare(table))
 
 

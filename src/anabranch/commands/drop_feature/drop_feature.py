@@ -242,7 +242,7 @@ def alter_drop_feature(table: TableRef, feature: str, *, truncate_history: bool 
 
     Raises `FeatureNotSupportedByTableError`; `FeatureDropError`, which says what has to be done first;
     `FeatureInHistoryError`, which says until when to wait; `ColumnNamesNeedMappingError`; and the exceptions of
-    `errors.conflicts` where others change the table again and again meanwhile.
+    `anabranch.exceptions` where others change the table again and again meanwhile.
     """
     return drop_feature(table, feature, truncates_history=truncate_history)
 

@@ -35,7 +35,7 @@ class FeatureRemoval:
     """Brings the newest version, by commits of its own, to where nothing uses the feature and nobody begins to.
 
     Stopped anywhere, it leaves a valid table; begun again, it goes on. Raises `FeatureDropError` where the user has to
-    do something first, and the exceptions of `errors.conflicts`, after which it may be begun again.
+    do something first, and the exceptions of `anabranch.exceptions`, after which it may be begun again.
     """
     used_in_history: UsedInAction | None = None
     """What an engine that does not know the feature would misread in old versions; None for nothing at all. Then

@@ -57,9 +57,8 @@ def merge(
     """Change, delete and insert rows of the table as the statement says; `counts` of the outcome has how many.
 
     Each execution makes the statement again, so that its source may read newer versions. Raises the errors of
-    `errors.merge`, `AssignmentError`, those of columns and values that do not fit (`errors.schema`,
-    `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, the exceptions of `errors.conflicts`,
-    and those of `errors.commits`.
+    `errors.dml`, `AssignmentError`, those of columns and values that do not fit (`errors.schema`,
+    `errors.constraints`), `AppendOnlyTableError`, Spark's `AnalysisException`, and the errors of `errors.commits`.
     """
     outcome = execute(table, lambda: prepare_merge(table, make_statement()), conflict_retries=conflict_retries)
     register_if_changed(table, outcome.committed)

@@ -46,7 +46,7 @@ def optimize(
 
     A table with clustering columns is clustered: files that are not yet, and small cubes; with `full`, also what was
     clustered by other columns. `predicate` chooses partitions. Other writers never make it fail; what they take away is
-    left as it is. Raises the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`,
+    left as it is. Raises the errors of `errors.maintenance`, `PredicateSyntaxError`, `InvalidOptionError`,
     `InvalidClusteringError`, `NotADeltaTableError`.
     """
     return run_rewrite_job(table, optimize_work(table, predicate=predicate, zorder_by=zorder_by, full=full))

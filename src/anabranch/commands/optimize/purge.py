@@ -92,7 +92,7 @@ def purge(table: TableRef, *, predicate: str | None = None) -> RewriteResult:
     """Write files again that hide rows, or that hold columns which were dropped; without these, that is.
 
     `predicate` chooses partitions. Until VACUUM the old files are still there. Other writers never make it fail. Raises
-    the errors of `errors.optimize`, `PredicateSyntaxError`, `InvalidOptionError`, `NotADeltaTableError`.
+    the errors of `errors.maintenance`, `PredicateSyntaxError`, `InvalidOptionError`, `NotADeltaTableError`.
     """
     return run_rewrite_job(table, purge_work(table, predicate=predicate))
 

@@ -105,7 +105,7 @@ def changes_asked(options: Mapping[str, str], *, table: str) -> ChangesAsked | N
 def read_changes(table: TableRef, asked: ChangesAsked) -> DataFrame:
     """The changes of these versions, each row with its change, version and time.
 
-    Raises the errors of `errors.change_feed`, `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
+    Raises the errors of `errors.dml`, `VersionNotFoundError`, `TimestampAfterLatestCommitError`,
     `TimestampEarlierThanFirstCommitError`, `InvalidOptionError`, `NotADeltaTableError`.
     """
     latest = table.latest()

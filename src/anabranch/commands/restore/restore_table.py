@@ -192,7 +192,7 @@ def restore(table: TableRef, travel: TimeTravel) -> Restored | None:
     """Make the table what it was; None where it is at that version.
 
     Raises the errors of time travel for versions that are not there, `RestoreFilesMissingError`,
-    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.conflicts` and `errors.commits`.
+    `RestoreBeyondRetentionError`, `AppendOnlyTableError`, and the errors of `errors.commits`.
     """
 
     def run(attempt: Attempt) -> Restored | None:

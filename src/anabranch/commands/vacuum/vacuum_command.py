@@ -116,8 +116,8 @@ def run_vacuum(job: VacuumJob) -> Vacuumed:
     """Delete what neither the newest version needs nor any tombstone that is younger than the retention.
 
     Its two commits change nothing: behind START files go, and END says that no more will. Raises the errors of
-    `errors.vacuum`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure, between any of its
-    steps, the table is whole, and VACUUM can be run again.
+    `errors.maintenance`; `UnsupportedFeatureError`, `UnsafePathError`, `StorageError`. After a failure, between any of
+    its steps, the table is whole, and VACUUM can be run again.
     """
     work = _decided(job)
     listed = _listed(work)

@@ -128,7 +128,7 @@ def chosen_rows(
 ) -> Iterator[tuple[DataFrame, WriteOptions]]:
     """What a DataFrame writer writes, and how, with its options replaceOn and replaceUsing carried out.
 
-    Raises `NotADeltaTableError` where there is no table yet, and the errors of `errors.replace_on`.
+    Raises `NotADeltaTableError` where there is no table yet, and the errors of `errors.dml`.
     """
     if not options.replaces_matches or options.mode is not SaveMode.OVERWRITE:
         yield frame, options

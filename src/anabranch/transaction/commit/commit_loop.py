@@ -46,9 +46,8 @@ def commit_with_retries(
 ) -> Committed | NothingToCommit:
     """Add `proposal`, which was made from `read`, to the log.
 
-    Raises the exceptions of `errors.conflicts` and `errors.commits`, `UnsupportedFeatureError`,
-    `CorruptCommitError` and `StorageError`; after any of them but `CommitFateUnknownError` nothing of the
-    proposal is in the log.
+    Raises the errors of `errors.commits`, `UnsupportedFeatureError`, `CorruptCommitError` and `StorageError`; after any
+    of them but `CommitFateUnknownError` nothing of the proposal is in the log.
     """
     latest, ours = read, drop_redundant_actions(proposal, read)
     for attempt in range(1, context.bounds.attempts_max + 1):
