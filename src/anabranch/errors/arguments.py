@@ -21,7 +21,7 @@ class InvalidOptionError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampOptionError(InvalidOptionError):
-    """An option that must be a timestamp is not one."""
+    """An option has an invalid timestamp."""
 
 
 @delta_error("DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS", "42613")
@@ -98,7 +98,7 @@ class InvalidArgumentError(DeltaAnalysisError, ValueError):
 
 @delta_error("DELTA_TIMESTAMP_INVALID", "42816")
 class InvalidTimestampError(InvalidArgumentError):
-    """A timestamp in a statement is not one."""
+    """A statement has an invalid timestamp."""
 
 
 @delta_error("DELTA_INVALID_ASSIGNMENT", "42703")

@@ -12,7 +12,7 @@ from anabranch.errors.base import DeltaAnalysisError, DeltaError, DeltaUnsupport
 
 @delta_error("DELTA_COMMIT_FATE_UNKNOWN", "40003")
 class CommitFateUnknownError(DeltaError):
-    """The storage did not say whether our commit is in the log. It was committed once, may still be, or never was."""
+    """The storage did not say whether our commit is in the log. It is there once or never, and may still get there."""
 
     template = (
         "It is not known whether the commit to {table} was written: after {attempts} attempts to write version "
@@ -232,7 +232,7 @@ class DeltaConcurrentModificationException(DeltaError):
 class ConcurrentWriteException(DeltaConcurrentModificationException):
     """Other commits landed first at every attempt, though none of them was in conflict."""
 
-    happened = "took the version that this operation tried for"
+    happened = "took the version that this operation tried to write"
 
 
 @delta_error("DELTA_CONCURRENT_APPEND")

@@ -167,9 +167,9 @@ class UnconvertibleNamesError(DeltaAnalysisError, ValueError):
     """Columns of the files have names that a table without column mapping cannot have."""
 
     template = (
-        "{table} cannot be converted: {columns} has a space or one of ,;{{}}()=, a tab or a line break in its name. "
-        "Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename the "
-        "columns in the files."
+        "{table} cannot be converted: names of columns have a space, a tab, a line break or one of ,;{{}}()=: "
+        "{columns}. Copy it by CREATE TABLE … TBLPROPERTIES ('delta.columnMapping.mode' = 'name') AS SELECT, or rename "
+        "the columns in the files."
     )
     table: str
     columns: tuple[str, ...]

@@ -131,7 +131,7 @@ class SitePackagesNotWritableError(DeltaError):
 
     template = (
         "{folder} cannot be changed ({problem}), so nothing was. Run this as a user who may change it, or in a virtual "
-        "environment of yours; or start single programs by `anabranch run`, which changes no folder."
+        "environment of your own; or start single programs by `anabranch run`, which changes no folder."
     )
     folder: str
     problem: str

@@ -156,7 +156,7 @@ class StreamedLogMissingError(DeltaError):
     def explain(self) -> str:
         return (
             f"The stream needs version {self.version} of {self.table}, and the oldest one left is {self.earliest}: log "
-            "clean-up removed the others. To continue without the versions between, set the option failOnDataLoss to "
+            "clean-up removed the others. To continue without these versions, set the option failOnDataLoss to "
             f"false; to read all rows, {_FROM_SCRATCH}. A longer delta.logRetentionDuration gives streams more time."
         )
 

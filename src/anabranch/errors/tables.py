@@ -90,8 +90,8 @@ class TableLocationMismatchError(DeltaAnalysisError):
     """A statement replaces a table and names another location."""
 
     template = (
-        "{table} is in {existing}, and the statement says LOCATION {location}. Leave the location out to replace the "
-        "table where it is, drop the table first, or use another name."
+        "{table} is in {existing}, and its replacement has the location {location}. Leave the location out to replace "
+        "the table where it is, drop the table first, or use another name."
     )
     table: str
     location: str
@@ -293,12 +293,14 @@ class RestoreFilesMissingError(DeltaAnalysisError):
     def explain(self) -> str:
         shown = ", ".join(self.examples)
         more = "" if self.num_missing == len(self.examples) else ", …"
-        files = "1 file" if self.num_missing == 1 else f"{self.num_missing} files"
+        missing = "1 file of it no longer exists"
+        if self.num_missing != 1:
+            missing = f"{self.num_missing} files of it no longer exist"
         return (
-            f"{self.table} cannot be restored to version {self.version}: {files} of it no longer exist "
-            f"({shown}{more}). VACUUM deletes files that no version within delta.deletedFileRetentionDuration needs. "
-            "Restore a newer version, put the files back from a backup, or set spark.sql.files.ignoreMissingFiles to "
-            "true to restore the rest: reading will then fail at the missing files unless that setting stays."
+            f"{self.table} cannot be restored to version {self.version}: {missing} ({shown}{more}). VACUUM deletes "
+            "files that no version within delta.deletedFileRetentionDuration needs. Restore a newer version, put the "
+            "files back from a backup, or set spark.sql.files.ignoreMissingFiles to true to restore the rest: reading "
+            "will then fail at the missing files unless that setting stays."
         )
 
 
