@@ -32,7 +32,7 @@ from anabranch.spark.extension import delta_spark_names
 from anabranch.spark.extension.compiled import classes_of_release, compile_unit
 from anabranch.spark.extension.java_unit import JavaUnit, java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
-from anabranch.spark.native.jvm_classes import JvmClasses, class_loader
+from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader
 
 ROOT = Path(__file__).parents[1]
 ONE_UNIT = ROOT / "src/anabranch/spark/extension"

@@ -19,7 +19,7 @@ __all__ = ["__version__", "disable", "enable", "serve", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    # The command line reads logs without Spark, and importing Spark's classes takes longer than that.
+    # Imported at first use: the command line reads logs without Spark, whose classes take long to import.
     if name in {"disable", "enable", "session"}:
         import anabranch.sessions as sessions  # noqa: PLC0415, PLR0402
 

@@ -1,8 +1,8 @@
-"""What of PySpark is replaced while sessions know Delta: one table, by the purpose of each replacement.
+"""Replacements of attributes of PySpark while sessions support Delta, in one table, by purpose.
 
-PySpark has no extension point for these few things: which exception an error of the JVM becomes and whether it is
-logged, what made a stream fail, Ctrl-C during a call, the mode of `saveAsTable`, and for programs that run as they are
-(`anabranch.auto`) the moment when a session is made. Nothing here imports PySpark.
+PySpark has no extension point for the following: the exception to which an error of the JVM is converted and whether it
+is logged, the cause of a failed stream, Ctrl-C during a call, the mode of `saveAsTable`, and, for unchanged programs
+(`anabranch.auto`), the creation of a session. Nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Patch:
     """A module, a class or an object."""
     name: str
     before: Any
-    """What the owner itself had under the name; `_ABSENT` where it inherited it, or had nothing."""
+    """The value in the owner itself; `_ABSENT` where the owner inherited it or had none."""
     after: Any
 
 
@@ -30,30 +30,30 @@ _lock = threading.RLock()
 
 
 def patch(purpose: str, owner: Any, name: str, replace: Callable[[Any], Any]) -> None:
-    """Give `owner` the attribute that `replace` makes of the one it has. Done once for each purpose, owner and name."""
+    """Replace an attribute of `owner` by `replace` of its value, once for each purpose, owner and name."""
     with _lock:
-        kept = _patches.setdefault(purpose, [])
-        if any(each.owner is owner and each.name == name for each in kept):
+        entries = _patches.setdefault(purpose, [])
+        if any(entry.owner is owner and entry.name == name for entry in entries):
             return
         after = replace(getattr(owner, name, None))
-        kept.append(_Patch(owner, name, vars(owner).get(name, _ABSENT), after))
+        entries.append(_Patch(owner, name, vars(owner).get(name, _ABSENT), after))
         setattr(owner, name, after)
 
 
 def undo(purpose: str) -> None:
-    """Put back what `patch` replaced for this purpose, the last first. Harmless where nothing was."""
+    """Restore the attributes that `patch` replaced for this purpose, the last one first, if there are any."""
     with _lock:
-        for each in reversed(_patches.pop(purpose, [])):
-            if vars(each.owner).get(each.name) is not each.after:
-                # Another library has replaced ours, and calls it.
+        for entry in reversed(_patches.pop(purpose, [])):
+            if vars(entry.owner).get(entry.name) is not entry.after:
+                # Another library has replaced the attribute since, and calls ours.
                 continue
-            if each.before is _ABSENT:
-                delattr(each.owner, each.name)
+            if entry.before is _ABSENT:
+                delattr(entry.owner, entry.name)
             else:
-                setattr(each.owner, each.name, each.before)
+                setattr(entry.owner, entry.name, entry.before)
 
 
 def purposes() -> frozenset[str]:
-    """What something is replaced for at the moment."""
+    """The purposes for which an attribute is replaced now."""
     with _lock:
-        return frozenset(purpose for purpose, kept in _patches.items() if kept)
+        return frozenset(purpose for purpose, entries in _patches.items() if entries)

@@ -1,4 +1,4 @@
-"""Which releases of PySpark anabranch runs on, said before an import fails on what others lack."""
+"""The supported releases of PySpark, checked before an import of something that others lack fails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 import pyspark
 
 FIRST, BEFORE = (4, 0), (4, 4)
-"""As in pyproject.toml."""
+"""The first supported release, and the first one after the supported ones, as in pyproject.toml."""
 SUPPORTED = f">={FIRST[0]}.{FIRST[1]},<{BEFORE[0]}.{BEFORE[1]}"
 
 
 class PySparkReleaseError(ImportError):
-    """The PySpark that is installed is none that anabranch runs on."""
+    """The installed release of PySpark is not supported."""
 
 
 def check_release(version: str) -> None:
-    """Raises `PySparkReleaseError` for a release that is too old. A newer one is tried."""
+    """Raises `PySparkReleaseError` for a release that is too old. A newer one is allowed."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) >= FIRST:
         return

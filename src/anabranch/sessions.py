@@ -1,4 +1,4 @@
-"""Sessions that know Delta."""
+"""Enabling Delta in sessions of Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from anabranch.connect_messages.client_errors import raise_our_errors, raise_spa
 from anabranch.connect_messages.own_server import session_behind
 from anabranch.connect_messages.server_capabilities import check_knows_delta
 from anabranch.errors.arguments import InvalidArgumentError
-from anabranch.spark.extension.error_text import error_in
+from anabranch.spark.gateway.error_text import error_in
+from anabranch.spark.gateway.session_identity import is_connect
 from anabranch.spark.java_check import starting_java
-from anabranch.spark.session.session_settings import is_connect
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Let a running session read and write Delta tables, and give it back.
+    """Enable a running session to read and write Delta tables, and return it.
 
     Afterwards `spark.read.format("delta")`, `df.write.format("delta")`, `spark.table` and `spark.sql` work on
     Delta tables, by path and by names of the session's catalog. Nothing is added to Spark's classpath. Calling it again
@@ -27,9 +27,9 @@ def enable(spark: SparkSession) -> SparkSession:
 
     For a client of Spark Connect whose server is in this process (`remote("local[*]")`), the server knows Delta from
     now on, in all of its sessions. For a client whose server knows Delta already (`anabranch serve`, or delta-spark's
-    plugin) it only lets errors be raised as the classes of `anabranch.errors`. Raises `ServerWithoutDeltaError` for
-    any other client, and `DeltaJarPresentError`, `SessionCatalogTakenError`, `ExtensionClashError` and
-    `ExtensionNotLoadedError` where Spark cannot learn Delta.
+    plugin), only errors change: they are raised as the classes of `anabranch.errors`. Raises
+    `ServerWithoutDeltaError` for any other client, and `DeltaJarPresentError`, `SessionCatalogTakenError`,
+    `ExtensionClashError` and `ExtensionNotLoadedError` where Spark cannot learn Delta.
     """
     if not hasattr(spark, "sql"):
         problem = "it needs to be a SparkSession; anabranch.session() makes one"
@@ -48,10 +48,10 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undo `enable`: the session is as it was, and so are all sessions of its application.
+    """Undo `enable` for the session and all other sessions of its application.
 
-    Tables and streams stay; a DataFrame over a Delta table that was made before cannot be used any more. Harmless
-    where nothing was enabled.
+    Tables and streams are kept; DataFrames over Delta tables that were created before cannot be used any more. Does
+    nothing where nothing was enabled.
     """
     raise_sparks_errors(__name__)
     behind = session_behind(spark) if is_connect(spark) else spark
@@ -77,12 +77,12 @@ def session(app_name: str = "anabranch", *, cores: int | None = None, **settings
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Where tasks run on this machine, another `python3` that happens to come first lacks what they need.
+    """Run tasks on this machine with this Python: the first `python3` in the path may lack packages that they need.
 
-    On a cluster, whoever set it up knows where Python is there.
+    On a cluster, its configuration has the path of Python.
     """
     context = spark.sparkContext
-    # The context's own settings: `getConf` would copy each of them from the JVM.
+    # The context's own settings: `getConf` would copy all of them from the JVM.
     named = os.environ.get("PYSPARK_PYTHON") or context._conf.get("spark.pyspark.python")
     if not named and str(context.master).startswith("local"):
         context.pythonExec = sys.executable

@@ -44,7 +44,7 @@ def by_path(path: str) -> DeletionVectorDescriptor:
 
 
 def reaching(store: MemoryStore, other: MemoryStore) -> ExternalFileStore:
-    return ExternalFileStore(store, places=lambda: (other.root,), open_place=lambda _: other)
+    return ExternalFileStore(store, allowed_prefixes=lambda: (other.root,), open_prefix=lambda _: other)
 
 
 def test_data_files_and_vector_files_that_are_gone_are_named() -> None:

@@ -47,12 +47,12 @@ def store_of(table: Path) -> MemoryStore:
 
 
 def vectors_in_log(table: Path) -> list[DeletionVectorDescriptor]:
-    found = {}
+    descriptors = {}
     for commit in sorted((table / "_delta_log").glob("*.json")):
         for action in parse_actions(commit.read_bytes()):
             if isinstance(action, AddFile) and action.deletion_vector is not None:
-                found[action.deletion_vector.unique_id] = action.deletion_vector
-    return list(found.values())
+                descriptors[action.deletion_vector.unique_id] = action.deletion_vector
+    return list(descriptors.values())
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -22,7 +22,7 @@ from anabranch.deletion_vectors.vector_reading import to_words
     ),
     st.integers(0, 200),
 )
-def test_words_have_a_bit_for_each_row(positions: set[int], further: int) -> None:
+def test_words_have_a_bit_per_row(positions: set[int], further: int) -> None:
     num_rows = max(positions, default=-1) + 1 + further
     words = to_words(BitMap64(sorted(positions)), num_rows=num_rows)
 

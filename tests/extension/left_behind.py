@@ -40,10 +40,10 @@ def check_nothing_is_left(delta: SparkSession, work: Callable[[], object], *, sl
         grown = {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind] > slack}
         if not grown or time.monotonic() > deadline:
             break
-    told = ", ".join(f"{kind} {before[kind]} → {after[kind]}" for kind in after)
-    theirs = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in _pool(delta).values())
-    assert grown == {}, f"{told}; {classes(delta).most_common(5)}; {theirs.most_common(5)}; {threads(delta)}"
-    print(told)
+    growth = ", ".join(f"{kind} {before[kind]} → {after[kind]}" for kind in after)
+    theirs = Counter(f"{type(item).__module__}.{type(item).__name__}" for item in _pool(delta).values())
+    assert grown == {}, f"{growth}; {classes(delta).most_common(5)}; {theirs.most_common(5)}; {threads(delta)}"
+    print(growth)
 
 
 def counted(delta: SparkSession) -> dict[str, int]:
@@ -59,7 +59,7 @@ def counted(delta: SparkSession) -> dict[str, int]:
         "descriptors of the JVM": len(os.listdir(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/fd")),
         "objects of Python's that the JVM has": len(_pool(delta)),
         "objects of the JVM that Python has": len(_bindings(delta)),
-        "snapshots": sum(type(each) is Snapshot for each in gc.get_objects()),
+        "snapshots": sum(type(item) is Snapshot for item in gc.get_objects()),
         "sessions": len(delta_session._sessions),
     }
 
@@ -67,18 +67,18 @@ def counted(delta: SparkSession) -> dict[str, int]:
 def threads(delta: SparkSession) -> Counter[str]:
     """The JVM's by name, without numbers and without Spark's pools."""
     jvm: Any = delta._jvm
-    found = jvm.java.lang.Thread.getAllStackTraces().keySet()
+    running = jvm.java.lang.Thread.getAllStackTraces().keySet()
     # As one text: a call for each of hundreds takes long.
-    texts = str(found.toString()).strip("[]").split(", Thread[")
+    texts = str(running.toString()).strip("[]").split(", Thread[")
     return Counter(re.sub(r"\d+", "N", text) for text in texts if not POOLS.match(text))
 
 
 def classes(delta: SparkSession) -> Counter[str]:
     """Of the objects of the JVM that Python has."""
     bindings = _bindings(delta)
-    found = [bindings.get(key) for key in list(bindings.keySet())]
+    objects = [bindings.get(key) for key in list(bindings.keySet())]
     return Counter(
-        str(each.getClass().getName()) if isinstance(each, JavaObject) else str(type(each)) for each in found
+        str(item.getClass().getName()) if isinstance(item, JavaObject) else str(type(item)) for item in objects
     )
 
 

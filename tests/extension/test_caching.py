@@ -57,7 +57,7 @@ def test_rows_are_kept_and_follow_our_commits(delta: SparkSession, table: str, h
 @pytest.mark.long
 def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str) -> None:
     """Also where Spark looks through its cache at that moment, as after each commit of another thread."""
-    place = str(DeltaTable.forName(delta, table).detail().collect()[0].location)
+    location = str(DeltaTable.forName(delta, table).detail().collect()[0].location)
     spark: Any = delta
     cache = spark._jsparkSession.sharedState().cacheManager()
     delta.catalog.clearCache()
@@ -67,7 +67,7 @@ def test_rows_that_a_statement_keeps_are_let_go(delta: SparkSession, table: str)
 
     def look_through() -> None:
         while not done.is_set():
-            delta.catalog.refreshByPath(place)
+            delta.catalog.refreshByPath(location)
 
     looking = [InheritableThread(target=look_through) for _ in range(2)]
     for thread in looking:
@@ -97,25 +97,25 @@ def persistent(spark: SparkSession) -> set[int]:
 @pytest.mark.parametrize("by", ["REFRESH TABLE", "catalog.refreshTable", "catalog.refreshByPath"])
 def test_commits_of_others_show_after_a_refresh(delta: SparkSession, table: str, by: str) -> None:
     delta.sql(f"CACHE TABLE {table}")
-    place = str(DeltaTable.forName(delta, table).detail().collect()[0].location).removeprefix("file:")
-    _commit_of_another(delta, place)
+    location = str(DeltaTable.forName(delta, table).detail().collect()[0].location).removeprefix("file:")
+    _commit_of_another(delta, location)
     if by == "REFRESH TABLE":
         delta.sql(f"REFRESH TABLE {table}")
     elif by == "catalog.refreshTable":
         delta.catalog.refreshTable(table)
     else:
-        delta.catalog.refreshByPath(place)
+        delta.catalog.refreshByPath(location)
     assert delta.table(table).count() == 4
     assert is_kept(delta.table(table))
     delta.sql(f"UNCACHE TABLE {table}")
 
 
-def _commit_of_another(delta: SparkSession, place: str) -> None:
+def _commit_of_another(delta: SparkSession, location: str) -> None:
     """A version with one more file, which is a copy of one that is there, put where it is by nobody of this process."""
-    log = Path(place) / "_delta_log"
+    log = Path(location) / "_delta_log"
     adds = [json.loads(line)["add"] for line in (log / f"{0:020}.json").read_text().splitlines() if '"add"' in line]
     one = next(add for add in adds if json.loads(add["stats"])["numRecords"] == 1)
-    shutil.copy(Path(place) / one["path"], Path(place) / "another.parquet")
+    shutil.copy(Path(location) / one["path"], Path(location) / "another.parquet")
     (log / f"{1:020}.json").write_text(json.dumps({"add": {**one, "path": "another.parquet"}}) + "\n")
 
 
@@ -139,7 +139,7 @@ def test_kept_rows_of_the_table_itself_are_no_blind_append(delta: SparkSession, 
 
 
 def test_commits_of_another_session_show(delta: SparkSession, table: str) -> None:
-    """Covers fault F64: sessions of an application share what is kept, whoever commits."""
+    """Covers fault F64: sessions of an application share what is kept, for commits of any session."""
     delta.sql(f"CACHE TABLE {table}")
     DeltaTable.forName(delta.newSession(), table).delete("id = 1")
     assert sorted(row.id for row in delta.table(table).collect()) == [0, 2]

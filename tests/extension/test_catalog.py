@@ -52,14 +52,14 @@ def test_details_name_a_table_with_its_catalog(delta: SparkSession, name: str) -
 
 def test_list_columns_tells_partition_columns(delta: SparkSession, name: str) -> None:
     delta.sql(f"CREATE TABLE {name} (a INT COMMENT 'x', p DATE) USING delta PARTITIONED BY (p)")
-    found = [(column.name, column.description, column.isPartition) for column in delta.catalog.listColumns(name)]
-    assert found == [("a", "x", False), ("p", None, True)]
+    columns = [(column.name, column.description, column.isPartition) for column in delta.catalog.listColumns(name)]
+    assert columns == [("a", "x", False), ("p", None, True)]
 
 
 def test_table_exists(delta: SparkSession, name: str, path: str) -> None:
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
-    for known in (name, f"default.{name}", f"spark_catalog.default.{name}"):
-        assert delta.catalog.tableExists(known)
+    for spelling in (name, f"default.{name}", f"spark_catalog.default.{name}"):
+        assert delta.catalog.tableExists(spelling)
     assert not delta.catalog.tableExists(f"{name}_2")
 
 

@@ -69,7 +69,7 @@ def test_writes_by_path(delta: SparkSession, path: str) -> None:
         write(delta, "a").save(path)
 
 
-def test_overwrites_say_the_clustering_anew(delta: SparkSession, path: str, name: str) -> None:
+def test_overwrites_set_the_clustering_again(delta: SparkSession, path: str, name: str) -> None:
     """Covers bug B87. As delta-spark's `saveAsTable` has it; without `clusterBy` the table's stays."""
     rows(delta).write.format("delta").option("path", path).saveAsTable(name)
     write(delta, "a", mode="overwrite").saveAsTable(name)

@@ -54,8 +54,8 @@ def test_saves(delta: SparkSession, tmp_path: Path, names: tuple[str, ...]) -> N
         frame.write.partitionBy(*names).parquet(str(tmp_path / "p"))
         assert folders(Path(path)) == folders(tmp_path / "p")
         for read in (read_by_delta_rs, read_by_duckdb):
-            found = read(path)
-            assert sorted(zip(*(found[column].to_pylist() for column in ("v", *names)), strict=True)) == expected
+            table = read(path)
+            assert sorted(zip(*(table[column].to_pylist() for column in ("v", *names)), strict=True)) == expected
 
 
 def test_other_writers(delta: SparkSession, name: str, tmp_path: Path) -> None:

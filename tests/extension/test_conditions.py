@@ -80,12 +80,15 @@ def test_alterations_of_identity_columns_raise_the_jars_conditions(delta: SparkS
         "x SYNC IDENTITY": "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
         "id SET DEFAULT 1": "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED",
     }
-    raised = {each: condition(lambda: delta.sql(f"ALTER TABLE {name} ALTER COLUMN {each}")) for each in statements}  # noqa: B023
+    raised = {
+        action: condition(lambda: delta.sql(f"ALTER TABLE {name} ALTER COLUMN {action}"))  # noqa: B023
+        for action in statements
+    }
     assert raised == statements
 
 
 def test_metadata_of_what_has_none_is_refused_by_name(delta: SparkSession, path: str, name: str) -> None:
-    """Covers bug B101: the way out is told, where there is no `_metadata` to ask for."""
+    """Covers bug B101: the error says what to do where there is no `_metadata`."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1L AS id, 2L AS n")
     delta.sql(f"SELECT * FROM {name}").createOrReplaceTempView(f"{name}_view")
     delta.sql(f"SELECT *, _metadata FROM {name}").createOrReplaceTempView(f"{name}_with")
@@ -141,5 +144,5 @@ def test_calls_raise_the_jars_conditions(delta: SparkSession, path: str) -> None
 def condition(call: Callable[[], Any]) -> str | None:
     with pytest.raises(PySparkException) as raised:
         call()
-    found: str | None = raised.value.getCondition()
-    return found
+    condition_name: str | None = raised.value.getCondition()
+    return condition_name

@@ -65,7 +65,7 @@ class Table:
         self._monkeypatch = monkeypatch
 
     def meets(self, ours: str, winner: str, *, keys: tuple[int, int]) -> type[Exception] | None:
-        """What is raised by `ours`, whose first commit finds that `winner` has landed."""
+        """The error of `ours`, whose first commit loses to `winner`, which landed first."""
         put = LocalStore.put_if_absent
         mine, theirs = keys
         landed = False
@@ -152,7 +152,7 @@ def test_a_blind_append_of_a_row_that_ours_looks_for(
 def test_without_vectors_files_decide(copied: Callable[[Path], Table], made: dict[str, Path], ours: str) -> None:
     table = copied(made["false"])
     assert table.meets(EVERY[ours], EVERY["UPDATE"], keys=(1, 2)) in ROW_CONFLICTS
-    # Of another file, which its statistics tell.
+    # Its statistics show that the row is in another file.
     assert table.meets(EVERY[ours], EVERY["UPDATE"], keys=(1, 12)) is None
     assert table.meets(EVERY[ours], EVERY["INSERT"], keys=(3, 4)) is None
     assert table.meets(EVERY["INSERT"], EVERY[ours], keys=(3, 4)) is None

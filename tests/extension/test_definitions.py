@@ -96,8 +96,8 @@ def test_create_table_like(delta: SparkSession, name: str, path: str) -> None:
         with pytest.raises(AnalysisException, match=r"ALREADY_EXISTS|already"):
             delta.sql(f"CREATE TABLE {made[0]} LIKE {name}")
     finally:
-        for each in made:
-            delta.sql(f"DROP TABLE IF EXISTS {each}")
+        for table_name in made:
+            delta.sql(f"DROP TABLE IF EXISTS {table_name}")
 
 
 def test_a_table_by_path_has_no_name_to_change_or_drop(delta: SparkSession, path: str) -> None:
@@ -162,7 +162,7 @@ def test_unnamed_constraints_are_named_by_spark(delta: SparkSession, name: str) 
 
 
 def test_a_constraint_asks_no_query(delta: SparkSession, name: str) -> None:
-    """Nobody could check it for the rows of one write alone."""
+    """No write could check it for its own rows alone."""
     delta.sql(f"CREATE TABLE {name} (a INT) USING delta")
     with pytest.raises(UntrustedExpressionError):
         delta.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (a IN (SELECT 1))")
@@ -177,7 +177,7 @@ def test_a_view_takes_no_constraint(delta: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["Delta", pytest.param("DELTA", marks=pytest.mark.long)])
-def test_the_format_is_known_in_any_case(delta: SparkSession, name: str, path: str, word: str) -> None:
+def test_the_format_has_its_name_in_any_case(delta: SparkSession, name: str, path: str, word: str) -> None:
     delta.sql(f"CREATE TABLE {name}_a (id BIGINT) USING {word}")
     delta.sql(f"CREATE TABLE {name}_b USING {word} AS SELECT 1 AS id")
     delta.sql(f"CREATE OR REPLACE TABLE {name}_b USING {word} AS SELECT 2 AS id")

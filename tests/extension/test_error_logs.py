@@ -141,14 +141,14 @@ def test_a_stream_stops_within_a_statement(delta: SparkSession, path: str, tmp_p
     }
     texts: list[str] = []
 
-    def each(frame: Any, batch: int) -> None:
+    def write_batch(frame: Any, batch: int) -> None:
         try:
             run[statement](frame.sparkSession)
         except Exception as error:
             texts.append("".join(traceback.format_exception(error)))
             raise
 
-    stream = delta.readStream.format("delta").load(str(tmp_path / "source")).writeStream.foreachBatch(each)
+    stream = delta.readStream.format("delta").load(str(tmp_path / "source")).writeStream.foreachBatch(write_batch)
     query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     tracker, never = delta.sparkContext.statusTracker(), threading.Event()
     for _ in range(600):
@@ -178,7 +178,7 @@ def test_jobs_are_described(delta: SparkSession, path: str, name: str) -> None:
 
     def listed() -> list[Any]:
         jobs = store.jobsList(None)
-        return [jobs.apply(each) for each in range(jobs.size())]
+        return [jobs.apply(index) for index in range(jobs.size())]
 
     def sql(text: str) -> set[str]:
         return descriptions(lambda: delta.sql(text))

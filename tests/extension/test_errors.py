@@ -1,4 +1,4 @@
-"""Errors are ours or Spark's own, short, and the same for whoever sees them."""
+"""Errors are ours or Spark's own, short, and the same for all programs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def table(delta: SparkSession, path: str) -> str:
 
 
 def data_file(path: str) -> Path:
-    (found,) = Path(path).glob("*.parquet")
-    return found
+    (file,) = Path(path).glob("*.parquet")
+    return file
 
 
 def raised_by(call: Any) -> DeltaError:
@@ -157,7 +157,7 @@ def test_a_folder_that_is_gone(delta: SparkSession, table: str) -> None:
 
 
 def test_a_folder_that_takes_no_files(delta: SparkSession, path: str) -> None:
-    """A file stands where the folder of a partition is to be: nothing is committed."""
+    """A file has the name of the folder for a partition: nothing is committed."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, p STRING) USING delta PARTITIONED BY (p)")
     Path(path, "p=x").write_text("in the way")
     error = raised_by(lambda: delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'x')"))
@@ -219,7 +219,7 @@ def test_a_folder_that_cannot_be(delta: SparkSession, tmp_path: Path, obstacle: 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write into every folder")
 def test_a_folder_that_is_read_only(delta: SparkSession, table: str) -> None:
-    """Covers bug B94: by whatever statement, with the right that is missing."""
+    """Covers bug B94: for any statement, with the missing right."""
     name = f"delta.`{table}`"
     delta.sql(f"INSERT INTO {name} VALUES (7)")
     source = f"MERGE INTO {name} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 8"
@@ -257,9 +257,9 @@ def test_a_stream_tells_the_file(delta: SparkSession, table: str, tmp_path: Path
     (tmp_path / "feed").mkdir()
     feed = Feed(tmp_path / "feed", columns="id long")
     feed.put({"id": 1})
-    known = delta.read.format("delta").load(table)
+    existing = delta.read.format("delta").load(table)
     data_file(table).unlink()
-    query = writer(feed.frame(delta).join(known, "id"), feed).start(str(tmp_path / "into"))
+    query = writer(feed.frame(delta).join(existing, "id"), feed).start(str(tmp_path / "into"))
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination(60)
     assert isinstance(raised.value.__cause__, DataFileMissingError)
@@ -280,25 +280,27 @@ def test_a_program_of_the_jvm_sees_the_same(delta: SparkSession, path: str) -> N
 def test_nobody_else_is_answered(delta: SparkSession) -> None:
     """A program of the machine that finds the port of the callbacks and knows no token gets no answer."""
     gateway: Any = delta.sparkContext._gateway
-    doors = [key for key, thing in gateway.gateway_property.pool.dict.items() if type(thing).__name__ == "Door"]
+    doors = [
+        key for key, thing in gateway.gateway_property.pool.dict.items() if type(thing).__name__ == "CallbackEndpoint"
+    ]
     assert doors
     for token in (None, "wrong"):
         with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=10) as stranger:
             if token is not None:
                 stranger.sendall(f"A\n{token}\n".encode())
             stranger.sendall(f"c\n{doors[0]}\napply\nsnonsense\nn\ne\n".encode())
-            told = b""
+            reply = b""
             try:
                 while part := stranger.recv(1000):
-                    told += part
+                    reply += part
             except ConnectionError:
                 pass
-        assert b"KeyError" not in told
-        assert not told.startswith((b"!yr", b"!yn"))
+        assert b"KeyError" not in reply
+        assert not reply.startswith((b"!yr", b"!yn"))
 
 
 def test_an_error_holds_nothing_of_the_program(delta: SparkSession, table: str) -> None:
-    """Asked for twice it is the same, and what was in the variables of those who met it goes with them."""
+    """The same error is returned twice, and it does not keep the variables of the frames that it passed."""
 
     class Large:
         pass
@@ -324,7 +326,7 @@ def test_a_mistake_of_ours_tells_where_it_is(delta: SparkSession) -> None:
         jvm.delta.Python.ask("no question of ours", facts)
     assert raised.value.args == ("no question of ours",)
     (note,) = raised.value.__notes__
-    assert note.startswith("Raised while Spark asked:\n")
+    assert note.startswith("Raised while Python answered Spark:\n")
     assert "callbacks" in note
 
 
@@ -395,10 +397,10 @@ def test_statements_raise_deltas_conditions(delta: SparkSession, path: str) -> N
         f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING, p INT, n INT, s STRUCT<x: INT>, "
         "twice INT GENERATED ALWAYS AS (n * 2)) USING delta PARTITIONED BY (p)"
     )
-    told: dict[str, str | None] = {}
+    conditions: dict[str, str | None] = {}
     for statement, condition in CHANGES.items():
         run = functools.partial(delta.sql, statement.format(t=name, path=path))
         if condition is None:
             run()
-        told[statement] = condition and raised_by(run).getCondition()
-    assert told == CHANGES
+        conditions[statement] = condition and raised_by(run).getCondition()
+    assert conditions == CHANGES

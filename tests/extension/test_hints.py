@@ -63,7 +63,7 @@ def test_what_is_no_session() -> None:
 def test_without_java(tmp_path: Path, program: str) -> None:
     """Covers bug B93: which Java is missing, and how to get it."""
     nothing = {key: value for key, value in os.environ.items() if key not in {"JAVA_HOME", "PYSPARK_GATEWAY_PORT"}}
-    told = subprocess.run(
+    ended = subprocess.run(
         f"{sys.executable} {program}",
         shell=True,
         env={**nothing, "PATH": str(tmp_path)},
@@ -73,8 +73,8 @@ def test_without_java(tmp_path: Path, program: str) -> None:
         timeout=120,
         check=False,
     )
-    said = told.stdout + told.stderr
-    assert told.returncode != 0
+    said = ended.stdout + ended.stderr
+    assert ended.returncode != 0
     assert "Spark needs Java 17 or newer, and no java was found" in " ".join(said.split())
     assert "should not have happened" not in said
     assert "JAVA_GATEWAY_EXITED" not in said

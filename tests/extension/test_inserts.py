@@ -67,7 +67,7 @@ SWAPPED = "SELECT 1 AS b, 2 AS a, named_struct('y', 3, 'x', 4) AS s"
 def test_columns_and_fields_go_by_position_or_by_name(
     delta: SparkSession, pair: str, statement: str, expected: tuple[Any, ...]
 ) -> None:
-    """By position whatever they are called, in structs, too; by name in whatever order."""
+    """Columns match by position with any names, in structs, too; or by name in any order."""
     delta.sql(statement.replace("{t}", pair))
     a, b, s = rows(delta, pair)[0]
     assert (a, b, tuple(s)) == expected
@@ -97,14 +97,14 @@ def test_fields_of_structs_go_by_name_where_columns_are_the_table_s(delta: Spark
     ]:
         write()
         for row in delta.table(name).collect():
-            assert {tuple(each) for each in (row.s, *row.l, row.m["x"])} == {wanted}
+            assert {tuple(struct) for struct in (row.s, *row.l, row.m["x"])} == {wanted}
             assert row.d == 5
         delta.sql(f"DELETE FROM {name}")
     delta.sql(f"INSERT INTO {name} (k, s, l, m, d) {query}")
     (row,) = delta.table(name).collect()
     # With a list of columns Spark casts structs to the table's, and only from 4.3 on those in arrays and maps, too.
     nested = placed if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3) else named
-    assert [tuple(each) for each in (row.s, *row.l, row.m["x"])] == [placed, nested, nested]
+    assert [tuple(struct) for struct in (row.s, *row.l, row.m["x"])] == [placed, nested, nested]
     delta.sql(f"DELETE FROM {name}")
     wider = query.replace(s, "named_struct('c', 30, 'b', 20, 'a', 10)", 1)
     with pytest.raises(SchemaMismatchError, match=r"s\.c \(int\) is not in the table"):
@@ -293,9 +293,9 @@ def test_default_in_some_rows_for_a_computed_column(delta: SparkSession, default
 def test_default_for_identity_and_not_null(delta: SparkSession, name: str) -> None:
     delta.sql(f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, n INT NOT NULL) USING delta")
     delta.sql(f"INSERT INTO {name} VALUES (DEFAULT, 5), (DEFAULT, 6)")
-    found = rows(delta, name)
-    assert [row[1] for row in sorted(found, key=lambda row: row[1])] == [5, 6]
-    assert len({row[0] for row in found} - {None}) == 2
+    inserted = rows(delta, name)
+    assert [row[1] for row in sorted(inserted, key=lambda row: row[1])] == [5, 6]
+    assert len({row[0] for row in inserted} - {None}) == 2
     with pytest.raises(NotNullViolationError):
         delta.sql(f"INSERT INTO {name} VALUES (DEFAULT, DEFAULT)")
 
@@ -316,10 +316,12 @@ def test_evolution_by_option(delta: SparkSession, parts: str) -> None:
 
 
 @pytest.mark.parametrize(("verb", "expected"), [("OVERWRITE", [2, 2]), ("INTO", [1, 1, 2, 2])])
-def test_an_execution_after_a_conflict_makes_the_rows_anew(
+def test_an_execution_after_a_conflict_computes_the_rows_again(
     delta: SparkSession, path: str, verb: str, expected: list[int]
 ) -> None:
-    """Bug B11: somebody appends while the rows of an INSERT are computed; done again, they come from the new version."""
+    """Bug B11: another writer appends while the rows of an INSERT are computed; done again, they come from the new
+    version.
+    """
     delta.sql(f"CREATE TABLE delta.`{path}` (v INT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1)")
 
@@ -363,8 +365,8 @@ def test_replace_on_takes_what_conditions_may_hold(delta: SparkSession, parts: s
     condition = "t.part = last_part AND t.id < (SELECT max(id) FROM range(3)) AND exists(array(s.key), k -> k > t.id)"
     delta.sql(f"INSERT INTO {parts} AS t REPLACE ON {condition} {new}")
     assert [row for row in rows(delta, parts) if row[2] == 1] == [(9, "new", 1)]
-    told = delta.sql(f"DESCRIBE HISTORY {parts} LIMIT 1").first().operationParameters
-    assert told["replaceOnCond"] == condition
+    parameters = delta.sql(f"DESCRIBE HISTORY {parts} LIMIT 1").first().operationParameters
+    assert parameters["replaceOnCond"] == condition
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         delta.sql(f"INSERT INTO {parts} AS t REPLACE ON t.nope IN (SELECT id FROM range(3)) {new}")
     assert [row for row in rows(delta, parts) if row[2] == 1] == [(9, "new", 1)]

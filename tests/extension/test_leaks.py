@@ -110,8 +110,8 @@ def test_micro_batches(delta: SparkSession, table: str, tmp_path: Path) -> None:
         sink = feed.frame(delta).writeStream.format("delta").trigger(availableNow=True)
         query = sink.option("checkpointLocation", f"{tmp_path}/{name}-sink").toTable(table)
         query.awaitTermination()
-        told = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
-        told.option("checkpointLocation", f"{tmp_path}/{name}-function").start().awaitTermination()
+        writer = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
+        writer.option("checkpointLocation", f"{tmp_path}/{name}-function").start().awaitTermination()
 
     # Each query has a session of its own, and those used last are kept: the count begins when no more can be.
     for number in range(delta_session.SESSIONS_KEPT_MAX // 2 + 1):
@@ -137,7 +137,8 @@ def test_sessions(delta: SparkSession, table: str) -> None:
     # The references of this test, one for each session.
     check_nothing_is_left(delta, lambda: use(SESSIONS), slack=SESSIONS + SLACK)
     if SESSIONS >= SESSIONS_LONG:
-        # A thread of Spark's pools keeps the session that was the active one when it started, till it was idle for a minute.
+        # A thread of Spark's pools keeps the session that was the active one when it started, till it was idle for a
+        # minute.
         deadline = time.monotonic() + POOLS_GONE_SECONDS
         while (alive := _alive(seen)) > delta_session.SESSIONS_KEPT_MAX + 2 and time.monotonic() < deadline:
             counted(delta)

@@ -59,7 +59,7 @@ def test_partitions_as_hive_writes_them(session: SparkSession) -> None:
 
 def test_what_asks_otherwise_is_answered_as_by_spark(session: SparkSession) -> None:
     session.conf.set(SETTING, "true")
-    listed = {(each.name, each.tableType) for each in session.catalog.listTables(SCHEMA)}
+    listed = {(entry.name, entry.tableType) for entry in session.catalog.listTables(SCHEMA)}
     assert listed == {("items", "MANAGED"), ("orders", "MANAGED"), ("large", "VIEW")}
     extended = session.sql(f"SHOW TABLE EXTENDED IN {SCHEMA} LIKE 'o*'")
     assert extended.columns == ["namespace", "tableName", "isTemporary", "information"]
@@ -67,7 +67,7 @@ def test_what_asks_otherwise_is_answered_as_by_spark(session: SparkSession) -> N
 
 
 @pytest.mark.parametrize("statement", ["SHOW TABLES", "SHOW VIEWS", f"SHOW PARTITIONS {SCHEMA}.orders"])
-def test_a_word_that_means_nothing_is_told(session: SparkSession, statement: str) -> None:
+def test_an_invalid_word_is_an_error(session: SparkSession, statement: str) -> None:
     session.conf.set(SETTING, "yes")
     with pytest.raises(Exception, match=rf"Option {SETTING} = 'yes': it is true or false"):
         session.sql(statement)

@@ -88,8 +88,8 @@ def test_partitions_by_generated_columns(delta: SparkSession, name: str) -> None
     delta.sql(f"{merge} WHEN NOT MATCHED THEN INSERT (id, at) VALUES (s.id, s.at)")
     delta.sql(f"{merge} WHEN MATCHED AND s.id = 1 THEN UPDATE SET at = s.at + INTERVAL 9 DAYS, day = DEFAULT")
     delta.sql(f"{merge} AND t.id = 7 WHEN NOT MATCHED AND s.id = 2 THEN INSERT *")
-    found = delta.sql(f"SELECT id, CAST(day AS STRING) FROM {name} ORDER BY id").collect()
-    assert [tuple(row) for row in found] == [(1, "2024-05-11"), (2, "2024-05-03"), (2, "2024-05-03")]
+    merged = delta.sql(f"SELECT id, CAST(day AS STRING) FROM {name} ORDER BY id").collect()
+    assert [tuple(row) for row in merged] == [(1, "2024-05-11"), (2, "2024-05-03"), (2, "2024-05-03")]
 
 
 def test_merge_into_of_dataframes(delta: SparkSession, table: str) -> None:

@@ -25,10 +25,10 @@ def test_progress_tells_rows_and_what_is_outstanding(delta: SparkSession, path: 
     for number in range(3):
         put(delta, path, number)
     query = reading.run(stream(delta, path, maxFilesPerTrigger=1))
-    told = [progress["sources"][0] for progress in query.recentProgress if progress["numInputRows"]]
-    assert [source["numInputRows"] for source in told] == [1, 1, 1]
-    assert [source["metrics"]["numFilesOutstanding"] for source in told] == ["2", "1", "0"]
-    assert int(told[0]["metrics"]["numBytesOutstanding"]) > int(told[1]["metrics"]["numBytesOutstanding"]) > 0
+    sources = [progress["sources"][0] for progress in query.recentProgress if progress["numInputRows"]]
+    assert [source["numInputRows"] for source in sources] == [1, 1, 1]
+    assert [source["metrics"]["numFilesOutstanding"] for source in sources] == ["2", "1", "0"]
+    assert int(sources[0]["metrics"]["numBytesOutstanding"]) > int(sources[1]["metrics"]["numBytesOutstanding"]) > 0
 
 
 def test_from_the_jvm(delta: SparkSession, path: str, tmp_path: Path) -> None:

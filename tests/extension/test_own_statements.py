@@ -38,7 +38,7 @@ def test_parameters_have_the_values_of_the_call(delta: SparkSession, table: str)
 
 
 def test_parameters_are_bound_by_the_older_way_too(delta: SparkSession, table: str) -> None:
-    """Spark then wraps what a parser gives, whoever it is."""
+    """With that setting Spark wraps the plan of any parser."""
     setting = "spark.sql.legacy.parameterSubstitution.constantsOnly"
     delta.conf.set(setting, "true")
     try:
@@ -66,8 +66,8 @@ def test_settings_are_put_in_for_variables(delta: SparkSession, table: str) -> N
 
 
 def test_explain_does_nothing(delta: SparkSession, table: str) -> None:
-    told = delta.sql("EXPLAIN RESTORE IDENTIFIER(:t) TO VERSION AS OF 0", {"t": table}).first().plan
-    assert "== Delta ==" in told
+    plan = delta.sql("EXPLAIN RESTORE IDENTIFIER(:t) TO VERSION AS OF 0", {"t": table}).first().plan
+    assert "== Delta ==" in plan
     assert newest(delta, f"DESCRIBE HISTORY {table} LIMIT 1") == 2
 
 
@@ -77,7 +77,7 @@ def test_columns_are_known_before_rows(delta: SparkSession, table: str) -> None:
     assert delta.sql(f"VACUUM {table}").columns == ["path"]
 
 
-def test_a_mistake_is_told_with_its_place(delta: SparkSession, table: str) -> None:
+def test_an_error_has_the_position_of_the_mistake(delta: SparkSession, table: str) -> None:
     with pytest.raises(SqlSyntaxError, match="line 2, column 1"):
         delta.sql(f"OPTIMIZE {table}\nWHER a = 1")
     with pytest.raises(ParseException):

@@ -1,4 +1,4 @@
-"""The places of Spark that our classes stand in, each by its name: what a later Spark changes, one of these tells."""
+"""The extension points of Spark that our classes use: a test for each fails if a later Spark changes it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def jsession(delta: SparkSession) -> Any:
 
 
 def class_names(things: Any) -> list[str]:
-    """Of the members of a Scala Seq."""
-    return [things.apply(place).getClass().getName() for place in range(things.size())]
+    """The class names of the members of a Scala Seq."""
+    return [things.apply(index).getClass().getName() for index in range(things.size())]
 
 
 def field(thing: Any, name: str) -> Any:
-    """The value of a field, wherever in the class's ancestry it is declared."""
+    """The value of a field that the class or one of its superclasses declares."""
     cls = thing.getClass()
     while cls is not None:
-        found = [each for each in cls.getDeclaredFields() if each.getName() == name]
-        if found:
-            found[0].setAccessible(True)
-            return found[0].get(thing)
+        fields = [declared for declared in cls.getDeclaredFields() if declared.getName() == name]
+        if fields:
+            fields[0].setAccessible(True)
+            return fields[0].get(thing)
         cls = cls.getSuperclass()
     pytest.fail(f"{thing.getClass().getName()} has no field {name}")
 
@@ -48,8 +48,8 @@ def test_a_session_keeps_the_catalogs_that_it_has_loaded(delta: SparkSession) ->
     assert loaded.getClass().getName() == "delta.DeltaCatalog"
 
 
-def test_the_parser_is_asked_again_with_versions_in_quotes(delta: SparkSession, name: str) -> None:
-    """Whatever method of it Spark calls, with parameters or without."""
+def test_the_parser_runs_again_with_versions_in_quotes(delta: SparkSession, name: str) -> None:
+    """Spark may call any method of the parser, with parameters or without."""
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
     assert delta.sql(f"SELECT id FROM {name}@v0").collect() == [(1,)]
     assert delta.sql(f"SELECT id, :x FROM {name}@v0", {"x": 2}).collect() == [(1, 2)]
@@ -95,15 +95,15 @@ def test_the_parser_is_behind_ours(delta: SparkSession, jsession: Any) -> None:
     assert field(jsession.sessionState(), "sqlParser") is not None
 
 
-def test_the_catalog_is_asked_for_changes(delta: SparkSession) -> None:
+def test_the_catalog_loads_the_changelog(delta: SparkSession) -> None:
     loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     catalog = loader.loadClass("org.apache.spark.sql.connector.catalog.TableCatalog")
     asks = any(method.getName() == "loadChangelog" for method in catalog.getMethods())
     assert asks == (tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2))
     if asks:
         table = loader.loadClass("org.apache.spark.sql.execution.datasources.v2.ChangelogTable")
-        (found,) = (method for method in table.getMethods() if method.getName() == "changelog")
-        assert found.getReturnType().isInterface()
+        (changelog,) = (method for method in table.getMethods() if method.getName() == "changelog")
+        assert changelog.getReturnType().isInterface()
 
 
 def test_the_drivers_jars_have_a_loader_in_a_field(jsession: Any) -> None:
@@ -117,21 +117,21 @@ def test_table_functions_stand_in_sparks_registry(delta: SparkSession) -> None:
         assert {name.rpartition(".")[2] for name in names} == {"table_changes", "table_changes_by_path"}
 
 
-def test_the_format_is_found_by_its_name(delta: SparkSession, jsession: Any) -> None:
+def test_spark_finds_the_format_by_its_name(delta: SparkSession, jsession: Any) -> None:
     source = delta._jvm.org.apache.spark.sql.execution.datasources.DataSource
     assert source.lookupDataSource("delta", jsession.sessionState().conf()).getName() == "delta.DefaultSource"
 
 
-def test_writers_tell_that_they_overwrite_by_name(delta: SparkSession) -> None:
+def test_writers_say_that_they_overwrite_by_name(delta: SparkSession) -> None:
     loader = delta._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     source = loader.loadClass("delta.DefaultSource")
-    interfaces = [each.getSimpleName() for each in source.getInterfaces()]
+    interfaces = [interface.getSimpleName() for interface in source.getInterfaces()]
     since = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
     assert ("SupportsV1OverwriteWithSaveAsTable" in interfaces) == since
 
 
 def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
-    """Parquet asks the configuration for it, and Spark's own lets itself be extended."""
+    """Parquet reads its name from the configuration, and Spark's own class can be extended."""
     output = delta._jvm.org.apache.parquet.hadoop.ParquetOutputFormat
     assert output.WRITE_SUPPORT_CLASS == "parquet.write.support.class"
     configuration = delta._jvm.org.apache.hadoop.conf.Configuration()
@@ -142,14 +142,14 @@ def test_the_writer_of_rows_is_made_by_its_name(delta: SparkSession) -> None:
 def test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched(delta: SparkSession) -> None:
     """`send_command` of the gateway's client, which all objects of the JVM share."""
     client: Any = delta.sparkContext._gateway._gateway_client
-    assert vars(client)["send_command"].__module__ == "anabranch.spark.extension.interrupts"
+    assert vars(client)["send_command"].__module__ == "anabranch.spark.gateway.interrupts"
     for thing in (delta._jsparkSession, delta._jvm.java.lang.System, delta.range(1)._jdf):
         assert thing._gateway_client is client
 
 
 def test_errors_pass_the_function_that_makes_them_pythons() -> None:
     assert captured.convert_exception.__module__ == "anabranch.spark.extension.install"
-    (deco,) = [each for each in captured.capture_sql_exception.__code__.co_consts if hasattr(each, "co_names")]
+    (deco,) = [const for const in captured.capture_sql_exception.__code__.co_consts if hasattr(const, "co_names")]
     assert "convert_exception" in deco.co_names
 
 
@@ -173,11 +173,11 @@ TEST_OF_ROW = {
     "version, `delta.Versions`": test_the_optimizer_chooses_versions,
     "one version for an execution": test_an_execution_has_one_planning_tracker,
     "parser, `delta.Parse`": test_the_parser_is_behind_ours,
-    "`CHANGES FROM`, `delta.Changes`": test_the_catalog_is_asked_for_changes,
+    "`CHANGES FROM`, `delta.Changes`": test_the_catalog_loads_the_changelog,
     "the driver's jars, `delta.JarsLoader`": test_the_drivers_jars_have_a_loader_in_a_field,
     "table functions": test_table_functions_stand_in_sparks_registry,
-    '`format("delta")`': test_the_format_is_found_by_its_name,
-    "`saveAsTable` over a table": test_writers_tell_that_they_overwrite_by_name,
+    '`format("delta")`': test_spark_finds_the_format_by_its_name,
+    "`saveAsTable` over a table": test_writers_say_that_they_overwrite_by_name,
     "ids of elements, keys and values, `delta.NumberedSupport`": test_the_writer_of_rows_is_made_by_its_name,
     "errors": test_errors_pass_the_function_that_makes_them_pythons,
     "Ctrl-C": test_calls_of_the_main_thread_pass_where_ctrl_c_is_watched,
@@ -185,7 +185,7 @@ TEST_OF_ROW = {
 }
 
 
-def test_each_place_that_the_design_names_has_a_test() -> None:
+def test_each_extension_point_of_the_design_note_has_a_test() -> None:
     text = (Path(__file__).parents[2] / "docs/design/native-spark.md").read_text("utf-8")
-    rows = text.split("| place |")[1].split("\n\n")[0].splitlines()[2:]
+    rows = text.split("| extension point |")[1].split("\n\n")[0].splitlines()[2:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(TEST_OF_ROW)

@@ -31,9 +31,9 @@ def started(program: str, folder: Path, *arguments: str) -> subprocess.Popen[str
 
 def test_ctrl_c_leaves_tables_and_session_whole(tmp_path: Path) -> None:
     process = started("interrupted", tmp_path)
-    told, _ = process.communicate(timeout=400)
+    output, _ = process.communicate(timeout=400)
     stderr = (tmp_path / "stderr").read_text()
-    assert (process.returncode, told.splitlines()[-1:]) == (0, ["done"]), told + stderr
+    assert (process.returncode, output.splitlines()[-1:]) == (0, ["done"]), output + stderr
     assert "KeyboardInterrupt while sending command" not in stderr
     assert "reentrant" not in stderr
 

@@ -38,14 +38,14 @@ def name(delta: SparkSession) -> Iterator[str]:
 
 
 @pytest.fixture
-def place(delta: SparkSession, name: str) -> str:
+def location(delta: SparkSession, name: str) -> str:
     return delta.sql(f"SELECT DISTINCT _metadata.file_path FROM {name}").first()[0].split("/p=")[0]
 
 
 # Names and versions.
 
 
-def test_a_table_is_found_by_one_two_and_three_parts(delta: SparkSession, name: str) -> None:
+def test_tables_have_names_of_one_two_and_three_parts(delta: SparkSession, name: str) -> None:
     for parts in (name, f"default.{name}", f"spark_catalog.default.{name}", f"`default`.`{name}`"):
         assert delta.table(parts).count() == 3
         assert delta.sql(f"SELECT count({name}.k) FROM {parts}").first()[0] == 3
@@ -53,9 +53,9 @@ def test_a_table_is_found_by_one_two_and_three_parts(delta: SparkSession, name: 
     assert delta.sql(f"SELECT spark_catalog.default.{name}.b FROM {name} WHERE k = 1").first()[0] == "x"
 
 
-def test_a_version_is_asked_for_in_every_way(delta: SparkSession, name: str, place: str) -> None:
+def test_every_way_to_name_a_version(delta: SparkSession, name: str, location: str) -> None:
     first = [(1, "x", 1), (2, "y", 2)]
-    path = place.removeprefix("file:")
+    path = location.removeprefix("file:")
     frames = [
         delta.sql(f"SELECT * FROM {name} VERSION AS OF 1"),
         delta.sql(f"SELECT * FROM {name} FOR SYSTEM_VERSION AS OF 1"),
@@ -83,11 +83,11 @@ def test_text_with_a_version_and_a_mistake_gets_an_error_of_sparks(delta: SparkS
     assert delta.sql(f"SELECT ? FROM {name}@v1 LIMIT ?", ["x", 1]).collect() == [("x",)]
 
 
-def test_partition_folders_are_read_as_their_rows(delta: SparkSession, name: str, place: str) -> None:
-    assert rows(delta.read.format("delta").load(f"{place}/p=1").select("k")) == [(1,), (3,)]
+def test_partition_folders_are_read_as_their_rows(delta: SparkSession, name: str, location: str) -> None:
+    assert rows(delta.read.format("delta").load(f"{location}/p=1").select("k")) == [(1,), (3,)]
 
 
-def test_what_is_not_there_is_told_by_its_name(delta: SparkSession, tmp_path: Any) -> None:
+def test_errors_name_what_does_not_exist(delta: SparkSession, tmp_path: Any) -> None:
     missing = str(tmp_path / "nothing here")
     for read in (
         lambda: delta.sql(f"SELECT * FROM delta.`{missing}`"),
@@ -102,17 +102,17 @@ def test_what_is_not_there_is_told_by_its_name(delta: SparkSession, tmp_path: An
         delta.read.format("delta").load([missing, missing])
 
 
-def test_a_schema_given_to_the_reader_must_be_the_tables(delta: SparkSession, name: str, place: str) -> None:
+def test_a_schema_given_to_the_reader_must_be_the_tables(delta: SparkSession, name: str, location: str) -> None:
     reader = delta.read.format("delta")
-    assert reader.schema("k INT, b STRING, p INT").load(place).count() == 3
+    assert reader.schema("k INT, b STRING, p INT").load(location).count() == 3
     with pytest.raises(InvalidOptionError, match="its own schema"):
-        reader.schema("k STRING").load(place)
+        reader.schema("k STRING").load(location)
 
 
 # Which version a frame shows.
 
 
-def test_frames_and_views_follow_their_table(delta: SparkSession, name: str, place: str) -> None:
+def test_frames_and_views_follow_their_table(delta: SparkSession, name: str, location: str) -> None:
     """Bug B46: a frame without a version of its own shows the newest each time it runs, as in Delta."""
     delta.table(name).createOrReplaceTempView(f"v_{name}")
     delta.sql(f"CREATE VIEW p_{name} AS SELECT k FROM {name}")
@@ -121,7 +121,7 @@ def test_frames_and_views_follow_their_table(delta: SparkSession, name: str, pla
     frames = [
         delta.table(name),
         delta.read.table(name),
-        delta.read.format("delta").load(place),
+        delta.read.format("delta").load(location),
         delta.sql(f"SELECT * FROM {name}"),
         delta.table(f"v_{name}"),
         delta.table(f"p_{name}"),
@@ -162,11 +162,11 @@ def test_a_frame_whose_columns_changed_says_so(delta: SparkSession, name: str) -
         frame.collect()
 
 
-def test_a_script_does_not_conflict_with_itself(delta: SparkSession, name: str, place: str) -> None:
+def test_a_script_does_not_conflict_with_itself(delta: SparkSession, name: str, location: str) -> None:
     """Bug B17: rows computed from a table, then the table changed, then the rows appended to it."""
-    more = delta.read.format("delta").load(place).where("p = 1").withColumn("k", F.col("k") + 10)
+    more = delta.read.format("delta").load(location).where("p = 1").withColumn("k", F.col("k") + 10)
     delta.sql(f"DELETE FROM {name} WHERE k = 1")
-    more.write.format("delta").mode("append").save(place)
+    more.write.format("delta").mode("append").save(location)
     assert rows(delta.table(name).select("k")) == [(2,), (3,), (13,)]
 
 
@@ -184,9 +184,9 @@ def test_new_sessions_and_clones_know_the_table(delta: SparkSession, name: str) 
 
 
 def test_metadata_is_what_spark_says_of_files_and_rows(delta: SparkSession, name: str) -> None:
-    told = delta.sql(f"SELECT _metadata.file_name, _metadata.file_size, _metadata.row_index, k FROM {name}")
-    assert len({row.file_name for row in told.collect()}) == 3
-    assert all(row.file_size > 0 and row.row_index == 0 for row in told.collect())
+    frame = delta.sql(f"SELECT _metadata.file_name, _metadata.file_size, _metadata.row_index, k FROM {name}")
+    assert len({row.file_name for row in frame.collect()}) == 3
+    assert all(row.file_size > 0 and row.row_index == 0 for row in frame.collect())
     assert delta.table(name).where("_metadata.row_index = 0").select("_metadata.file_path").count() == 3
     joined = f"SELECT x._metadata.file_path, y._metadata.file_path FROM {name} x JOIN {name} y ON x.k = y.k"
     assert all(row[0] == row[1] for row in delta.sql(joined).collect())
@@ -221,19 +221,19 @@ def fed(delta: SparkSession, name: str) -> str:
 
 def test_changes_are_read_by_options_and_by_functions(delta: SparkSession, fed: str) -> None:
     last = 2
-    place = delta.sql(f"SELECT DISTINCT _metadata.file_path FROM {fed}").first()[0].rpartition("/")[0]
+    location = delta.sql(f"SELECT DISTINCT _metadata.file_path FROM {fed}").first()[0].rpartition("/")[0]
     options = {"readChangeFeed": "true", "startingVersion": str(last)}
     expected = [(2, "insert", last)]
-    told = ("a", "_change_type", "_commit_version")
-    assert rows(delta.read.options(**options).table(fed).select(*told)) == expected
-    assert rows(delta.read.format("delta").options(**options).load(place).select(*told)) == expected
+    names = ("a", "_change_type", "_commit_version")
+    assert rows(delta.read.options(**options).table(fed).select(*names)) == expected
+    assert rows(delta.read.format("delta").options(**options).load(location).select(*names)) == expected
     for call in (
         f"table_changes('{fed}', {last})",
         f"table_changes('{fed}', {last - 1} + 1, {last})",
         f"table_changes('default.{fed}', {last})",
-        f"table_changes_by_path('{place}', {last})",
+        f"table_changes_by_path('{location}', {last})",
     ):
-        assert rows(delta.sql(f"SELECT {', '.join(told)} FROM {call}")) == expected
+        assert rows(delta.sql(f"SELECT {', '.join(names)} FROM {call}")) == expected
     assert delta.sql("SELECT * FROM table_changes(:t, :v)", {"t": fed, "v": last}).count() == 1
     joined = f"SELECT count(*) FROM table_changes('{fed}', {last}) x JOIN table_changes('{fed}', {last}) y USING (a)"
     assert delta.sql(joined).first()[0] == 1

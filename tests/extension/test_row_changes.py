@@ -50,8 +50,8 @@ def version(delta: SparkSession, table: str) -> int:
 def test_update_sets_columns_and_fields(delta: SparkSession, table: str) -> None:
     updated = delta.sql(f"UPDATE {table} AS t SET t.n = n + '1', s.y = id WHERE t.id < 2 AND s.x >= 0")
     assert (updated.columns, updated.collect()) == (["num_affected_rows"], [(2,)])
-    found = delta.sql(f"SELECT n, s.x, s.y FROM {table} ORDER BY id").collect()
-    assert [tuple(row) for row in found] == [(1, 0, "0"), (11, 1, "1"), (20, 2, "w")]
+    changed = delta.sql(f"SELECT n, s.x, s.y FROM {table} ORDER BY id").collect()
+    assert [tuple(row) for row in changed] == [(1, 0, "0"), (11, 1, "1"), (20, 2, "w")]
 
 
 def test_structs_are_set_by_the_names_of_their_fields(delta: SparkSession, table: str) -> None:
@@ -94,7 +94,7 @@ def test_what_is_no_value_of_one_row_is_refused_by_name(delta: SparkSession, tab
     assert version(delta, table) == 1
 
 
-def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: str) -> None:
+def test_names_differ_as_the_session_compares_them(delta: SparkSession, table: str) -> None:
     """Bug B8."""
     delta.conf.set("spark.sql.caseSensitive", "true")
     try:
@@ -118,7 +118,7 @@ def test_names_are_told_apart_as_the_session_does(delta: SparkSession, table: st
     assert delta.sql(f"UPDATE {table} SET N = 1 WHERE ID = 0").first() == (1,)
 
 
-def test_columns_matched_by_name_are_told_apart_as_the_session_does(delta: SparkSession, path: str) -> None:
+def test_columns_matched_by_name_differ_as_the_session_compares_them(delta: SparkSession, path: str) -> None:
     """Covers bug B70: MERGE's stars and INSERT BY NAME; appends of frames match in any case, as in Delta."""
     table = f"delta.`{path}`"
     delta.sql(f"CREATE TABLE {table} (id INT, a INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
@@ -162,8 +162,8 @@ def test_columns_matched_by_name_are_told_apart_as_the_session_does(delta: Spark
     assert delta.table(table).where("a = 5").count() == 1
 
 
-@pytest.mark.parametrize(("name", "known"), [("οδος", True), ("οδοσ", False)])
-def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, name: str, known: bool) -> None:
+@pytest.mark.parametrize(("name", "is_column"), [("οδος", True), ("οδοσ", False)])
+def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, name: str, is_column: bool) -> None:
     """Bug B8: Σ has two small letters. At the end of a word it is ς, for Spark as for us."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, `ΟΔΟΣ` BIGINT) USING delta")
     delta.sql(f"INSERT INTO delta.`{path}` VALUES (1, 10)")
@@ -174,15 +174,15 @@ def test_names_fold_in_statements_as_in_queries(delta: SparkSession, path: str, 
         f"MERGE INTO delta.`{path}` t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET `{name}` = 7",
         f"INSERT INTO delta.`{path}` (id, `{name}`) VALUES (2, 3)",
     ):
-        if known:
+        if is_column:
             delta.sql(text).collect()
         else:
             with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
                 delta.sql(text).collect()
-    assert sorted(row[1] for row in delta.read.format("delta").load(path).collect()) == ([3, 7] if known else [10])
+    assert sorted(row[1] for row in delta.read.format("delta").load(path).collect()) == ([3, 7] if is_column else [10])
 
 
-def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, table: str) -> None:
+def test_a_repeated_statement_reads_its_sources_again(delta: SparkSession, table: str) -> None:
     """Its subqueries and sources are of its own table, which a winner has changed."""
     next_number = f"(SELECT max(n) + 1 FROM {table})"
 
@@ -205,8 +205,8 @@ def test_a_statement_done_again_reads_its_sources_anew(delta: SparkSession, tabl
         delta.conf.unset("spark.anabranch.conflictRetries")
 
 
-def test_a_condition_on_files_is_asked_of_those_that_the_statement_read(delta: SparkSession, table: str) -> None:
-    """Covers bug B101: the answer is not asked for again of rows that a winner changed; those that it only moved, and those
+def test_a_condition_on_files_is_evaluated_for_those_that_the_statement_read(delta: SparkSession, table: str) -> None:
+    """Covers bug B101: the condition is not evaluated again for rows that a winner changed; those that it only moved, and those
     that it added, change nothing."""
     delete = f"DELETE FROM {table} WHERE _metadata.file_name LIKE 'part%' AND id = 0"
     with (
@@ -254,11 +254,11 @@ def test_columns_change_before_a_statement_begins(
     delta.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     right: Any = getattr(*at)
 
-    def late(*given: Any) -> Any:
+    def late(*arguments: Any) -> Any:
         monkeypatch.setattr(*at, right)
-        found = right(*given) if at[0] is RowChanges else None
+        rows = right(*arguments) if at[0] is RowChanges else None
         delta.sql(f"ALTER TABLE {table} {change}")
-        return found or right(*given)
+        return rows or right(*arguments)
 
     monkeypatch.setattr(*at, late)
     with pytest.raises(SchemaChangedSinceAnalysisError):

@@ -80,8 +80,8 @@ def test_a_condition_goes_before_a_new_schema(delta: SparkSession, name: str) ->
     writer = numbers(delta, 11).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.option("replaceWhere", "part = 1").saveAsTable(name)
     assert ids(delta.table(name)) == [0, 2, 11]
-    told = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationParameters
-    assert (told["predicate"], told["canOverwriteSchema"]) == ("part = 1", "true")
+    parameters = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationParameters
+    assert (parameters["predicate"], parameters["canOverwriteSchema"]) == ("part = 1", "true")
     wider = numbers(delta, 13).selectExpr("id", "part", "1 AS extra").write.format("delta").mode("overwrite")
     with pytest.raises(SchemaMismatchError):
         wider.option("overwriteSchema", "true").option("replaceWhere", "part = 1").saveAsTable(name)
@@ -163,7 +163,7 @@ def test_save_as_table_in_all_modes(delta: SparkSession, name: str) -> None:
     assert last(DeltaTable.forName(delta, name)).operation == "CREATE OR REPLACE TABLE AS SELECT"
 
 
-def test_save_as_table_keeps_the_schema_unless_told_otherwise(delta: SparkSession, name: str) -> None:
+def test_save_as_table_keeps_the_schema_without_an_option(delta: SparkSession, name: str) -> None:
     """It replaces rows; `createOrReplace` replaces the table."""
     delta.sql(f"CREATE TABLE {name} (id BIGINT, part BIGINT) USING delta TBLPROPERTIES ('k' = 'v')")
     other = numbers(delta, 1).withColumnRenamed("part", "p")
@@ -194,8 +194,8 @@ def test_a_table_that_is_replaced_stays_where_it_is(delta: SparkSession, name: s
         delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta LOCATION '{elsewhere}' AS SELECT 1 AS id")
     assert ids(delta.table(name)) == [1]
     assert not Path(elsewhere).exists()
-    place = str(DeltaTable.forName(delta, name).detail().collect()[0].location).removeprefix("file:")
-    numbers(delta, 3).write.format("delta").mode("overwrite").option("path", place).saveAsTable(name)
+    location = str(DeltaTable.forName(delta, name).detail().collect()[0].location).removeprefix("file:")
+    numbers(delta, 3).write.format("delta").mode("overwrite").option("path", location).saveAsTable(name)
     assert ids(delta.table(name)) == [3]
 
 

@@ -38,8 +38,8 @@ class Copying:
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def run(self) -> None:
-        told = {"schemaTrackingLocation": self.checkpoint, **self.options}
-        stream = self.delta.readStream.format("delta").options(**told).load(self.source)
+        options = {"schemaTrackingLocation": self.checkpoint, **self.options}
+        stream = self.delta.readStream.format("delta").options(**options).load(self.source)
         writer = stream.writeStream.format("delta").option("checkpointLocation", self.checkpoint)
         finished(writer.option("mergeSchema", True).trigger(availableNow=True).start(self.target))
 
@@ -50,8 +50,8 @@ class Copying:
         return raised.value.__cause__
 
     def rows(self) -> list[dict[str, Any]]:
-        found = self.delta.read.format("delta").load(self.target).orderBy("id").collect()
-        return [row.asDict() for row in found]
+        rows = self.delta.read.format("delta").load(self.target).orderBy("id").collect()
+        return [row.asDict() for row in rows]
 
     def entries(self) -> list[Path]:
         folder = next(Path(self.checkpoint).glob("_schema_log_*"))
@@ -81,9 +81,9 @@ def test_columns_renamed_and_dropped_under_a_stream(copying: Copying) -> None:
     copying.fails(StreamedMetadataEvolvedError)
     refused = copying.fails(StreamedChangeNotAllowedError)
     assert (refused.kind, refused.version) == ("RENAME COLUMN", 4)
-    place = json.loads(copying.entries()[0].read_text().splitlines()[1])["sourceMetadataPath"]
+    metadata_path = json.loads(copying.entries()[0].read_text().splitlines()[1])["sourceMetadataPath"]
     jvm: Any = delta._jvm
-    assert refused.checkpoint_hash == jvm.java.util.Objects.hashCode(place)
+    assert refused.checkpoint_hash == jvm.java.util.Objects.hashCode(metadata_path)
     setting = f"{refused.settings[0]}.ckpt_{refused.checkpoint_hash}"
     delta.conf.set(setting, "4")
     try:
@@ -117,9 +117,13 @@ def test_a_stream_that_goes_on_stops_at_a_change(copying: Copying) -> None:
     copying.run()
     assert [(row["id"], row["x"]) for row in copying.rows()] == [(1, None), (2, 5)]
     form, entry = copying.entries()[-1].read_text().splitlines()
-    told = json.loads(entry)
-    assert (form, told["deltaCommitVersion"], told["sourceMetadataPath"].endswith("/sources/0")) == ("v1", 2, True)
-    assert json.loads(told["partitionSchemaJson"])["fields"][0]["name"] == "p"
+    entry_values = json.loads(entry)
+    assert (form, entry_values["deltaCommitVersion"], entry_values["sourceMetadataPath"].endswith("/sources/0")) == (
+        "v1",
+        2,
+        True,
+    )
+    assert json.loads(entry_values["partitionSchemaJson"])["fields"][0]["name"] == "p"
 
 
 def test_where_the_log_may_lie(copying: Copying, tmp_path: Path) -> None:
@@ -142,9 +146,11 @@ def test_two_streams_of_one_query(copying: Copying, tmp_path: Path) -> None:
         checkpoint = str(tmp_path / name)
         streams = [
             delta.readStream.format("delta")
-            .options(schemaTrackingLocation=checkpoint, **({"streamingSourceTrackingId": each} if each else {}))
+            .options(
+                schemaTrackingLocation=checkpoint, **({"streamingSourceTrackingId": tracking_id} if tracking_id else {})
+            )
             .load(copying.source)
-            for each in ids
+            for tracking_id in ids
         ]
         writer = streams[0].union(streams[1]).writeStream.format("delta").option("checkpointLocation", checkpoint)
         return writer.trigger(availableNow=True).start(copying.target)

@@ -1,4 +1,4 @@
-"""Every session of an application knows Delta, whoever made it, until `disable`."""
+"""Every session of an application knows Delta, no matter which code made it, until `disable`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import anabranch
 from anabranch.errors.environment import SessionCatalogTakenError
+from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.session import delta_session
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import identity
 from extension.own_processes import run_program
 
 pytestmark = pytest.mark.spark
@@ -72,12 +72,12 @@ def test_a_subclass_and_the_session_beside_it(delta: SparkSession, table: str) -
 
 
 def test_threads(delta: SparkSession, table: str) -> None:
-    found: list[bool] = []
+    answers: list[bool] = []
     for _ in range(2):
-        thread = threading.Thread(target=lambda: found.append(knows_delta(delta, table)))
+        thread = threading.Thread(target=lambda: answers.append(knows_delta(delta, table)))
         thread.start()
         thread.join()
-    assert found == [True, True]
+    assert answers == [True, True]
 
 
 def test_the_session_of_a_batch(delta: SparkSession, table: str, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_enabling_again_changes_nothing(delta: SparkSession, table: str) -> None
     assert knows_delta(delta, table)
 
 
-def test_another_library_in_the_place_of_the_catalog_is_named(delta: SparkSession) -> None:
+def test_another_library_with_the_session_catalog_is_named(delta: SparkSession) -> None:
     session = delta.newSession()
     session.conf.set("spark.sql.catalog.spark_catalog", "org.example.Catalog")
     with pytest.raises(SessionCatalogTakenError, match=r"spark_catalog is org\.example\.Catalog"):
@@ -121,7 +121,7 @@ def test_another_library_in_the_place_of_the_catalog_is_named(delta: SparkSessio
 
 
 def test_sessions_are_let_go(delta: SparkSession, table: str) -> None:
-    """Nobody keeps what a session had when the session is gone."""
+    """Nothing of a session is kept when the session has ended."""
     for _ in range(2 * delta_session.SESSIONS_KEPT_MAX):
         assert delta.newSession().table(table).count() == 5
     assert len(delta_session._sessions) <= delta_session.SESSIONS_KEPT_MAX + 50

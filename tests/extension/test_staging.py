@@ -54,9 +54,9 @@ def test_a_table_is_replaced_by_its_own_rows(delta: SparkSession, name: str) -> 
     assert missing.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
     delta.sql(f"CREATE OR REPLACE TABLE {name} USING delta AS SELECT id FROM range(2)")
     delta.sql(f"REPLACE TABLE {name} USING delta AS SELECT id + 10 AS other FROM {name}")
-    told = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationMetrics
-    assert int(told["numRemovedFiles"]) > 0
-    assert int(told["numRemovedBytes"]) > 0
+    metrics = delta.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0].operationMetrics
+    assert int(metrics["numRemovedFiles"]) > 0
+    assert int(metrics["numRemovedBytes"]) > 0
     assert (delta.table(name).columns, rows(delta, name)) == (["other"], [(10,), (11,)])
     delta.sql(f"CREATE OR REPLACE TABLE {name} (a INT) USING delta")
     assert (delta.table(name).columns, rows(delta, name)) == (["a"], [])
@@ -78,7 +78,7 @@ def test_rows_that_fail_leave_neither_log_nor_name(delta: SparkSession, name: st
 def test_a_catalog_that_fails_behind_the_log_leaves_a_table_that_can_be_named(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Log first, name last: no entry of the catalog stands for a table that is not there."""
+    """Log first, name last: the catalog has no entry of a table that does not exist."""
 
     def dies(*_: Any, **__: Any) -> None:
         raise ConnectionError("the metastore is gone")
@@ -115,7 +115,7 @@ def test_rows_are_run_once(delta: SparkSession, name: str) -> None:
 def test_a_table_that_others_make_meanwhile(
     delta: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, winner: str, at: str
 ) -> None:
-    """It stays as they made it: that is an error, or what IF NOT EXISTS asks for."""
+    """Their table stays as it is: that is an error, or the result of IF NOT EXISTS."""
     write, create = NativeEngine.write, answer_staging.create_table_as
 
     def make() -> None:
@@ -123,9 +123,9 @@ def test_a_table_that_others_make_meanwhile(
         monkeypatch.setattr(answer_staging, "create_table_as", create)
         delta.newSession().sql(f"CREATE TABLE {name} USING {winner} AS SELECT 1 AS a")
 
-    def create_later(*given: Any, **named: Any) -> None:
+    def create_later(*arguments: Any, **named: Any) -> None:
         make()
-        create(*given, **named)
+        create(*arguments, **named)
 
     def write_later(engine: NativeEngine, request: WriteRequest) -> WrittenFiles:
         make()
@@ -157,10 +157,10 @@ def test_files_of_others_who_make_the_table_at_the_same_time(
     """Covers bug B77: the first files of the one, not committed yet, were in the other's way."""
     create, folder = answer_staging.create_table_as, f"{delta.conf.get('spark.sql.warehouse.dir')}/{name}"
 
-    def create_later(*given: Any, **named: Any) -> None:
+    def create_later(*arguments: Any, **named: Any) -> None:
         monkeypatch.setattr(answer_staging, "create_table_as", create)
         delta.range(3).write.mode("append").parquet(folder)
-        create(*given, **named)
+        create(*arguments, **named)
 
     monkeypatch.setattr(answer_staging, "create_table_as", create_later)
     delta.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS a")

@@ -1,4 +1,5 @@
-"""Streams into tables, through Spark's own interface for sinks. What they have in common with others: tests/streaming."""
+"""Streams into tables, through Spark's own interface for sinks. What they have in common with others:
+tests/streaming."""
 
 from __future__ import annotations
 
@@ -77,12 +78,12 @@ def test_state_is_kept_by_one_execution(delta: SparkSession, path: str, feed: Fe
 
 def test_batches_follow_a_table_that_they_join(delta: SparkSession, path: str, name: str, feed: Feed) -> None:
     delta.sql(f"CREATE TABLE {name} (id BIGINT, w STRING) USING delta")
-    known = delta.table(name)
+    existing = delta.table(name)
     feed.put({"id": 1, "v": "a"})
-    run(feed.frame(delta).join(known, "id"), feed, path)
+    run(feed.frame(delta).join(existing, "id"), feed, path)
     delta.sql(f"INSERT INTO {name} VALUES (1, 'x'), (2, 'y')")
     feed.put({"id": 2, "v": "b"})
-    run(feed.frame(delta).join(known, "id"), feed, path)
+    run(feed.frame(delta).join(existing, "id"), feed, path)
     assert rows(delta, path) == [(2, "b", "y")]
 
 
@@ -97,8 +98,8 @@ def test_a_function_of_the_users_own_changes_the_table(delta: SparkSession, name
         batch.write.format("delta").mode("append").saveAsTable(name)
 
     feed.put({"id": 1, "v": "new"}, {"id": 2, "v": "new"})
-    told = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
-    finished(told.option("checkpointLocation", str(feed.checkpoint)).start())
+    writer = feed.frame(delta).writeStream.foreachBatch(upsert).trigger(availableNow=True)
+    finished(writer.option("checkpointLocation", str(feed.checkpoint)).start())
     assert delta.table(name).orderBy("id").collect() == [(1, "new"), (2, "new"), (9, "old")]
 
 

@@ -39,9 +39,9 @@ def by_rows(delta: SparkSession) -> Iterator[Callable[[str], Any]]:
         delta.conf.set(SETTING, "false")
         frame = delta.sql(query)
         assert not is_by_log(frame)
-        found = frame.first()
+        row = frame.first()
         delta.conf.unset(SETTING)
-        return found
+        return row
 
     yield answered
     delta.conf.unset(SETTING)
@@ -65,12 +65,17 @@ def test_the_log_says_what_the_rows_say(
     delta.sql(f"CREATE TABLE {table} ({COLUMNS}) {MAKES[made]}")
     by_log = set()
     for number in range(6):
-        told = by_rows(f"SELECT count(*) AS n, {', '.join(f'{each} AS {name}' for name, each in ASKED)} FROM {table}")
+        totals = by_rows(
+            f"SELECT count(*) AS n, {', '.join(f'{expression} AS {name}' for name, expression in ASKED)} FROM {table}"
+        )
         for column in NAMES:
             frame = delta.sql(f"SELECT count(1), min({column}), max({column}) FROM {table}")
             if is_by_log(frame):
                 by_log.add(column)
-                assert frame.first() == (told["n"], told[f"min_{column}"], told[f"max_{column}"]), (number, column)
+                assert frame.first() == (totals["n"], totals[f"min_{column}"], totals[f"max_{column}"]), (
+                    number,
+                    column,
+                )
         if number % 3 == 2:
             delta.sql(f"DELETE FROM {table} WHERE i % {chance.randint(2, 4)} = 0")
             continue
@@ -84,7 +89,7 @@ def test_the_log_says_what_the_rows_say(
     assert by_log == {"b", "s", "i", "k", "day", "p"}
 
 
-def test_what_is_asked_at_once(delta: SparkSession, path: str) -> None:
+def test_several_functions_at_once(delta: SparkSession, path: str) -> None:
     delta.range(5).selectExpr("id", "date'2020-02-29' AS day").write.format("delta").save(path)
     table = delta.read.format("delta").load(path)
     day = datetime.date(2020, 2, 29)
@@ -154,13 +159,13 @@ def test_questions_for_the_rows(delta: SparkSession, path: str) -> None:
     assert feed.option("startingVersion", 3).load(path).count() == 2
 
 
-def test_statistics_that_do_not_tell(delta: SparkSession, path: str) -> None:
+def test_statistics_that_are_not_exact(delta: SparkSession, path: str) -> None:
     """None, none of a column, bounds that are wide, and what a writer filled in from a partition column."""
     delta.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     delta.range(3).selectExpr("cast(id AS INT) AS id").coalesce(1).write.format("delta").mode("append").save(path)
     log = Path(path, "_delta_log", f"{1:020}.json")
     written = log.read_text()
-    asked = {"count": f"SELECT count(*) FROM delta.`{path}`", "max": f"SELECT max(id) FROM delta.`{path}`"}
+    queries = {"count": f"SELECT count(*) FROM delta.`{path}`", "max": f"SELECT max(id) FROM delta.`{path}`"}
     for change, by_log in (
         (lambda stats: stats, {"count", "max"}),
         (lambda stats: None, set()),
@@ -177,7 +182,7 @@ def test_statistics_that_do_not_tell(delta: SparkSession, path: str) -> None:
         log.write_text("\n".join(map(json.dumps, lines)))
         Path(path, "_delta_log", f".{log.name}.crc").unlink(missing_ok=True)
         fresh = delta.newSession()
-        for name, query in asked.items():
+        for name, query in queries.items():
             frame = fresh.sql(query)
             assert is_by_log(frame) == (name in by_log), (lines, name)
             assert frame.first() == ({"count": 3, "max": 2}[name],)

@@ -6,7 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterable
 
-from anabranch.log.commit_files import subject_of
+from anabranch.log.commit_files import reconciliation_key
 from anabranch.protocol.actions import (
     PARQUET,
     Action,
@@ -36,7 +36,7 @@ PROTOCOL = Protocol(
 
 
 class StillClock:
-    """Stands still until it is moved."""
+    """A clock that only changes when a test moves it."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.time_ms = now_ms
@@ -90,7 +90,7 @@ def descriptor(name: str) -> DeletionVectorDescriptor:
 
 @dataclasses.dataclass
 class LogInMemory:
-    """A table's log under construction; each commit a second after the one before."""
+    """The log of a table in memory; each commit is a second after the previous one."""
 
     store: MemoryStore
     clock: StillClock
@@ -103,16 +103,16 @@ class LogInMemory:
 
     @classmethod
     def created(cls, **configuration: str) -> LogInMemory:
-        """With version 0: protocol and metadata."""
+        """A log with version 0: protocol and metadata."""
         log = cls.empty()
         log.commit(PROTOCOL, metadata(**configuration))
         return log
 
     def commit(self, *actions: Action, info: CommitInfo | None = None) -> int:
         version = self.next_version
-        told = info or CommitInfo(operation="WRITE", timestamp=self.clock.time_ms, txn_id=str(version))
+        commit_info = info or CommitInfo(operation="WRITE", timestamp=self.clock.time_ms, txn_id=str(version))
         self.clock.time_ms += 1000
-        self.store.put(commit_path(version), encode_actions([told, *actions]))
+        self.store.put(commit_path(version), encode_actions([commit_info, *actions]))
         self.next_version += 1
         return version
 
@@ -179,7 +179,7 @@ def write_compaction(store: MemoryStore, *, first: int, last: int) -> None:
     newest: dict[object, Action] = {}
     for version in range(first, last + 1):
         for action in parse_actions(store.read(commit_path(version))):
-            subject = subject_of(action)
+            subject = reconciliation_key(action)
             if subject is not None:
                 newest.pop(subject, None)
                 newest[subject] = action

@@ -88,7 +88,7 @@ def test_a_lie_is_reported_and_not_believed(log: LogInMemory, field: str, lie: o
     log.store.put(checksum_path(2), json.dumps({**fields, field: lie}).encode())
     snapshot = log.snapshots().latest()
     assert snapshot.files.count == 2
-    assert [found.field for found in verify_checksum(log.store, snapshot) or []] == [field]
+    assert [discrepancy.field for discrepancy in verify_checksum(log.store, snapshot) or []] == [field]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"numFiles":"x"}', b"\xff", b"[" * 100_000])
@@ -118,7 +118,7 @@ def test_deletions_by_power_of_ten() -> None:
     assert deleted_record_counts(hidden) == (1, 2, 2, 1, 0, 0, 0, 1, 2, 2)
 
 
-def test_histograms_follow_commits_without_counting_anew() -> None:
+def test_histograms_follow_commits_without_counting_again() -> None:
     """The sums of a refreshed snapshot are those of one read from nothing."""
     log = LogInMemory.created()
     follower = log.snapshots()

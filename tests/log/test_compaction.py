@@ -1,11 +1,11 @@
-"""Log compactions, by other engines and by us, are read as the commits that they stand for."""
+"""Log compactions, by other engines and by us, are read as the commits that they replace."""
 
 from __future__ import annotations
 
 import pytest
 
 from anabranch.errors.environment import FileMissingError
-from anabranch.log.commit_files import subject_of
+from anabranch.log.commit_files import reconciliation_key
 from anabranch.log.log_compaction import write_log_compaction
 from anabranch.protocol.actions import DomainMetadata, SetTransaction
 from anabranch.protocol.actions_json import parse_actions
@@ -35,9 +35,9 @@ def test_ours_says_what_is_left_of_the_commits() -> None:
     for version in range(5):
         expected.store.put(commit_path(version), log.store.read(commit_path(version)))
     write_compaction(expected.store, first=1, last=4)
-    assert (made.path, made.was_there) == (compacted_path(1, 4), False)
+    assert (made.path, made.existed) == (compacted_path(1, 4), False)
     assert log.store.read(made.path) == expected.store.read(made.path)
-    # Readers take it in the place of the commits.
+    # Readers use it instead of the commits.
     log.store.put(commit_path(2), b"not a commit")
     after = log.snapshots().latest()
     assert [add.key for add in after.files.to_actions(None)] == [add.key for add in before.files.to_actions(None)]
@@ -49,9 +49,9 @@ def test_it_is_written_once_and_of_whole_ranges() -> None:
     log = LogInMemory.created()
     for number in range(3):
         log.commit(add(f"file {number}"))
-    assert not write_log_compaction(log.store, first=0, last=2).was_there
+    assert not write_log_compaction(log.store, first=0, last=2).existed
     data = log.store.read(compacted_path(0, 2))
-    assert write_log_compaction(log.store, first=0, last=2).was_there
+    assert write_log_compaction(log.store, first=0, last=2).existed
     assert log.store.read(compacted_path(0, 2)) == data
     with pytest.raises(FileMissingError, match=r"4\.json"):
         write_log_compaction(log.store, first=2, last=5)
@@ -61,7 +61,7 @@ def test_it_is_written_once_and_of_whole_ranges() -> None:
 
 
 def lint_of_actions(log: LogInMemory, path: str) -> int:
-    """How many actions are in the file, each about something of its own."""
-    subjects = [subject_of(action) for action in parse_actions(log.store.read(path))]
+    """The number of actions in the file, none with the key of another one."""
+    subjects = [reconciliation_key(action) for action in parse_actions(log.store.read(path))]
     assert len(set(subjects)) == len(subjects)
     return len(subjects)

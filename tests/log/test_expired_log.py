@@ -1,4 +1,4 @@
-"""Clean-up of the log: whatever it takes, every version from the cut-off on reads as before."""
+"""Log cleanup: every version from the cutoff on reads as before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.log.cleanup import (
     CleanupPlan,
     clean_up_log,
     delete_expired,
-    delete_unnamed_sidecars,
+    delete_orphaned_sidecars,
     plan_cleanup,
     sidecars_of,
 )
@@ -73,14 +73,14 @@ def stamping(log: LogInMemory, stamp: int | None, version: int) -> object:
     )
 
 
-def told(snapshot: Snapshot) -> tuple[object, ...]:
+def content_of(snapshot: Snapshot) -> tuple[object, ...]:
     files = sorted(snapshot.files.columns("path", "stats").to_pylist(), key=str)
     tombstones = sorted(snapshot.tombstones().select(["path", "deletion_timestamp"]).to_pylist(), key=str)
     return files, tombstones, snapshot.metadata, snapshot.protocol, snapshot.timestamp_ms
 
 
 def times_of(log: LogInMemory, versions: list[Snapshot], properties: TableProperties) -> dict[int, int]:
-    """When each version was committed, by the plainest reading."""
+    """The commit time of each version, computed in the simplest way."""
     times: dict[int, int] = {}
     for commit in list_log(log.store, first=0, upto=None).commits:
         snapshot = versions[commit.version]
@@ -103,7 +103,7 @@ def test_versions_from_the_cut_off_on_read_as_before(seed: int) -> None:
     times = times_of(log, versions, newest.properties)
     cutoff = chance.choice(list(times.values())) + chance.choice([-1, 0, 1, DAY_MS])
     first_needed = max((version for version, time_ms in times.items() if time_ms <= cutoff), default=0)
-    before = [told(snapshot) for snapshot in versions]
+    before = [content_of(snapshot) for snapshot in versions]
     protected = chance.choice([0, 0, first_needed, newest.version])
 
     def plan() -> CleanupPlan | None:
@@ -124,19 +124,19 @@ def test_versions_from_the_cut_off_on_read_as_before(seed: int) -> None:
     if again is not None:
         assert set(again.paths) <= set(planned.paths)
         delete_expired(log.store, again)
-    anew = log.snapshots()
+    fresh = log.snapshots()
     for version in range(planned.kept_checkpoint, newest.version + 1):
-        assert told(anew.at_version(version)) == before[version]
+        assert content_of(fresh.at_version(version)) == before[version]
     for version in range(planned.kept_checkpoint):
         with pytest.raises((VersionNotFoundError, LogGapError, TruncatedLogError)):
-            anew.at_version(version)
+            fresh.at_version(version)
     names = [parse_log_path(name) for name in log.names()]
     assert not [name for name in names if name is not None and name.version < planned.kept_checkpoint]
     assert plan() is None
 
 
 class Counting(MemoryStore):
-    """Notes what is listed; deletes nothing where told so."""
+    """A store that records listings; once `refuses` is set, nothing may be deleted."""
 
     listed: list[str]
     refuses = False
@@ -204,12 +204,12 @@ def test_young_sidecars_stay_and_a_checkpoint_that_tells_nothing_keeps_all() -> 
     checkpoints = list_log(log.store, first=0, upto=None).checkpoints
     all_of_them = sidecars(log)
     before_ms = START_MS + 8 * DAY_MS
-    assert delete_unnamed_sidecars(log.store, checkpoints[2:], before_ms=before_ms) == 1
+    assert delete_orphaned_sidecars(log.store, checkpoints[2:], before_ms=before_ms) == 1
     left = all_of_them - sidecars_of(log.store, checkpoints[0])
     assert sidecars(log) == left
     log.store.put(checkpoints[2].files[0].path, b"torn")
     with pytest.raises(CorruptCheckpointError):
-        delete_unnamed_sidecars(log.store, checkpoints[1:], before_ms=START_MS + 90 * DAY_MS)
+        delete_orphaned_sidecars(log.store, checkpoints[1:], before_ms=START_MS + 90 * DAY_MS)
     assert sidecars(log) == left
 
 

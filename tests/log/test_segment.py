@@ -76,7 +76,7 @@ def test_a_hint_that_is_wrong_costs_only_time(log: LogInMemory, hint: bytes) -> 
     assert (segment.version, segment.checkpoint and segment.checkpoint.version) == (12, 10)
 
 
-def test_without_a_hint_the_newest_checkpoint_is_found(log: LogInMemory) -> None:
+def test_without_a_hint_the_newest_checkpoint_is_used(log: LogInMemory) -> None:
     log.delete(LAST_CHECKPOINT_PATH)
     segment = find_segment(log.store)
     assert (segment.version, segment.checkpoint and segment.checkpoint.version) == (12, 10)
@@ -155,22 +155,22 @@ def test_a_gap_below_a_checkpoint_does_no_harm_above_it(log: LogInMemory) -> Non
         find_segment(log.store, upto=8)
 
 
-def test_a_gap_where_the_asked_version_should_be(log: LogInMemory) -> None:
+def test_a_gap_at_the_requested_version(log: LogInMemory) -> None:
     log.delete(commit_path(11))
     with pytest.raises(LogGapError, match="11"):
         find_segment(log.store, upto=11)
 
 
 class ListingThatMissesOne(MemoryStore):
-    """A listing that was begun before a commit landed and ended after the next one had."""
+    """A listing that began before a commit and ended after the next one."""
 
     missed: str = ""
     listings = 0
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         self.listings += 1
-        found = super().list_from(directory, start_after)
-        return (file for file in found if self.listings > 1 or not file.path.endswith(self.missed))
+        files = super().list_from(directory, start_after)
+        return (file for file in files if self.listings > 1 or not file.path.endswith(self.missed))
 
 
 def test_a_gap_of_a_slow_listing_is_looked_at_again(log: LogInMemory) -> None:
@@ -273,7 +273,7 @@ def test_a_commit_tells_its_provenance_and_time(log: LogInMemory) -> None:
     assert commit.timestamp_ms == commit.modified_ms == file.modified_ms
 
 
-def test_a_commit_without_a_line_break_is_given_up_once_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_without_a_line_break_is_refused_once_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Covers fault F27: no more of it is read than a line may have, and nothing is copied twice."""
     monkeypatch.setattr(commit_files, "PIECE_BYTES", 1000)
     monkeypatch.setattr(commit_files, "LINE_BYTES_MAX", 50_000)
@@ -294,7 +294,7 @@ def test_a_commit_without_a_line_break_is_given_up_once_it_is_too_long(monkeypat
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 10_000])
 def test_a_large_commit_is_read_by_pieces(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
-    """Covers fault F27: wherever the pieces part, the actions are the same, and a torn end is noticed."""
+    """Covers fault F27: the actions do not depend on where pieces end, and a truncated end is noticed."""
     monkeypatch.setattr(commit_files, "PIECE_BYTES", piece_bytes)
     log = LogInMemory.created()
     log.commit(*[add(f"file-ä-{number}") for number in range(20)])

@@ -91,8 +91,8 @@ def test_in_commit_timestamps_since_a_version() -> None:
     log.commit(enabled, info=CommitInfo(in_commit_timestamp=START_MS + 3000))
     log.commit(add("x"), info=CommitInfo(in_commit_timestamp=START_MS + 4000))
     snapshots = log.snapshots()
-    found = [snapshots.version_at_timestamp(START_MS + at) for at in (0, 1000, 2000, 2999, 3000, 3999, 4000)]
-    assert found == [0, 1, 2, 2, 3, 3, 4]
+    versions = [snapshots.version_at_timestamp(START_MS + at) for at in (0, 1000, 2000, 2999, 3000, 3999, 4000)]
+    assert versions == [0, 1, 2, 2, 3, 3, 4]
     assert [entry.timestamp_ms - START_MS for entry in snapshots.history()] == [4000, 3000, 2000, 1000, 0]
 
 

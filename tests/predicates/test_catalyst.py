@@ -110,7 +110,7 @@ def in_utc(node: dict[str, Any]) -> dict[str, Any]:
     """The samples were written in the session's zone; `delta.Conditions` writes timestamps in UTC."""
     if not node["class"].endswith(".Literal") or node.get("dataType") != "timestamp" or node["value"] is None:
         return node
-    moment = python_zone(ZONE).moment_of(value_text.parse_local_micros(node["value"]))
+    moment = python_zone(ZONE).to_utc(value_text.parse_local_micros(node["value"]))
     return {**node, "value": value_text.format_local_micros(moment)}
 
 

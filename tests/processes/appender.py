@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from anabranch.clock import SystemClock
 from anabranch.protocol.actions import PARQUET, AddFile, Metadata, Protocol
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from anabranch.transaction.delta_log import DeltaLog
 from anabranch.transaction.proposed_commit import Operation
 

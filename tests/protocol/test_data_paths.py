@@ -96,8 +96,8 @@ def test_other_directories_only_by_prefix() -> None:
     uri = "s3a://other/source%20table/p=1/f.parquet"
     with pytest.raises(UnsafePathError, match="outside"):
         decode_path(uri, table_root=BUCKET)
-    found = locate(uri, table_root=BUCKET, allowed_prefixes=["/x", source])
-    assert found == DataPath(relative=None, absolute=f"{source}/p=1/f.parquet")
+    path = locate(uri, table_root=BUCKET, allowed_prefixes=["/x", source])
+    assert path == DataPath(relative=None, absolute=f"{source}/p=1/f.parquet")
     assert decode_path(uri, table_root=BUCKET, allowed_prefixes=[source]) == f"{source}/p=1/f.parquet"
     for sibling in ("s3a://other/source%20table2/f", "s3a://other/source%20table", "s3a://else/source%20table/f"):
         with pytest.raises(UnsafePathError):

@@ -96,7 +96,7 @@ def test_listed_features_are_all_there_are() -> None:
     assert not supported(protocol, "appendOnly")
 
 
-def test_active_is_supported_and_asked_for() -> None:
+def test_active_is_supported_and_needed() -> None:
     on = TableProperties({"delta.enableDeletionVectors": "true"})
     assert active(table_features("deletionVectors"), "deletionVectors", properties=on)
     assert not active(table_features("deletionVectors"), "deletionVectors", properties=NO_PROPERTIES)
@@ -216,8 +216,8 @@ def test_column_types_need_features() -> None:
         assert protocol.min_reader_version == 3
 
 
-def test_versions_and_features_can_be_asked_for() -> None:
-    asked = validated(
+def test_versions_and_features_can_be_requested() -> None:
+    requested = validated(
         {
             "delta.feature.DeletionVectors": "supported",
             "delta.feature.rowTracking": "Enabled",
@@ -225,7 +225,7 @@ def test_versions_and_features_can_be_asked_for() -> None:
             "delta.minWriterVersion": "7",
         }
     )
-    request = requested_protocol(asked)
+    request = requested_protocol(requested)
     assert request == ProtocolRequest(
         features=frozenset({"deletionVectors", "rowTracking"}), min_reader_version=3, min_writer_version=7
     )
@@ -251,13 +251,13 @@ def test_requests_that_make_no_sense() -> None:
         requested_protocol(validated({"delta.feature.rowTracking": "true"}))
     with pytest.raises(InvalidProtocolError, match=r"writer version 7"):
         protocol_for_new_table(PLAIN, NO_PROPERTIES, ProtocolRequest(min_reader_version=3, min_writer_version=5))
-    with pytest.raises(InvalidProtocolError, match=r"not for both"):
+    with pytest.raises(InvalidProtocolError, match=r"not both"):
         protocol_for_new_table(
             PLAIN, NO_PROPERTIES, ProtocolRequest(features=frozenset({"variantType", "variantType-preview"}))
         )
 
 
-def test_a_preview_serves_in_the_place_of_the_feature() -> None:
+def test_a_preview_replaces_its_feature() -> None:
     schema = StructType([StructField("v", VariantType())])
     request = ProtocolRequest(features=frozenset({"variantType-preview"}))
     assert "variantType" not in supported_features(protocol_for_new_table(schema, NO_PROPERTIES, request))
@@ -305,8 +305,10 @@ def test_existing_tables_rise_with_their_properties() -> None:
     on = TableProperties({"delta.enableChangeDataFeed": "true"})
     raised = protocol_for_existing_table(USUAL, PLAIN, on)
     assert supported_features(raised) == {"appendOnly", "invariants", "changeDataFeed"}
-    asked = ProtocolRequest(min_reader_version=1, min_writer_version=4)
-    assert protocol_for_existing_table(USUAL, PLAIN, on, asked) == Protocol(min_reader_version=1, min_writer_version=4)
+    requested = ProtocolRequest(min_reader_version=1, min_writer_version=4)
+    assert protocol_for_existing_table(USUAL, PLAIN, on, requested) == Protocol(
+        min_reader_version=1, min_writer_version=4
+    )
 
 
 def test_timestamps_without_zone_join_an_existing_table_by_name_only() -> None:
@@ -345,7 +347,7 @@ def test_required_features_exist() -> None:
         assert row.readable or not row.writable
 
 
-def test_every_name_the_protocol_lists_is_known() -> None:
+def test_every_feature_of_the_protocol_has_a_row() -> None:
     """See "Valid Feature Names in Table Features"."""
     names = (
         "appendOnly invariants checkConstraints generatedColumns allowColumnDefaults changeDataFeed columnMapping "
@@ -360,11 +362,11 @@ def test_features_of_other_engines_are_refused_with_what_they_are() -> None:
     reading = Protocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=("timestampNanos", "nobody"),
-        writer_features=("timestampNanos", "nobody"),
+        reader_features=("timestampNanos", "unheardOf"),
+        writer_features=("timestampNanos", "unheardOf"),
     )
     with pytest.raises(
-        UnsupportedFeatureError, match=r"`nobody`, `timestampNanos` \(timestamps of nanoseconds\)"
+        UnsupportedFeatureError, match=r"`timestampNanos` \(timestamps of nanoseconds\), `unheardOf`"
     ) as refused:
         check_readable(reading, table="t")
     assert pickle.loads(pickle.dumps(refused.value)).explain() == refused.value.explain()

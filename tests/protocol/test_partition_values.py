@@ -1,4 +1,4 @@
-"""Partition values as text, as Python values and as Arrow columns. What Spark does was asked of Spark 4.3."""
+"""Partition values as text, as Python values and as Arrow columns. Expected values are those of Spark 4.3."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from pyspark.sql.types import (
 from anabranch.cli.rows.local_time_zone import PythonTimeZone
 from anabranch.errors.protocol import PartitionValueError
 from anabranch.protocol import value_text
-from anabranch.protocol.data_paths import escape, parse_partition_path, partition_path, unescape
-from anabranch.protocol.partition_values import parse, parse_column, serialize
+from anabranch.protocol.data_paths import escape_path_name, parse_partition_path, partition_path, unescape_path_name
+from anabranch.protocol.partition_values import parse_column, parse_partition_value, serialize_partition_value
 from anabranch.protocol.time_zones import UTC as UTC_ZONE
 from anabranch.protocol.time_zones import FixedOffset
 from anabranch.protocol.value_text import java_float_text
@@ -92,8 +92,8 @@ NEW_YORK = PythonTimeZone(zoneinfo.ZoneInfo("America/New_York"))
     ],
 )
 def test_values_go_out_and_come_back(value: Any, data_type: DataType, text: str) -> None:
-    assert serialize(value, data_type) == text
-    again = parse(text, data_type)
+    assert serialize_partition_value(value, data_type) == text
+    again = parse_partition_value(text, data_type)
     assert again == value
     assert type(again) is type(value)
     column = parse_column(pa.array([text, None, ""]), data_type)
@@ -101,28 +101,31 @@ def test_values_go_out_and_come_back(value: Any, data_type: DataType, text: str)
 
 
 def test_nan_comes_back() -> None:
-    assert serialize(math.nan, DoubleType()) == "NaN"
-    assert math.isnan(parse("NaN", FloatType()))
-    assert math.copysign(1, parse("-0.0", DoubleType())) == -1
+    assert serialize_partition_value(math.nan, DoubleType()) == "NaN"
+    assert math.isnan(parse_partition_value("NaN", FloatType()))
+    assert math.copysign(1, parse_partition_value("-0.0", DoubleType())) == -1
 
 
 @pytest.mark.parametrize(
     "data_type", [StringType(), BinaryType(), LongType(), DateType(), TimestampType(), BooleanType(), NullType()]
 )
 def test_nothing_and_the_empty_string_are_null(data_type: DataType) -> None:
-    assert parse(None, data_type) is None
-    assert parse("", data_type) is None
-    assert serialize(None, data_type) is None
+    assert parse_partition_value(None, data_type) is None
+    assert parse_partition_value("", data_type) is None
+    assert serialize_partition_value(None, data_type) is None
 
 
 def test_empty_values_are_written_as_null() -> None:
-    assert serialize("", StringType()) is None
-    assert serialize(b"", BinaryType()) is None
+    assert serialize_partition_value("", StringType()) is None
+    assert serialize_partition_value(b"", BinaryType()) is None
 
 
 def test_another_zone_is_brought_to_utc() -> None:
     east = datetime.timezone(datetime.timedelta(hours=2))
-    assert serialize(datetime.datetime(2024, 1, 1, 1, tzinfo=east), TimestampType()) == "2023-12-31T23:00:00.000000Z"
+    assert (
+        serialize_partition_value(datetime.datetime(2024, 1, 1, 1, tzinfo=east), TimestampType())
+        == "2023-12-31T23:00:00.000000Z"
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,8 +156,10 @@ def test_timestamps_are_read_as_spark_reads_them(text: str, utc: int, new_york: 
 
 
 def test_years_beyond_python_come_as_numpy() -> None:
-    assert parse("+10000-01-01", DateType()) == np.datetime64("10000-01-01")
-    assert parse("+10000-01-01 00:00:00", TimestampNTZType()) == np.datetime64("10000-01-01T00:00:00", "us")
+    assert parse_partition_value("+10000-01-01", DateType()) == np.datetime64("10000-01-01")
+    assert parse_partition_value("+10000-01-01 00:00:00", TimestampNTZType()) == np.datetime64(
+        "10000-01-01T00:00:00", "us"
+    )
     assert value_text.parse_days("-5877641-06-23") == -(2**31)
     assert value_text.parse_days("5881580-07-11") == 2**31 - 1
 
@@ -162,7 +167,7 @@ def test_years_beyond_python_come_as_numpy() -> None:
 def test_a_timestamp_without_zone_drops_what_zone_there_is() -> None:
     expected = datetime.datetime(2024, 1, 1, 5)
     for text in ("2024-01-01 05:00:00", "2024-01-01T05:00:00Z", "2024-01-01 05:00:00 America/New_York"):
-        assert parse(text, TimestampNTZType(), zone=FixedOffset(9 * 3_600_000_000)) == expected
+        assert parse_partition_value(text, TimestampNTZType(), zone=FixedOffset(9 * 3_600_000_000)) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,7 @@ def test_a_timestamp_without_zone_drops_what_zone_there_is() -> None:
     ],
 )
 def test_what_spark_takes_besides(text: str, data_type: DataType, expected: Any) -> None:
-    assert parse(text, data_type) == expected
+    assert parse_partition_value(text, data_type) == expected
     assert parse_column(pa.array([text]), data_type).to_pylist() == [expected]
 
 
@@ -221,7 +226,7 @@ def test_what_spark_takes_besides(text: str, data_type: DataType, expected: Any)
 )
 def test_what_does_not_fit_is_refused(text: str, data_type: DataType) -> None:
     with pytest.raises(PartitionValueError) as caught:
-        parse(text, data_type)
+        parse_partition_value(text, data_type)
     assert data_type.simpleString() in str(caught.value)
     assert len(str(caught.value)) < 1000
     with pytest.raises(PartitionValueError):
@@ -245,12 +250,12 @@ def test_what_does_not_fit_is_refused(text: str, data_type: DataType) -> None:
 )
 def test_values_that_do_not_fit_are_not_written(value: Any, data_type: DataType) -> None:
     with pytest.raises(PartitionValueError):
-        serialize(value, data_type)
+        serialize_partition_value(value, data_type)
 
 
 @given(st.dates())
 def test_dates_round_trip(value: datetime.date) -> None:
-    assert parse(serialize(value, DateType()), DateType()) == value
+    assert parse_partition_value(serialize_partition_value(value, DateType()), DateType()) == value
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
@@ -270,26 +275,26 @@ def test_timestamps_round_trip(value: datetime.datetime) -> None:
         instant = value.astimezone(UTC)
     except OverflowError:
         return
-    assert parse(serialize(value, TimestampType()), TimestampType()) == instant
+    assert parse_partition_value(serialize_partition_value(value, TimestampType()), TimestampType()) == instant
 
 
 @given(st.floats())
 def test_doubles_round_trip(value: float) -> None:
-    again = parse(serialize(value, DoubleType()), DoubleType())
+    again = parse_partition_value(serialize_partition_value(value, DoubleType()), DoubleType())
     assert np.float64(again).tobytes() == np.float64(value).tobytes() or math.isnan(value)
 
 
 @given(st.floats(width=32))
 def test_floats_round_trip_with_the_digits_of_a_float(value: float) -> None:
     text = java_float_text(value, single=True)
-    again = parse(text, FloatType())
+    again = parse_partition_value(text, FloatType())
     assert np.float32(again) == np.float32(value) or math.isnan(value)
     assert len(text) <= 15
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=5, min_value=-(10**20), max_value=10**20))
 def test_decimals_round_trip(value: Decimal) -> None:
-    assert parse(serialize(value, DecimalType(38, 5)), DecimalType(38, 5)) == value
+    assert parse_partition_value(serialize_partition_value(value, DecimalType(38, 5)), DecimalType(38, 5)) == value
 
 
 def test_a_column_parses_each_distinct_text_once_and_keeps_its_order() -> None:
@@ -307,11 +312,11 @@ def test_a_column_parses_each_distinct_text_once_and_keeps_its_order() -> None:
 
 
 def test_directories_are_escaped_as_spark_escapes_them() -> None:
-    """`ExternalCatalogUtils.escapePathName`, asked for all characters below 128."""
-    escaped = [code for code in range(1, 300) if escape(chr(code)) != chr(code)]
+    """The results of `ExternalCatalogUtils.escapePathName` for all characters below 128."""
+    escaped = [code for code in range(1, 300) if escape_path_name(chr(code)) != chr(code)]
     assert escaped == [*range(1, 32), 34, 35, 37, 39, 42, 47, 58, 61, 63, 91, 92, 93, 94, 123, 127]
-    assert escape("a\x01=b\x7f é") == "a%01%3Db%7F é"
-    assert [unescape(text) for text in ("%3d%3D", "%zz", "%", "%4", "a%2", "%+1")] == [
+    assert escape_path_name("a\x01=b\x7f é") == "a%01%3Db%7F é"
+    assert [unescape_path_name(text) for text in ("%3d%3D", "%zz", "%", "%4", "a%2", "%+1")] == [
         "==",
         "%zz",
         "%",
@@ -343,6 +348,6 @@ def test_partition_directories_round_trip(values: dict[str, str]) -> None:
 def test_binaries_that_are_no_text_are_refused_as_what_they_are() -> None:
     """Covers bug B113: the message said that the binary is no binary."""
     with pytest.raises(
-        PartitionValueError, match=r"X'01FF'.* is not a valid UTF-8 string: the log keeps partition values as text"
+        PartitionValueError, match=r"X'01FF'.* is not a valid UTF-8 string: the log stores partition values as text"
     ):
-        serialize(b"\x01\xff", BinaryType())
+        serialize_partition_value(b"\x01\xff", BinaryType())

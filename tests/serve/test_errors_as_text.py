@@ -14,7 +14,7 @@ from typing import Any
 import anabranch.errors
 from anabranch.errors.base import DeltaError
 from anabranch.errors.log import TableNotFoundError
-from anabranch.spark.extension.error_text import error_of_text, text_of_error
+from anabranch.spark.gateway.error_text import error_of_text, text_of_error
 
 for module in pkgutil.iter_modules(anabranch.errors.__path__):
     importlib.import_module(f"anabranch.errors.{module.name}")

@@ -210,7 +210,7 @@ def test_what_a_folder_cannot_be(lake: SparkSession) -> None:
     for statement, told in {
         "ALTER TABLE lake.s.t RENAME TO lake.s.other": "RENAME TO of lake.s.t",
         "ALTER TABLE lake.s.t SET LOCATION '/elsewhere'": "SET LOCATION of lake.s.t",
-        "CREATE TABLE lake.s.x (a INT) LOCATION '/elsewhere'": "lake.s.x at another place than",
+        "CREATE TABLE lake.s.x (a INT) LOCATION '/elsewhere'": "lake.s.x at another location than",
         "CREATE TABLE lake.s.x (a INT) USING parquet": "lake.s.x USING parquet",
         "CREATE OR REPLACE TABLE lake.s.t USING parquet AS SELECT 1 AS a": "lake.s.t USING parquet",
         "CREATE TABLE lake.s (a INT)": "lake.s, a schema",

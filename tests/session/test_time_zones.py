@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anabranch.data_skipping.scan_plan import can_be_true
-from anabranch.spark.conditions.user_condition import understood
-from anabranch.spark.native.jvm_time_zones import zones_of
+from anabranch.spark.conditions.user_condition import resolve_condition
+from anabranch.spark.gateway.jvm_time_zones import zones_of
 from anabranch.tables import DeltaTable
 from session_kinds import CONNECT, in_this_process, table_ref
 
@@ -81,8 +81,8 @@ def test_rules_are_those_of_the_jvm(zoned: SparkSession) -> None:
         shown = ", ".join(f"unix_micros(to_timestamp(CAST({each} AS STRING) || 'Z'))" for each in (ntz, instant))
         query = f"SELECT unix_micros({instant}), {shown} FROM VALUES {texts} AS v(t)"
         for moment, local, wall in zoned.sql(query).collect():
-            assert zone.moment_of(local) == moment, (name, local)
-            assert zone.local_of(moment) == wall, (name, moment)
+            assert zone.to_utc(local) == moment, (name, local)
+            assert zone.to_local(moment) == wall, (name, moment)
     assert find("Nowhere/Else") is None
 
 
@@ -119,7 +119,7 @@ def test_no_file_with_a_row_is_left_out(zoned: SparkSession, tmp_path: Path, zon
         )
         names = [each.rpartition("/")[2] for each in snapshot.files.columns("path")["path"].to_pylist()]
         for number, condition in enumerate(conditions, start=1):
-            read = understood(
+            read = resolve_condition(
                 zoned,
                 condition,
                 schema=snapshot.schema,

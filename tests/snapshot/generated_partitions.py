@@ -47,7 +47,7 @@ def schema_of(source: T.DataType, columns: Sequence[str]) -> T.StructType:
 
 
 def skipping_columns(schema: T.StructType, partitions: Sequence[Mapping[str, str | None]]) -> SkippingColumns:
-    """Of files without statistics, one for each of these partition values."""
+    """The columns of files without statistics, one file per partition value."""
     adds = [
         AddFile(path="f", partition_values=dict(values), size=1, modification_time=0, data_change=True)
         for values in partitions

@@ -39,7 +39,7 @@ from anabranch.protocol.log_paths import (
     sidecar_path,
     v2_checkpoint_path,
 )
-from anabranch.snapshot.checkpointing import is_due, write_checkpoint
+from anabranch.snapshot.checkpointing import is_checkpoint_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.local.local_store import LocalStore
@@ -74,7 +74,7 @@ def facts(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def checkpoint_alone(log: LogInMemory) -> LogInMemory:
-    """Write a checkpoint of the newest version and take away what it stands for."""
+    """Write a checkpoint of the newest version and delete the files that it replaces."""
     version = log.next_version - 1
     write_checkpoint(log.store, log.snapshots().latest(), clock=log.clock, new_uuid=CountedUuids())
     log.delete(*(commit_path(older) for older in range(version)))
@@ -144,7 +144,7 @@ def test_a_checkpoint_is_due_every_tenth_version() -> None:
     due = []
     for number in range(1, 31):
         log.commit(add(f"file-{number}"))
-        if is_due(log.snapshots().latest()):
+        if is_checkpoint_due(log.snapshots().latest()):
             due.append(number)
     assert due == [10, 20, 30]
 
@@ -206,14 +206,14 @@ def test_independent_readers_read_our_checkpoints(tmp_path: Path, policy: str) -
     for version in range(latest.version):
         store.delete(commit_path(version))
     assert sorted(deltalake.DeltaTable(root).file_uris()) == before
-    found = [1, 1, 3, 3, 4, 4]
+    ids = [1, 1, 3, 3, 4, 4]
     if policy == "classic":  # delta-rs lists the files of V2 checkpoints, its scan refuses the feature
         rows = deltalake.DeltaTable(root).to_pyarrow_table().sort_by([("id", "ascending")])
-        assert rows["id"].to_pylist() == found
+        assert rows["id"].to_pylist() == ids
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     extension = next(Path(duckdb_ext.__path__[0]).rglob("delta.duckdb_extension"))
     connection.load_extension(str(extension))
-    assert connection.sql(f"select id from delta_scan('{root}') order by id").fetchall() == [(n,) for n in found]
+    assert connection.sql(f"select id from delta_scan('{root}') order by id").fetchall() == [(n,) for n in ids]
 
 
 def rewritten(log: LogInMemory, change: Callable[[pa.Table], pa.Table]) -> Snapshot:
@@ -323,7 +323,7 @@ def test_a_file_without_a_size_is_refused(size: int | None) -> None:
     def changed(column: pa.Array) -> pa.Array:
         return pa.array([None if value is None else size for value in column.to_pylist()], pa.int64())
 
-    with pytest.raises(CorruptCheckpointError, match="no size, or one below zero"):
+    with pytest.raises(CorruptCheckpointError, match="no size, or a negative one"):
         rewritten(sample_log(), lambda table: with_child(table, "add", "size", changed))
 
 
@@ -343,11 +343,11 @@ def test_a_file_that_stands_there_twice_is_one_file() -> None:
 
 
 @pytest.mark.parametrize(("path", "rows"), [("f", 3_000_000), (None, 3_000_000), ("f" * 5000, 10_000)])
-def test_a_small_checkpoint_of_very_many_rows_is_given_up(
+def test_a_small_checkpoint_of_very_many_rows_is_refused(
     monkeypatch: pytest.MonkeyPatch, path: str | None, rows: int
 ) -> None:
     """One row repeated costs a file nothing, and memory everything."""
-    monkeypatch.setattr(checkpoint_part, "DECODED_ANYWAY", 1 << 20)
+    monkeypatch.setattr(checkpoint_part, "DECODED_ALWAYS", 1 << 20)
     log = LogInMemory.created()
     log.commit(add("a"))
     paths = pa.repeat(pa.scalar(path, pa.string()), rows)
@@ -357,7 +357,7 @@ def test_a_small_checkpoint_of_very_many_rows_is_given_up(
     log.store.put(checkpoint_path(1), sink.getvalue())
     assert len(sink.getvalue()) < 100_000
     snapshot = log.snapshots().latest()
-    assert snapshot.segment.checkpoint is None, "the commits stand in for it"
+    assert snapshot.segment.checkpoint is None, "the commits replace it"
     assert snapshot.files.count == 1
 
 
@@ -410,7 +410,7 @@ def test_a_missing_sidecar_gives_way_to_the_commits_or_is_named() -> None:
     ],
 )
 def test_a_sidecar_outside_of_its_directory_is_refused(path: str) -> None:
-    """Covers attack A2: nothing outside `_delta_log/_sidecars` is read, whatever a checkpoint says."""
+    """Covers attack A2: nothing outside `_delta_log/_sidecars` is read, also if a checkpoint names it."""
     log = one_commit_cleaned()
     log.store.put(sidecar_path("x.parquet"), b"")
     json_checkpoint(log, Sidecar(path=path, size_in_bytes=1, modification_time=1))
@@ -420,7 +420,7 @@ def test_a_sidecar_outside_of_its_directory_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("spelling", ["file:{0}", "file://{0}", "{0}", "FILE:{0}"])
 def test_a_sidecar_may_be_named_by_its_url(tmp_path: Path, spelling: str) -> None:
-    """As Spark spells it, with what is odd in the table's own path encoded."""
+    """A path as Spark spells it, with unusual characters of the table's path encoded."""
     root = tmp_path / "a table%"
     store = LocalStore(str(root))
     log = sample_log(delta__checkpointPolicy="v2")
@@ -474,7 +474,7 @@ def test_a_checkpoint_cut_off_anywhere_is_an_error_or_passed_over() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_flipped_bits_end_in_a_typed_error(policy: str) -> None:
-    """Covers fault F37: whatever is raised is ours, never a crash or an error of a library."""
+    """Covers fault F37: only errors of anabranch are raised, never a crash or an error of a library."""
     log = checkpoint_alone(sample_log(delta__checkpointPolicy=policy))
     files = [file.path for file in log.store.list_tree() if file.path.endswith(".parquet")]
     source = random.Random(7)

@@ -73,7 +73,7 @@ def test_live_files_are_those_of_delta_rs(corpus: Path, name: str) -> None:
     assert ours.version == theirs.version()
     assert ours.metadata.id == str(theirs.metadata().id)
     uris = sorted(unquote(uri).removeprefix(root).removeprefix("/") for uri in theirs.file_uris())
-    # Canonical and absolute spellings of one path are the business of whoever resolves paths.
+    # Canonical and absolute spellings of one path are resolved elsewhere.
     assert [path.rpartition("/")[2] for path in paths_of(ours)] == [uri.rpartition("/")[2] for uri in uris]
 
 

@@ -120,7 +120,7 @@ def written(draw: st.DrawFn) -> Written:
 @settings(max_examples=400, deadline=None)
 @given(written(), st.integers(-40, 40), st.integers(-2, 2), st.sampled_from([EQ, LT, LE, GT, GE]))
 def test_no_file_is_left_out_whose_row_matches(row: Written, steps: int, more: int, operator: Operator) -> None:
-    """Whatever the zone of the writer, on whatever day between years before Christ and beyond 9999."""
+    """Holds in any time zone of the writer, on days from before Christ to beyond the year 9999."""
     source = row.schema["at"].dataType
     step = 1 if source is DATE else HOUR
     literal = Literal(row.at + (0 if operator is EQ else steps * step + more), source)
@@ -250,8 +250,8 @@ def test_a_field_of_a_struct_by_physical_names() -> None:
             ),
         ]
     )
-    (found,) = generated_partitions(schema, ["day"], ColumnMappingMode.NAME)
-    assert (found.column, found.derivation.source, found.derivation.part) == ("c3", ("c1", "c2"), Part.DATE)
+    (partition,) = generated_partitions(schema, ["day"], ColumnMappingMode.NAME)
+    assert (partition.column, partition.derivation.source, partition.derivation.part) == ("c3", ("c1", "c2"), Part.DATE)
 
 
 @pytest.mark.parametrize(

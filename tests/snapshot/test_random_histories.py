@@ -1,4 +1,4 @@
-"""Whatever files a log is made of, a version comes to what a naive replay of all its commits comes to."""
+"""The state of a version equals a naive replay of all its commits, for any files of the log."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def kept(
     predicate: Predicate, data_type: T.DataType, *stats: Any, metadata: dict[str, Any] | None = None
 ) -> list[bool]:
     schema = T.StructType([T.StructField("c", data_type, True, metadata)])
-    mask = can_match(predicate, [add(each) for each in stats], physical_schema=schema, partition_columns=[])
+    mask = can_match(predicate, [add(text) for text in stats], physical_schema=schema, partition_columns=[])
     return mask.tolist()
 
 
@@ -141,7 +141,7 @@ def test_long_lists() -> None:
 
 
 def test_texts_cut_short() -> None:
-    """Covers race 32: a cut upper bound stands for all that it begins."""
+    """Covers race 32: a truncated upper bound covers all strings with that prefix."""
     cut = bounds("a" * 32, "m" * 32)
     assert kept(compare(EQ, "m" * 40, TEXT), TEXT, cut) == [True]
     assert kept(compare(GT, "m" * 32, TEXT), TEXT, cut) == [True]
@@ -313,7 +313,7 @@ PARTITIONS = ["day", "country", "n", "at", "x"]
 
 def fully_matching(predicate: Predicate, *partitions: dict[str, str | None]) -> list[tuple[bool, bool]]:
     """Whether each file is kept, and whether all its rows match for sure."""
-    table = table_of_adds([add(partition=each) for each in partitions])
+    table = table_of_adds([add(partition=values) for values in partitions])
     some = files_to_read(table, predicate, physical_schema=PARTITIONED, partition_columns=PARTITIONS)
     every = files_wholly_true(table, predicate, physical_schema=PARTITIONED, partition_columns=PARTITIONS)
     return list(zip(some.tolist(), every.tolist(), strict=True))
@@ -365,7 +365,7 @@ def test_only_partition_values_make_a_file_wholly_true() -> None:
 
 
 def test_partition_timestamps_without_a_zone() -> None:
-    """They are local to whoever wrote them, which may be anywhere."""
+    """They are local times of the writer, whose time zone is not known."""
     noon = 1704067200_000_000 + 12 * 3_600_000_000
     local, utc = {"at": "2024-01-01 12:00:00"}, {"at": "2024-01-01T12:00:00.000000Z"}
     assert fully_matching(of("at", EQ, noon), local, utc) == [(True, False), (True, True)]
@@ -405,12 +405,12 @@ def test_parsed_statistics_say_the_same() -> None:
     schema = T.StructType(
         [T.StructField("c", T.DateType()), T.StructField("d", T.DecimalType(10, 2)), T.StructField("new", LONG)]
     )
-    told = pa.struct([("c", pa.date32()), ("d", pa.decimal128(10, 2))])
+    bounds = pa.struct([("c", pa.date32()), ("d", pa.decimal128(10, 2))])
     kind = pa.struct(
         [
             ("numRecords", pa.int64()),
-            ("minValues", told),
-            ("maxValues", told),
+            ("minValues", bounds),
+            ("maxValues", bounds),
             ("nullCount", pa.struct([("c", pa.int64())])),
         ]
     )

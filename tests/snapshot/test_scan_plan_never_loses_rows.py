@@ -36,7 +36,7 @@ def test_a_file_with_a_matching_row_is_kept(written: list[tuple[AddFile, list[Ro
 def test_normal_predicates_mean_the_same(
     written: tuple[AddFile, list[Row]], predicate: Predicate, unknown: bool | None
 ) -> None:
-    # An `Unknown` that stands below a `Not` is another condition afterwards, so all are given a value first.
+    # An `Unknown` below a `Not` is another condition afterwards, so all are given a value first.
     plain = without_unknown(predicate, unknown)
     for row in written[1]:
         assert holds(normalise(plain), row) is holds(plain, row)
@@ -68,7 +68,7 @@ def test_chunks_and_encodings_of_columns_change_nothing(
         chunked.schema.get_field_index("stats"), "stats", pc.cast(chunked["stats"], pa.large_string())
     )
     plain, other = (
-        files_to_read(each, predicate, physical_schema=SCHEMA, partition_columns=PARTITION_COLUMNS)
-        for each in (table, chunked)
+        files_to_read(files, predicate, physical_schema=SCHEMA, partition_columns=PARTITION_COLUMNS)
+        for files in (table, chunked)
     )
     assert plain.tolist() == other.tolist()

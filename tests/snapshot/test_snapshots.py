@@ -101,7 +101,7 @@ def test_there_may_be_no_table_yet() -> None:
     assert snapshots.latest().version == 0
 
 
-def test_a_table_made_anew_is_noticed(log: LogInMemory) -> None:
+def test_a_table_created_again_is_noticed(log: LogInMemory) -> None:
     """Covers fault F50."""
     for versions in (1, 4, 9):
         snapshots = log.snapshots()
@@ -312,14 +312,14 @@ def test_threads_share_one_view(log: LogInMemory) -> None:
     assert failures == []
 
 
-def test_files_are_found_by_identity(log: LogInMemory) -> None:
+def test_files_are_looked_up_by_key(log: LogInMemory) -> None:
     log.commit(remove("file-0"), add("file-0", vector="x"))
     files = log.snapshots().latest().files
-    found = files.find("file-0", add("", vector="x").deletion_vector.unique_id)  # type: ignore[union-attr]
-    assert found is not None
+    file = files.find("file-0", add("", vector="x").deletion_vector.unique_id)  # type: ignore[union-attr]
+    assert file is not None
     assert files.find("file-0") is None
     assert files.find("nowhere") is None
-    assert files.at_path("file-0") == [found]
+    assert files.at_path("file-0") == [file]
 
 
 def test_what_is_derived_from_metadata() -> None:
@@ -330,18 +330,18 @@ def test_what_is_derived_from_metadata() -> None:
 
 def test_a_long_lived_reader_forgets_what_nobody_holds(log: LogInMemory) -> None:
     # Tables of other tests are none of ours.
-    before = {id(found) for found in _snapshots_alive()}
+    before = {id(snapshot) for snapshot in _snapshots_alive()}
     snapshots = log.snapshots()
     for number in range(50):
         log.commit(add(f"more-{number}"), remove(f"more-{number - 1}"))
         snapshots.latest()
     gc.collect()
-    kept = [found for found in _snapshots_alive() if id(found) not in before]
+    kept = [snapshot for snapshot in _snapshots_alive() if id(snapshot) not in before]
     assert 1 <= len(kept) <= 8
 
 
 def _snapshots_alive() -> list[object]:
-    return [found for found in gc.get_objects() if type(found).__name__ == "Snapshot"]
+    return [snapshot for snapshot in gc.get_objects() if type(snapshot).__name__ == "Snapshot"]
 
 
 def test_a_store_that_reports_times_twice_differently_costs_only_time(log: LogInMemory) -> None:

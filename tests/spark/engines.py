@@ -61,8 +61,8 @@ class EngineTable:
         self.adds += written.adds
         return written
 
-    def place(self, path: str, rows: pa.Table, partition_values: Mapping[str, str | None] | None = None) -> str:
-        """Put a file that somebody else wrote at a plain path, and take it into the table."""
+    def write_file(self, path: str, rows: pa.Table, partition_values: Mapping[str, str | None] | None = None) -> str:
+        """Writes a file as another program would, at a plain path, and adds it to the table."""
         target = Path(self.root) / path
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, target)
@@ -114,6 +114,6 @@ def struct(*fields: StructField | tuple[str, Any]) -> StructType:
 
 
 def mapped(schema: StructType) -> StructType:
-    """With ids and physical names, as in a new table with column mapping."""
+    """The schema with ids and physical names, as in a new table with column mapping."""
     names = (f"col-{i:04d}" for i in itertools.count())
     return assign_ids_and_names(schema, 0, keep_names=False, new_name=lambda: next(names))[0]

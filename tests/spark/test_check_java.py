@@ -43,7 +43,7 @@ def warnings(check_java: ModuleType, gateway: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("member", "found"),
+    ("member", "message"),
     [
         ("Object f() { return null; }", None),
         (
@@ -54,12 +54,14 @@ def warnings(check_java: ModuleType, gateway: Any) -> Any:
         ("Object F() { return null; }", "Janino warns: A.java, Line 3, Column 17: Method name"),
     ],
 )
-def test_what_is_found(check_java: ModuleType, gateway: Any, warnings: Any, member: str, found: str | None) -> None:
+def test_problems_of_a_member(
+    check_java: ModuleType, gateway: Any, warnings: Any, member: str, message: str | None
+) -> None:
     """What does not compile, what the compiler warns of, and byte code that a JVM refuses."""
     source = f"package delta;\npublic class A {{\n  public {member}\n}}\n"
     problems = check_java.problems_of(gateway, java_unit({"A.java": source}, {}), warnings)
-    if found is None:
+    if message is None:
         assert problems == []
     else:
         (problem,) = problems
-        assert problem.startswith(found)
+        assert problem.startswith(message)

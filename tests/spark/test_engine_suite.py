@@ -113,8 +113,8 @@ def test_all_types_come_back_as_they_were_written(table_of: MakeTable, mode: Col
 def test_variants_come_back(table_of: MakeTable) -> None:
     table = table_of(struct(("id", LongType()), ("v", VariantType())))
     table.write(table.spark.sql('SELECT 1L AS id, parse_json(\'{"a": [1, "x"]}\') AS v UNION ALL SELECT 2L, NULL'))
-    found = table.scan().selectExpr("id", "to_json(v)")
-    assert table.rows(found) == [(1, '{"a":[1,"x"]}'), (2, None)]
+    rows = table.scan().selectExpr("id", "to_json(v)")
+    assert table.rows(rows) == [(1, '{"a":[1,"x"]}'), (2, None)]
 
 
 def test_void_columns_are_null_and_in_no_file(table_of: MakeTable) -> None:
@@ -200,20 +200,20 @@ def test_partition_values_of_every_type(
     table_of: MakeTable, kind: DataType, values: list[str], texts: list[str]
 ) -> None:
     table = table_of(struct(("p", kind), ("id", LongType())), partition_columns=("p",))
-    each = [
+    frames = [
         table.spark.range(i, i + 1).select(F.expr(text).cast(kind).alias("p"), "id")
         for i, text in enumerate([*values, "NULL"])
     ]
-    frame = each[0]
-    for more in each[1:]:
+    frame = frames[0]
+    for more in frames[1:]:
         frame = frame.union(more)
     table.write(frame)
 
     assert table.rows() == table.rows(frame)
     assert sorted(str(add.partition_values["p"]) for add in table.adds) == sorted([*texts, "None"])
     for i, text in enumerate(values):
-        found = table.scan().where(F.col("p") == F.expr(text).cast(kind))
-        assert [row[1] for row in table.rows(found)] == [i]
+        rows = table.scan().where(F.col("p") == F.expr(text).cast(kind))
+        assert [row[1] for row in table.rows(rows)] == [i]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
@@ -221,13 +221,13 @@ def test_timestamp_partitions_with_and_without_a_zone(table_of: MakeTable, spark
     """See "Partition Value Serialization": without a zone it is that of the session."""
     table = table_of(struct(("id", LongType()), ("p", TimestampType())), partition_columns=("p",))
     for i, text in enumerate(["2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z"]):
-        table.place(f"p={i}/f.parquet", pa.table({"id": [i]}), {"p": text})
+        table.write_file(f"p={i}/f.parquet", pa.table({"id": [i]}), {"p": text})
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        found = table.scan().selectExpr("id", "unix_seconds(p)")
+        rows = table.scan().selectExpr("id", "unix_seconds(p)")
         offset = 0 if zone == "UTC" else 8 * 3600
-        assert table.rows(found) == [(0, 1704067200 + offset), (1, 1704067200)]
+        assert table.rows(rows) == [(0, 1704067200 + offset), (1, 1704067200)]
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
 
@@ -239,30 +239,32 @@ def test_a_table_of_nothing_but_partition_columns_keeps_its_rows(table_of: MakeT
         ),
         partition_columns=("p",),
     )
-    table.place("a.parquet", pa.table({"other": [1, 2, 3]}), {"p": "x"})
-    table.place("p=y/b.parquet", pa.table({"other": [1]}), {"p": "y"})
+    table.write_file("a.parquet", pa.table({"other": [1, 2, 3]}), {"p": "x"})
+    table.write_file("p=y/b.parquet", pa.table({"other": [1]}), {"p": "y"})
     assert table.rows() == [("x",)] * 3 + [("y",)]
 
 
 def test_directories_say_nothing_about_partition_values(table_of: MakeTable) -> None:
     """Only the log does: a directory may contradict it, or look like a partition where there is none."""
     table = table_of(struct(("id", LongType()), ("p", StringType())), partition_columns=("p",))
-    table.place("p=wrong/a.parquet", pa.table({"id": [1]}), {"p": "right"})
-    table.place("p=y/b.parquet", pa.table({"id": [2]}), {"p": "y"})
-    table.place("p=__HIVE_DEFAULT_PARTITION__/c.parquet", pa.table({"id": [3]}), {"p": "__HIVE_DEFAULT_PARTITION__"})
-    table.place("z=1/p=v/d.parquet", pa.table({"id": [4]}), {"p": "v"})
+    table.write_file("p=wrong/a.parquet", pa.table({"id": [1]}), {"p": "right"})
+    table.write_file("p=y/b.parquet", pa.table({"id": [2]}), {"p": "y"})
+    table.write_file(
+        "p=__HIVE_DEFAULT_PARTITION__/c.parquet", pa.table({"id": [3]}), {"p": "__HIVE_DEFAULT_PARTITION__"}
+    )
+    table.write_file("z=1/p=v/d.parquet", pa.table({"id": [4]}), {"p": "v"})
     assert table.rows() == [(1, "right"), (2, "y"), (3, "__HIVE_DEFAULT_PARTITION__"), (4, "v")]
 
     plain = table_of(struct(("id", LongType()), ("p", StringType())), root=table.root + "2")
-    plain.place("p=wrong/a.parquet", pa.table({"id": [1]}))
-    plain.place("p=7/b.parquet", pa.table({"id": [2]}))
+    plain.write_file("p=wrong/a.parquet", pa.table({"id": [1]}))
+    plain.write_file("p=7/b.parquet", pa.table({"id": [2]}))
     assert plain.rows() == [(1, None), (2, None)]
 
 
 def test_files_of_one_name_in_many_directories(table_of: MakeTable) -> None:
     table = table_of(struct(("id", LongType()), ("p", DoubleType())), partition_columns=("p",))
     for i in range(5):
-        table.place(f"p={i}.0/x/part-0.parquet", pa.table({"id": [i, i + 100]}), {"p": f"{i}.0"})
+        table.write_file(f"p={i}.0/x/part-0.parquet", pa.table({"id": [i, i + 100]}), {"p": f"{i}.0"})
     table.hide(3, [0])
     rows = table.rows(table.scan(with_positions=True))
     expected = [(i + 100 * k, float(i), i, k) for i in range(5) for k in range(2) if (i, k) != (3, 0)]
@@ -290,21 +292,21 @@ def test_columns_that_files_lack_are_null(table_of: MakeTable) -> None:
             "m": pa.array([[("k", {"x": 7})]], pa.map_(pa.string(), pa.struct([("x", pa.int64())]))),
         }
     )
-    table.place("old.parquet", old)
+    table.write_file("old.parquet", old)
     table.write(table.spark.sql(
         "SELECT 2L AS id, named_struct('x', 1L, 'new', 'n') AS s, array(named_struct('x', 2L, 'new', 'o')) AS l,"
         " map('k', named_struct('x', 3L, 'new', 'p')) AS m, 'late' AS late"
     ))  # fmt: skip
-    found = table.scan().selectExpr("id", "s.x", "s.new", "l.x", "l.new", "m['k'].x", "m['k'].new", "late")
-    assert table.rows(found) == [
+    rows = table.scan().selectExpr("id", "s.x", "s.new", "l.x", "l.new", "m['k'].x", "m['k'].new", "late")
+    assert table.rows(rows) == [
         (1, 5, None, [6, None], [None, None], 7, None, None),
         (2, 1, "n", [2], ["o"], 3, "p", "late"),
     ]
 
 
-def test_fields_are_found_by_name_and_not_by_place(table_of: MakeTable) -> None:
+def test_fields_are_matched_by_name_and_not_by_position(table_of: MakeTable) -> None:
     table = table_of(struct(("a", LongType()), ("s", struct(("x", LongType()), ("y", StringType())))))
-    table.place("f.parquet", pa.table({"dropped": [9], "s": [{"y": "why", "x": 2, "z": 3}], "a": [1]}))
+    table.write_file("f.parquet", pa.table({"dropped": [9], "s": [{"y": "why", "x": 2, "z": 3}], "a": [1]}))
     assert table.rows() == [(1, (2, "why"))]
 
 
@@ -327,7 +329,7 @@ def test_files_from_before_a_type_was_widened(
     table_of: MakeTable, stored: pa.DataType, value: Any, kind: DataType, read: Any
 ) -> None:
     table = table_of(struct(("id", LongType()), ("v", kind)))
-    table.place("old.parquet", pa.table({"id": [1, 2], "v": pa.array([value, None], stored)}))
+    table.write_file("old.parquet", pa.table({"id": [1, 2], "v": pa.array([value, None], stored)}))
     table.write(table.spark.range(3, 4).select("id", F.lit(read).cast(kind).alias("v")))
     assert table.rows() == [(1, read), (2, None), (3, read)]
     assert table.rows(table.scan().where(F.col("v") == F.lit(read).cast(kind)).select("id")) == [(1,), (3,)]
@@ -355,8 +357,8 @@ def test_mapped_files_have_physical_names_and_ids(table_of: MakeTable, mode: Col
     below = stored.field(1).type.field(0)
     assert below.name == schema["s"].dataType["x"].metadata[PHYSICAL_NAME]
     assert int(below.metadata[b"PARQUET:field_id"]) == schema["s"].dataType["x"].metadata[ID]
-    found = table.scan().selectExpr("id", "s.x", "s.y", "l[0].y", "m['k'].y")
-    assert table.rows(found) == [(0, 0, "why", "why", "why")]
+    rows = table.scan().selectExpr("id", "s.x", "s.y", "l[0].y", "m['k'].y")
+    assert table.rows(rows) == [(0, 0, "why", "why", "why")]
     assert json.loads(table.adds[0].stats or "")["minValues"][schema["id"].metadata[PHYSICAL_NAME]] == 0
 
 
@@ -389,8 +391,10 @@ def test_id_mode_finds_columns_by_id_alone(table_of: MakeTable) -> None:
     table = table_of(schema, mode=ColumnMappingMode.ID)
     physical = [field.metadata[PHYSICAL_NAME] for field in schema]
     table.write(table.spark.sql("SELECT 1L AS a, 10L AS b, 'x' AS c"))
-    table.place("swapped.parquet", with_ids((physical[1], 1, pa.array([2])), (physical[0], 2, pa.array([20]))))
-    table.place("other.parquet", with_ids(("z", 2, pa.array([30])), ("y", 1, pa.array([3])), ("x", 3, pa.array(["w"]))))
+    table.write_file("swapped.parquet", with_ids((physical[1], 1, pa.array([2])), (physical[0], 2, pa.array([20]))))
+    table.write_file(
+        "other.parquet", with_ids(("z", 2, pa.array([30])), ("y", 1, pa.array([3])), ("x", 3, pa.array(["w"])))
+    )
     assert table.rows() == [(1, 10, "x"), (2, 20, None), (3, 30, "w")]
     assert table.rows(table.scan().where("a = 2")) == [(2, 20, None)]
     assert table.rows(table.scan().where("b = 30")) == [(3, 30, "w")]
@@ -430,7 +434,7 @@ def test_a_vector_that_hides_a_row_beyond_its_file_is_an_error(table_of: MakeTab
 def test_a_hidden_row_far_into_a_file_of_several_row_groups(table_of: MakeTable) -> None:
     table = table_of(only_id())
     rows = pa.table({"id": range(200_000)})
-    table.place("f.parquet", rows)
+    table.write_file("f.parquet", rows)
     pq.write_table(rows, Path(table.root) / "f.parquet", row_group_size=10_000)
     table.hide(0, [123_456])
     assert table.scan().where("id BETWEEN 123455 AND 123457").orderBy("id").collect() == [(123_455,), (123_457,)]
@@ -450,7 +454,7 @@ ODD_PATHS = ["a b/c d.parquet", "%41%2F.parquet", "é☃.parquet", "x#y?.parquet
 def test_odd_paths(table_of: MakeTable, tmp_path: Path, root: str) -> None:
     table = table_of(struct(("id", LongType()), ("text", StringType())), root=str(tmp_path / root))
     for i, path in enumerate(ODD_PATHS):
-        table.place(path, pa.table({"id": [i, i + 100], "text": [path, None]}))
+        table.write_file(path, pa.table({"id": [i, i + 100], "text": [path, None]}))
     table.write(table.spark.range(900, 901).selectExpr("id", "'ours' AS text"))
     expected = [(i, path) for i, path in enumerate(ODD_PATHS)] + [(i + 100, None) for i in range(len(ODD_PATHS))]
     assert table.rows() == sorted([*expected, (900, "ours")], key=repr)
@@ -468,7 +472,9 @@ def test_odd_paths_with_partitions_and_mapping(table_of: MakeTable) -> None:
     names = [field.metadata[PHYSICAL_NAME] for field in schema]
     inner = schema["s"].dataType["x"].metadata[PHYSICAL_NAME]
     for i, path in enumerate(["_a.parquet", "x/.b.parquet", "fine.parquet"]):
-        table.place(path, pa.table({names[1]: [{inner: i}]}), {names[0]: "2024-01-01", names[2]: None if i else "é"})
+        table.write_file(
+            path, pa.table({names[1]: [{inner: i}]}), {names[0]: "2024-01-01", names[2]: None if i else "é"}
+        )
     day = datetime.date(2024, 1, 1)
     assert table.rows() == [(day, (0,), "é"), (day, (1,), None), (day, (2,), None)]
 
@@ -489,7 +495,7 @@ def test_many_files(table_of: MakeTable) -> None:
     table = table_of(struct(("id", LongType()), ("p", LongType())), partition_columns=("p",))
     for i in range(150):
         directory = f"p={i}" if i % 2 else "other"
-        table.place(f"{directory}/{i}.parquet", pa.table({"id": [i]}), {"p": str(i)})
+        table.write_file(f"{directory}/{i}.parquet", pa.table({"id": [i]}), {"p": str(i)})
     assert table.scan().where("id = p").count() == 150
     assert table.rows(table.scan().where("p IN (3, 4)")) == [(3, 3), (4, 4)]
 
@@ -560,9 +566,9 @@ def test_not_a_number_is_larger_than_any_number(table_of: MakeTable) -> None:
     table.write(table.spark.sql("SELECT 1L AS id, 1.0D AS x UNION ALL SELECT 2L, double('NaN')").coalesce(1))
     assert "x" not in table.stats()[0]["maxValues"]
     assert [row.id for row in table.scan().where("x > 5").collect()] == [2]
-    found = table.scan().where("id = 2").first()
-    assert found is not None
-    assert math.isnan(found.x)
+    rows = table.scan().where("id = 2").first()
+    assert rows is not None
+    assert math.isnan(rows.x)
 
 
 def test_properties_and_options_of_a_write(table_of: MakeTable) -> None:

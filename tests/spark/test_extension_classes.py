@@ -26,16 +26,16 @@ from anabranch.spark.extension.compiled import (
 )
 from anabranch.spark.extension.java_unit import java_sources, java_unit
 from anabranch.spark.extension.kept_jars import jar_bytes
-from anabranch.spark.native import jvm_classes
+from anabranch.spark.gateway import jvm_classes
 
 pytestmark = pytest.mark.spark
 
 
 def static(classes: ExtensionClasses, name: str, method: str, *arguments: Any) -> Any:
     """Calls a static method of one of these classes."""
-    for each in classes.java_class(name).getMethods():
-        if each.getName() == method and each.getParameterCount() == len(arguments):
-            return each.invoke(None, jvm_classes.object_array(classes._gateway, arguments))
+    for candidate in classes.java_class(name).getMethods():
+        if candidate.getName() == method and candidate.getParameterCount() == len(arguments):
+            return candidate.invoke(None, jvm_classes.object_array(classes._gateway, arguments))
     raise AttributeError(method)
 
 
@@ -225,7 +225,7 @@ def test_other_sources_are_another_jar(start: Callable[..., ExtensionClasses], s
     assert len(list(cache.iterdir())) == 2
 
 
-def test_a_damaged_jar_is_compiled_anew(start: Callable[..., ExtensionClasses], cache: Path) -> None:
+def test_a_damaged_jar_is_compiled_again(start: Callable[..., ExtensionClasses], cache: Path) -> None:
     start()
     (jar,) = cache.iterdir()
     whole = jar.read_bytes()
@@ -235,7 +235,7 @@ def test_a_damaged_jar_is_compiled_anew(start: Callable[..., ExtensionClasses], 
     assert start().origin == "kept"
 
 
-def test_a_folder_in_doubt_is_not_used(
+def test_a_folder_that_others_may_write_to_is_not_used(
     start: Callable[..., ExtensionClasses], cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The classes come from a folder that only this process knows, and a warning says why."""
@@ -284,8 +284,8 @@ def test_classes_under_delta_sparks_names_that_are_there_stay(gateway: Any, load
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "DeltaTable.java").write_text("package io.delta.tables;\n\npublic class DeltaTable {}\n")
-    (package, (_, known_by)), *_ = delta_spark_names.UNITS.items()
-    before = load_classes(gateway, loader, theirs, None, package=package, known_by=known_by).java_class(known_by)
+    (package, (_, main_class)), *_ = delta_spark_names.UNITS.items()
+    before = load_classes(gateway, loader, theirs, None, package=package, main_class=main_class).java_class(main_class)
     load_classes(gateway, loader, resources.files(compiled.__package__), tmp_path / "cache")
     delta_spark_names.load_delta_spark_names(gateway, loader)
     assert loader.loadClass("io.delta.tables.DeltaTable").equals(before)
@@ -332,7 +332,7 @@ def test_a_jvm_that_takes_no_jars_tells_so(gateway: Any, monkeypatch: pytest.Mon
 
 @pytest.mark.long
 def test_two_processes_at_once(cache: Path) -> None:
-    """With the sources of this package. Afterwards there is one jar, which later starts and sessions take."""
+    """The sources of this package compile. Afterwards there is one jar, which later starts and sessions take."""
     environment = {**os.environ, "ANABRANCH_CACHE": str(cache), "PYSPARK_PYTHON": sys.executable}
 
     def begin(program: str) -> subprocess.Popen[str]:

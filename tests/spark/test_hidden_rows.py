@@ -34,7 +34,7 @@ def is_hidden(encoded: bytes, row: int) -> bool:
 
 
 @given(st.sets(st.integers(0, 30_000)))
-def test_every_row_is_told_right(hidden: set[int]) -> None:
+def test_the_table_has_the_right_bit_for_every_row(hidden: set[int]) -> None:
     encoded = encode(BitMap64(hidden))
     around = {row + step for row in hidden for step in (-1, 0, 1)} | {0, 1, 4095, 4096, 29_999, 40_000, 10_000_000}
     assert {row for row in around if row >= 0 and is_hidden(encoded, row)} == hidden
@@ -49,13 +49,13 @@ def test_few_hidden_rows_of_a_large_file_stay_small() -> None:
 @given(st.lists(st.sets(st.integers(0, 20_000)), max_size=3))
 def test_chunks_hold_the_same_rows(vectors: list[set[int]]) -> None:
     table = chunk_table(list(enumerate(map(BitMap64, vectors))))
-    found: list[set[int]] = [set() for _ in vectors]
+    hidden_by_file: list[set[int]] = [set() for _ in vectors]
     for row in table.to_pylist():
         assert len(row["words"]) == CHUNK_ROWS // 64
         for word, bits in enumerate(row["words"]):
             hidden = {row["chunk"] * CHUNK_ROWS + word * 64 + bit for bit in range(64) if bits >> bit & 1}
-            found[row["file_id"]] |= hidden
-    assert found == vectors
+            hidden_by_file[row["file_id"]] |= hidden
+    assert hidden_by_file == vectors
 
 
 def files_hiding(*positions: int, rows: int | None) -> pa.Table:

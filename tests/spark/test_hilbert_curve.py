@@ -25,12 +25,14 @@ def points(dimensions: int, bits: int) -> np.ndarray:
 
 
 def test_the_curve_through_sixteen_places() -> None:
-    found = hilbert_steps(2).positions([np.array(axis, dtype=np.int64) for axis in zip(*FOUR_BY_FOUR, strict=True)], 2)
-    assert found.tolist() == list(range(16))
+    positions = hilbert_steps(2).positions(
+        [np.array(axis, dtype=np.int64) for axis in zip(*FOUR_BY_FOUR, strict=True)], 2
+    )
+    assert positions.tolist() == list(range(16))
 
 
 @pytest.mark.parametrize(("dimensions", "bits"), [(2, 1), (2, 6), (3, 4), (4, 3), (5, 2), (6, 2)])
-def test_every_place_comes_once_and_is_one_step_from_the_next(dimensions: int, bits: int) -> None:
+def test_every_point_comes_once_and_is_one_step_from_the_next(dimensions: int, bits: int) -> None:
     everything = points(dimensions, bits)
     keys = hilbert_steps(dimensions).positions(list(everything), bits)
     assert sorted(keys.tolist()) == list(range(1 << (dimensions * bits)))
@@ -42,9 +44,9 @@ def test_every_place_comes_once_and_is_one_step_from_the_next(dimensions: int, b
 
 @given(dimensions=st.integers(2, 4), data=st.data())
 def test_the_curve_enters_each_cube_once(dimensions: int, data: st.DataObject) -> None:
-    """What a coarser look at two places tells apart stays apart, in that order: files hold whole stretches."""
-    place = st.lists(st.integers(0, 1023), min_size=dimensions, max_size=dimensions)
-    pair = np.array([data.draw(place), data.draw(place)], dtype=np.int64).T
+    """Points that differ in fewer bits keep their order with more bits: files hold whole stretches."""
+    point = st.lists(st.integers(0, 1023), min_size=dimensions, max_size=dimensions)
+    pair = np.array([data.draw(point), data.draw(point)], dtype=np.int64).T
     curve = hilbert_steps(dimensions)
     fine = curve.positions(list(pair), 10)
     for bits in range(1, 10):

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from anabranch.spark.extension import interrupts
-from anabranch.spark.extension.interrupts import Interrupts
+from anabranch.spark.gateway import interrupts
+from anabranch.spark.gateway.interrupts import Interrupts
 
 
 class Client:
-    """Of a gateway: each call does what it is told."""
+    """The client of a gateway: each call runs the function that it is given."""
 
     def send_command(self, command: Callable[[], Any], retry: bool = True, binary: bool = False) -> Any:
         return command()
@@ -37,7 +37,7 @@ class Watched:
         return self.client.send_command(work)
 
     def answer(self, work: Callable[[], Any]) -> Any:
-        """The JVM asks Python, as the door does it: an error is a value."""
+        """A callback of the JVM, as in the endpoint: an error is a value."""
         try:
             with self.interrupts.answering():
                 return work()
@@ -106,10 +106,10 @@ def test_what_a_cancelled_job_raises_is_not_seen(jvm: Watched) -> None:
         press()
         raise ValueError("Job 3 cancelled")
 
-    told: list[Any] = []
+    answers: list[Any] = []
     with pytest.raises(KeyboardInterrupt):
-        jvm.call(lambda: told.append(jvm.answer(lambda: jvm.call(job))))
-    assert isinstance(told[0], KeyboardInterrupt)
+        jvm.call(lambda: answers.append(jvm.answer(lambda: jvm.call(job))))
+    assert isinstance(answers[0], KeyboardInterrupt)
 
 
 def test_answers_within_answers_all_stop(jvm: Watched) -> None:
@@ -141,16 +141,16 @@ def test_notes_of_the_commit_are_kept(jvm: Watched) -> None:
     def work() -> None:
         try:
             press()
-        except KeyboardInterrupt as asked:
-            asked.add_note("had landed")
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note("had landed")
 
     with pytest.raises(KeyboardInterrupt) as raised:
         jvm.call(lambda: jvm.answer(work))
     assert raised.value.__notes__ == ["had landed"]
 
 
-def test_a_call_alone_is_given_up_in_the_end(jvm: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "GIVE_UP_SECONDS", 0.1)
+def test_a_call_alone_is_abandoned_in_the_end(jvm: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "ABANDON_SECONDS", 0.1)
 
     def lasts() -> None:
         press()
@@ -231,12 +231,12 @@ def test_an_ignored_signal_stays_ignored(jvm: Watched) -> None:
 
 
 def test_other_threads_pass(jvm: Watched) -> None:
-    found: list[Any] = []
+    answers: list[Any] = []
 
     def work() -> None:
-        found.append(jvm.call(lambda: jvm.answer(lambda: jvm.call(lambda: "done"))))
+        answers.append(jvm.call(lambda: jvm.answer(lambda: jvm.call(lambda: "done"))))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == ["done"]
+    assert answers == ["done"]

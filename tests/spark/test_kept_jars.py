@@ -23,7 +23,7 @@ from anabranch.spark.extension.kept_jars import (
     is_whole,
     jar_bytes,
     jar_file_name,
-    jar_place,
+    jar_path,
     keep_jar,
     kept_jar,
     temporary_jar,
@@ -36,8 +36,8 @@ NOW_S = 1_800_000_000.0
 
 
 @pytest.fixture(autouse=True)
-def nothing_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_jars, "_told", set())
+def no_warning_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_jars, "_problems_logged", set())
 
 
 @pytest.fixture
@@ -46,19 +46,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kept(folder: Path) -> Path:
-    place = jar_place(folder, NAME)
-    assert place is not None
-    assert keep_jar(place, JAR, now_s=NOW_S) == place
-    return place
+    jar = jar_path(folder, NAME)
+    assert jar is not None
+    assert keep_jar(jar, JAR, now_s=NOW_S) == jar
+    return jar
 
 
 def is_refused(folder: Path, caplog: pytest.LogCaptureFixture, why: str) -> bool:
-    """Whether nothing is kept there, which is told exactly once."""
+    """Whether nothing is kept there, with exactly one warning of that reason."""
     for _ in range(2):
-        assert jar_place(folder, NAME) is None
-    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "ANABRANCH_CACHE" in told
-    return why in told
+        assert jar_path(folder, NAME) is None
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "ANABRANCH_CACHE" in warning
+    return why in warning
 
 
 # Which folder
@@ -90,14 +90,14 @@ def test_a_file_name_is_one_whatever_spark_calls_its_version() -> None:
 
 
 def test_the_folder_is_made_for_the_user_alone(folder: Path) -> None:
-    assert jar_place(folder, NAME) == folder.resolve() / NAME
+    assert jar_path(folder, NAME) == folder.resolve() / NAME
     for made in (folder, folder.parent):
         assert made.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    assert jar_place(tmp_path / "file" / "anabranch", NAME) is None
+    assert jar_path(tmp_path / "file" / "anabranch", NAME) is None
     assert caplog.records == []
 
 
@@ -121,7 +121,7 @@ def test_a_folder_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog:
 def test_a_link_above_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "scratch")
-    assert jar_place(tmp_path / "link" / "anabranch", NAME) == (tmp_path / "scratch" / "anabranch" / NAME).resolve()
+    assert jar_path(tmp_path / "link" / "anabranch", NAME) == (tmp_path / "scratch" / "anabranch" / NAME).resolve()
 
 
 def test_a_folder_of_another_user_is_refused(
@@ -141,13 +141,13 @@ def test_a_folder_that_others_may_rename_is_refused(folder: Path, caplog: pytest
 def test_a_folder_below_one_like_tmp_is_not(folder: Path) -> None:
     kept(folder)
     folder.parent.chmod(0o1777)
-    assert jar_place(folder, NAME) is not None
+    assert jar_path(folder, NAME) is not None
 
 
 def test_a_jar_behind_a_link_is_refused(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    place = kept(folder)
-    place.rename(tmp_path / "moved.jar")
-    place.symlink_to(tmp_path / "moved.jar")
+    jar = kept(folder)
+    jar.rename(tmp_path / "moved.jar")
+    jar.symlink_to(tmp_path / "moved.jar")
     assert is_refused(folder, caplog, "is not a file but a link")
 
 
@@ -159,33 +159,33 @@ def test_a_jar_that_others_may_write_is_refused(folder: Path, caplog: pytest.Log
 
 def test_a_system_without_owners_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "geteuid")
-    assert jar_place(folder, NAME) is None
+    assert jar_path(folder, NAME) is None
 
 
 # Keeping
 
 
 def test_a_jar_is_kept_as_it_is(folder: Path) -> None:
-    place = kept(folder)
-    os.utime(place, (1_000_000, 1_000_000))
+    jar = kept(folder)
+    os.utime(jar, (1_000_000, 1_000_000))
 
-    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) == place
-    assert place.read_bytes() == JAR
-    assert place.stat().st_mode & 0o777 == 0o600
-    assert (place.stat().st_mtime, place.stat().st_atime) == (1_000_000, NOW_S)
-    assert list(folder.iterdir()) == [place]
-    with zipfile.ZipFile(place) as jar:
-        assert jar.testzip() is None
-        assert jar.read("delta/Python.class") == b"some code"
+    assert kept_jar(jar, digest=DIGEST, now_s=NOW_S) == jar
+    assert jar.read_bytes() == JAR
+    assert jar.stat().st_mode & 0o777 == 0o600
+    assert (jar.stat().st_mtime, jar.stat().st_atime) == (1_000_000, NOW_S)
+    assert list(folder.iterdir()) == [jar]
+    with zipfile.ZipFile(jar) as archive:
+        assert archive.testzip() is None
+        assert archive.read("delta/Python.class") == b"some code"
 
 
 def test_there_may_be_none(folder: Path) -> None:
-    place = jar_place(folder, NAME)
-    assert place is not None
-    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) is None
+    jar = jar_path(folder, NAME)
+    assert jar is not None
+    assert kept_jar(jar, digest=DIGEST, now_s=NOW_S) is None
 
 
-def test_any_damage_is_found() -> None:
+def test_any_damage_is_detected() -> None:
     assert is_whole(JAR, digest=DIGEST)
     for at in range(len(JAR)):
         assert not is_whole(JAR[:at], digest=DIGEST)
@@ -194,10 +194,10 @@ def test_any_damage_is_found() -> None:
 
 
 def test_a_damaged_jar_and_one_of_other_sources_are_not_used(folder: Path) -> None:
-    place = kept(folder)
-    assert kept_jar(place, digest=DIGEST[::-1], now_s=NOW_S) is None
-    place.write_bytes(JAR[:-100])
-    assert kept_jar(place, digest=DIGEST, now_s=NOW_S) is None
+    jar = kept(folder)
+    assert kept_jar(jar, digest=DIGEST[::-1], now_s=NOW_S) is None
+    jar.write_bytes(JAR[:-100])
+    assert kept_jar(jar, digest=DIGEST, now_s=NOW_S) is None
 
 
 def test_a_jar_is_the_same_whenever_it_is_made() -> None:
@@ -206,15 +206,15 @@ def test_a_jar_is_the_same_whenever_it_is_made() -> None:
 
 
 def test_a_folder_that_takes_no_file_keeps_nothing(folder: Path) -> None:
-    place = jar_place(folder, NAME)
-    assert place is not None
-    place.mkdir()
-    assert keep_jar(place, JAR, now_s=NOW_S) is None
-    assert list(folder.iterdir()) == [place]
+    jar = jar_path(folder, NAME)
+    assert jar is not None
+    jar.mkdir()
+    assert keep_jar(jar, JAR, now_s=NOW_S) is None
+    assert list(folder.iterdir()) == [jar]
 
 
 def test_what_is_long_unused_is_removed(folder: Path) -> None:
-    place = kept(folder)
+    jar = kept(folder)
     long_ago = NOW_S - UNUSED_MAX_S - 1
     times = {
         "delta-4.2.0-unused.jar": (long_ago, long_ago),
@@ -222,30 +222,30 @@ def test_what_is_long_unused_is_removed(folder: Path) -> None:
         "delta-4.2.0-read.jar": (NOW_S - 5, long_ago),
         "delta-4.2.0-new.jar": (long_ago, NOW_S - 5),
         "notes.txt": (long_ago, long_ago),
-        place.name: (long_ago, long_ago),
+        jar.name: (long_ago, long_ago),
     }
     for name, (read, written) in times.items():
         (folder / name).write_bytes(JAR)
         os.utime(folder / name, (read, written))
 
-    keep_jar(place, JAR, now_s=NOW_S)
+    keep_jar(jar, JAR, now_s=NOW_S)
 
-    left = {"delta-4.2.0-read.jar", "delta-4.2.0-new.jar", "notes.txt", place.name}
+    left = {"delta-4.2.0-read.jar", "delta-4.2.0-new.jar", "notes.txt", jar.name}
     assert {file.name for file in folder.iterdir()} == left
 
 
 def test_many_processes_at_once_find_no_jar_or_a_whole_one(folder: Path) -> None:
-    place = kept(folder)
+    jar = kept(folder)
     now_s = time.time()
     with ProcessPoolExecutor(4) as pool:
         tasks = [
-            pool.submit(partial(keep_jar, place, JAR, now_s=now_s))
+            pool.submit(partial(keep_jar, jar, JAR, now_s=now_s))
             if i % 2
-            else pool.submit(partial(kept_jar, place, digest=DIGEST, now_s=now_s))
+            else pool.submit(partial(kept_jar, jar, digest=DIGEST, now_s=now_s))
             for i in range(400)
         ]
-        assert {task.result() for task in tasks} == {place}
-    assert list(folder.iterdir()) == [place]
+        assert {task.result() for task in tasks} == {jar}
+    assert list(folder.iterdir()) == [jar]
 
 
 def test_a_temporary_jar_ends_with_its_process(tmp_path: Path) -> None:
@@ -253,10 +253,10 @@ def test_a_temporary_jar_ends_with_its_process(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from anabranch.spark.extension.kept_jars import temporary_jar\n"
-        "place = temporary_jar('x.jar', b'content')\n"
+        "jar = temporary_jar('x.jar', b'content')\n"
         "if os.fork() == 0:\n    sys.exit()\n"
         "os.wait()\n"
-        "print(place, oct(place.parent.stat().st_mode), place.read_bytes())\n"
+        "print(jar, oct(jar.parent.stat().st_mode), jar.read_bytes())\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)

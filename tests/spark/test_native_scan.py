@@ -24,7 +24,7 @@ from anabranch.predicates.expressions import Column, Comparison, In, references,
 from anabranch.protocol.actions import AddFile
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
-from anabranch.spark.extension.door import original_error
+from anabranch.spark.gateway.python_errors import original_error
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.native.plan_reading import versions_read
 from spark.native_tables import Files, mapped, rows_of
@@ -41,7 +41,7 @@ def people(spark: SparkSession, engine: NativeEngine, root: Path) -> Files:
 
 
 def test_scan_gives_rows_and_schema_of_the_table(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
-    """Columns in the table's order, with its types and nullability, whatever the root is called."""
+    """Columns in the table's order, with its types and nullability, for any name of the root."""
     files = people(spark, engine, tmp_path / "a b%20c{d,e}*ü")
     frame = files.scan()
 
@@ -115,8 +115,8 @@ def test_partition_values_of_every_type(
     for number, text in enumerate(texts):
         files.adds.append(parquet_file(tmp_path, f"f{number}.parquet", pa.table({"id": [number]}), {"p": text}))
 
-    found = files.scan().orderBy("id").collect()
-    assert [row.p for row in found] == values
+    rows = files.scan().orderBy("id").collect()
+    assert [row.p for row in rows] == values
     assert files.scan().where("p IS NOT NULL").count() == sum(value is not None for value in values)
 
 
@@ -161,13 +161,13 @@ def test_hidden_rows_are_left_out(spark: SparkSession, engine: NativeEngine, tmp
 
     files.loaded.clear()
     files.mask = lambda _: np.array([i != 3 for i in range(6)])
-    hides_anew = Files(
+    hides_again = Files(
         files.engine, files.root, files.schema, files.partition_columns, adds=files.adds[:], vectors=files.vectors
     )
-    hides_anew.hide(0, [0])
-    hides_anew.mask = files.mask
-    hides_anew.scan().count()
-    assert "vector-3-1" not in hides_anew.loaded
+    hides_again.hide(0, [0])
+    hides_again.mask = files.mask
+    hides_again.scan().count()
+    assert "vector-3-1" not in hides_again.loaded
 
 
 def test_hidden_rows_far_into_a_large_file(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_positions(spark: SparkSession, engine: NativeEngine, tmp_path: Path) ->
     for number, add in enumerate(files.adds):
         ids = pq.read_table(tmp_path / add.path)["id"].to_pylist()
         live = {(position, id_) for position, id_ in enumerate(ids) if number != 2 or position > 1}
-        found = frame.where(F.col(FILE_ID_COLUMN) == number).select(ROW_INDEX_COLUMN, "id").collect()
-        assert {tuple(row) for row in found} == live
+        positions = frame.where(F.col(FILE_ID_COLUMN) == number).select(ROW_INDEX_COLUMN, "id").collect()
+        assert {tuple(row) for row in positions} == live
 
     for add in files.adds[1:]:
         (tmp_path / add.path).unlink()
@@ -271,8 +271,8 @@ def test_an_error_of_ours_reaches_the_user(spark: SparkSession, engine: NativeEn
     files.mask = fail
     with pytest.raises(Exception, match="the disk is on fire") as caught:
         files.scan().count()
-    found = original_error(caught.value)
-    assert isinstance(found, StorageError)
+    error = original_error(caught.value)
+    assert isinstance(error, StorageError)
 
 
 def test_an_unexpected_error_in_skipping_reads_all_files(
@@ -388,7 +388,7 @@ def test_pushed_filters_and_pruned_columns_use_physical_names(
 def test_ids_find_columns_that_other_engines_named_otherwise(
     spark: SparkSession, engine: NativeEngine, tmp_path: Path
 ) -> None:
-    """In id mode names in files mean nothing, and a column without its id in a file is null."""
+    """Names in files mean nothing in id mode, and a column without its id in a file is null."""
     schema = mapped(T.StructType().add("a", "long").add("b", "long").add("c", "long"), prefix="name")
     files = Files(engine, tmp_path, schema, (), ColumnMappingMode.ID)
     fields = [
@@ -417,11 +417,11 @@ def test_columns_added_later_are_null_in_old_files(spark: SparkSession, engine: 
     new = T.StructType.fromDDL("id long, s struct<a: long, b: string>, l array<struct<a: long, b: int>>, more string")
     files.schema = new
     files.write(spark.createDataFrame([(9, (9, "b"), [(9, 1)], "m")], new).coalesce(1))
-    found = {row.id: row for row in files.scan().collect()}
-    assert found[2].s.b is None
-    assert found[2].l[0].b is None
-    assert found[2].more is None
-    assert found[9].s.b == "b"
+    rows = {row.id: row for row in files.scan().collect()}
+    assert rows[2].s.b is None
+    assert rows[2].l[0].b is None
+    assert rows[2].more is None
+    assert rows[9].s.b == "b"
     assert files.scan().where("s.b IS NULL").count() == 3
 
 

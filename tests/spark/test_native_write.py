@@ -62,11 +62,11 @@ def test_partitions_are_directories_and_come_back(spark: SparkSession, engine: N
         columns = ("s", "d", "dec", "day", "at", "ok")
         files = Files(engine, tmp_path, frame.drop("bin").schema, columns)
         written = files.write(frame.drop("bin"))
-        found = files.scan().collect()
+        rows = files.scan().collect()
         expected = frame.drop("bin").withColumn("s", F.expr("nullif(s, '')")).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    assert sorted(map(repr, rows)) == sorted(map(repr, expected))
     values = {json.loads(add.stats or "")["minValues"]["id"]: add.partition_values for add in written.adds}
     assert values[1] == {
         "s": "a b/=%ü",
@@ -206,12 +206,12 @@ def test_files_have_nullable_columns(spark: SparkSession, engine: NativeEngine, 
 
 def stats_of(files: Files, frame: Any, properties: dict[str, str] | None = None) -> dict[str, Any]:
     (add,) = files.write(frame.coalesce(1), properties).adds
-    found: dict[str, Any] = json.loads(add.stats or "", parse_float=decimal.Decimal)
-    return found
+    stats: dict[str, Any] = json.loads(add.stats or "", parse_float=decimal.Decimal)
+    return stats
 
 
 def test_statistics_come_from_footers(spark: SparkSession, engine: NativeEngine, tmp_path: Path) -> None:
-    """Over several row groups, nested, with nulls; only what a footer proves."""
+    """Statistics cover several row groups, nested fields and nulls, as far as a footer proves them."""
     frame = spark.range(0, 60_000, 1, 1).selectExpr(
         "id",
         "CASE WHEN id % 10 = 0 THEN NULL ELSE cast(id AS int) END AS i",

@@ -36,7 +36,7 @@ def ids_and_texts() -> StructType:
 
 
 def several_files(table: EngineTable, *, extra: str = "") -> None:
-    """Of different sizes, some equal, some hiding rows: as a table looks that many have written to."""
+    """Files of different sizes, some equal, some with hidden rows, as in a table with many writers."""
     start = 0
     for count in COUNTS:
         frame = table.spark.range(start, start + count, 1, 1).selectExpr("id", "concat('name ', id) AS text")
@@ -136,7 +136,7 @@ def test_several_row_groups_and_another_row_reader(table_of: MakeTable) -> None:
     for number in range(3):
         ids = list(range(1000 * number, 1000 * number + 700))
         rows = pa.table({"id": ids, "deep": [[{"x": n}] for n in ids]})
-        table.place(f"f{number}.parquet", rows)
+        table.write_file(f"f{number}.parquet", rows)
         pq.write_table(rows, f"{table.root}/f{number}.parquet", row_group_size=90)
         size = len(open(f"{table.root}/f{number}.parquet", "rb").read())
         fields = {name: getattr(table.adds[number], name) for name in table.adds[number].__struct_fields__}
@@ -153,16 +153,16 @@ def test_several_row_groups_and_another_row_reader(table_of: MakeTable) -> None:
 
 def test_files_older_than_columns_and_types(table_of: MakeTable) -> None:
     table = table_of(struct(("id", LongType()), ("later", IntegerType()), ("nothing", NullType())))
-    table.place("old.parquet", pa.table({"id": pa.array([1, 2, 3], pa.int32()), "dropped": ["a", "b", "c"]}))
-    table.place("new.parquet", pa.table({"id": pa.array([4], pa.int64()), "later": pa.array([5], pa.int32())}))
+    table.write_file("old.parquet", pa.table({"id": pa.array([1, 2, 3], pa.int32()), "dropped": ["a", "b", "c"]}))
+    table.write_file("new.parquet", pa.table({"id": pa.array([4], pa.int64()), "later": pa.array([5], pa.int32())}))
     result = rewrite(table, row_counts=[3, 1])
 
     rows = stored(table, result)
     assert rows.schema.names == ["id", "later"]
     assert rows.schema.field("id").type == pa.int64()
     due: dict[int, list[Any]] = {0: [(1, None), (2, None), (3, None)], 1: [(4, 5)]}
-    found = list(zip(rows["id"].to_pylist(), rows["later"].to_pylist(), strict=True))
-    assert found == [row for file in result.order for row in due[file]]
+    values = list(zip(rows["id"].to_pylist(), rows["later"].to_pylist(), strict=True))
+    assert values == [row for file in result.order for row in due[file]]
 
 
 def test_no_row_left_makes_no_file(table_of: MakeTable) -> None:
@@ -174,13 +174,13 @@ def test_no_row_left_makes_no_file(table_of: MakeTable) -> None:
     assert result.written.num_rows == 0
 
 
-@pytest.mark.parametrize("told", [[10, 5, 2000, 8, 8999, 1, 10], [10, 5, 2000, 8, 9001, 1, 10]])
-def test_row_counts_that_are_not_true_fail_the_job(table_of: MakeTable, told: list[int]) -> None:
+@pytest.mark.parametrize("row_counts", [[10, 5, 2000, 8, 8999, 1, 10], [10, 5, 2000, 8, 9001, 1, 10]])
+def test_row_counts_that_are_not_true_fail_the_job(table_of: MakeTable, row_counts: list[int]) -> None:
     """Word of where rows went that rests on wrong counts would lead later deletes to the wrong rows."""
     table = table_of(ids_and_texts())
     several_files(table)
     with pytest.raises(RowOrderError):
-        rewrite(table, row_counts=told)
+        rewrite(table, row_counts=row_counts)
     assert rewrite(table, row_counts=None).written.num_rows == sum(COUNTS) - sum(map(len, HIDDEN.values()))
 
 

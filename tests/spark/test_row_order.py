@@ -20,12 +20,12 @@ def test_keys_are_divided_evenly(keys: list[int], files: int) -> None:
     """Files are in order, a key that fills several is spread over these, and none gets much more than its share."""
     sample = np.array(keys, dtype=np.int64)
     parts = stretches(sample, quantiles(pa.array(sample), files))
-    assert [each.start for each in parts] == sorted({each.start for each in parts})
+    assert [part.start for part in parts] == sorted({part.start for part in parts})
     assert parts[-1].file == files - 1
     rows = np.zeros(files)
     for key in sorted(set(keys)):
         count = keys.count(key)
-        reached = [each for each in parts if each.start <= key]
+        reached = [part for part in parts if part.start <= key]
         here = reached[-1] if reached else None
         if here is None or here.start != key or not here.width:
             rows[here.file if here else 0] += count
@@ -48,7 +48,7 @@ def test_spark_computes_the_same_keys(spark: SparkSession, curve: HilbertOrder |
     frame = spark.range(512).selectExpr(
         "cast(id % 8 AS int) a", "cast(id div 8 % 8 AS int) b", "cast(id div 64 AS int) c"
     )
-    found = curve.with_key(frame, ["a", "b", "c"], 3, "key").toArrow()
-    due = curve.keys([found[name].to_numpy().astype(np.int64) for name in ("a", "b", "c")], 3)
-    assert found["key"].to_pylist() == due.tolist()
+    table = curve.with_key(frame, ["a", "b", "c"], 3, "key").toArrow()
+    due = curve.keys([table[name].to_numpy().astype(np.int64) for name in ("a", "b", "c")], 3)
+    assert table["key"].to_pylist() == due.tolist()
     assert len(set(due.tolist())) == 512

@@ -1,4 +1,4 @@
-"""Scans whose vectors name the rows to read, of files that stand in the list several times."""
+"""Scans whose vectors name the rows to read, of files that are in the list several times."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def shown_rows(table: EngineTable, add: AddFile) -> DataFrame:
 
 @contextmanager
 def compiling(spark: SparkSession, wanted: bool) -> Iterator[None]:
-    """Without it Spark hands over rows one by one, and constants of files are small."""
+    """Spark passes rows one by one without it, and constants of files are small."""
     spark.conf.set("spark.sql.codegen.wholeStage", str(wanted).lower())
     try:
         yield
@@ -69,7 +69,7 @@ def test_only_these_rows_are_read(
     table_of: Callable[..., EngineTable], spark: SparkSession, path: str, compiled: bool
 ) -> None:
     table = table_of(struct(("id", LongType()), ("look", StringType())))
-    table.place(path, pa.table({"id": range(ROWS)}), {"look": "any"})
+    table.write_file(path, pa.table({"id": range(ROWS)}), {"look": "any"})
     expected = sorted((row, name) for name, rows in SHOWN.items() for row in rows)
     with compiling(spark, compiled):
         frame = shown_rows(table, table.adds[0])

@@ -7,7 +7,7 @@ import zoneinfo
 import pytest
 
 from anabranch.cli.rows.local_time_zone import PythonTimeZone
-from anabranch.spark.conditions.repeatable_rows import stop_clock
+from anabranch.spark.conditions.repeatable_rows import fix_clock
 
 NEW_YEAR_MS = 1_704_067_200_000
 
@@ -31,5 +31,5 @@ LOS_ANGELES = PythonTimeZone(zoneinfo.ZoneInfo("America/Los_Angeles"))
 )
 def test_the_clock_stops(text: str, stopped: str) -> None:
     """`current_timestamp` is a column here."""
-    found = stop_clock(text, columns={"current_timestamp"}, time_zone=LOS_ANGELES, now_ms=NEW_YEAR_MS)
-    assert found == stopped
+    text_at_that_time = fix_clock(text, columns={"current_timestamp"}, time_zone=LOS_ANGELES, now_ms=NEW_YEAR_MS)
+    assert text_at_that_time == stopped

@@ -58,7 +58,7 @@ def test_a_disk_that_fails_while_files_are_completed(
     assert raised.value.table == str(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_durable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_made_durable_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync = os.fsync
 
     def fail(descriptor: int) -> None:
@@ -72,7 +72,7 @@ def test_a_directory_that_cannot_be_made_durable_is_told(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("damage", [b"", b"no Parquet file"])
-def test_a_file_whose_footer_is_none_is_told(tmp_path: Path, damage: bytes) -> None:
+def test_a_file_without_a_footer_is_an_error(tmp_path: Path, damage: bytes) -> None:
     whole = complete(tmp_path).adds[0]
     entry = ManifestEntry(url=(tmp_path / whole.path).as_uri(), size_bytes=len(damage), modified_ms=1)
     (tmp_path / whole.path).write_bytes(damage)

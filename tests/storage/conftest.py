@@ -68,7 +68,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
             return LocalStore(str(tmp_path / "table"))
         case "reaching":
             return ExternalFileStore(
-                LocalStore(str(tmp_path / "table")), places=lambda: ("/else",), open_place=LocalStore
+                LocalStore(str(tmp_path / "table")), allowed_prefixes=lambda: ("/else",), open_prefix=LocalStore
             )
         case "s3":
             return s3_store(request.getfixturevalue("s3_endpoint"))

@@ -25,23 +25,23 @@ class PutFault(enum.Enum):
     RETRIED_INSIDE = "retried inside"
     """Made by a first attempt that the client retried: answered EXISTS for our own file."""
     DELAYED = "delayed"
-    """Answered UNKNOWN; lands, if the name is still free, when the test calls `land_delayed`."""
+    """The put returns UNKNOWN and creates the file, if its name is still free, when the test calls `land_delayed`."""
     REFUSED = "refused"
     """Surely not made: raises StorageError."""
     CRASH_BEFORE = "crash before"
     """The writer dies before the put."""
     CRASH_AFTER = "crash after"
-    """The writer dies after the put has landed, before it learns so."""
+    """The writer dies after the file was created, before the put returns."""
 
 
 class WriterDied(BaseException):
-    """Stands for SIGKILL: no handler of ours may catch it."""
+    """Simulates SIGKILL: no handler of ours may catch it."""
 
 
 class FaultyStore:
     """`inner` with a plan: one entry for each conditional put, in the order they come; then no faults.
 
-    `before_put` runs before each conditional put, with its path: the place to let a rival land first.
+    `before_put` runs before each conditional put, with its path: there a test commits first.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import boto3
 
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from processes.s3_server import OneRequestAtATime
 
 BUCKET = "tables"
@@ -27,7 +27,7 @@ def make_bucket(endpoint: str) -> None:
 
 
 class FaultyS3:
-    """moto behind a front that misbehaves as told.
+    """moto behind a front that misbehaves as a test requires.
 
     `before` may change the request or answer it by itself with a status; `after` may replace the
     answer once moto has done its work.

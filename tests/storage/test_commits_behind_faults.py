@@ -1,4 +1,4 @@
-"""What stands behind the put of a commit never turns it into a failure, on any storage.
+"""Work after the put of a commit never makes it fail, on any storage.
 
 Covers bugs B58 and B59, and faults F16 and F42.
 """
@@ -120,7 +120,7 @@ FAULTS = [(no_answer, False), (no_answer, True), (too_many_files, True), (Keyboa
 def test_a_fault_in_any_call_behind_the_put(
     store: LogStore, fault: Callable[[], BaseException], *, stays: bool, stalls: bool
 ) -> None:
-    """The commit is acknowledged, or its fate is unknown. What is acknowledged is what readers read."""
+    """The commit is acknowledged, or its outcome is unknown. Readers read exactly what is acknowledged."""
     is_fast = isinstance(store, MemoryStore | LocalStore)
     if stalls and stays and not is_fast:
         pytest.skip("walked on other storages")
@@ -144,7 +144,7 @@ def test_a_fault_in_any_call_behind_the_put(
             assert commit(table_on(faulty, clock, seed=2), add("ours")) == 1
         except (CommitFateUnknownError, KeyboardInterrupt) as error:
             acknowledged = False
-            assert isinstance(error, KeyboardInterrupt) or stalls, "a prompt put is known to have landed"
+            assert isinstance(error, KeyboardInterrupt) or stalls, "a put that returns at once has a known outcome"
             assert isinstance(error, CommitFateUnknownError) or fault is KeyboardInterrupt
             if isinstance(error, KeyboardInterrupt):
                 assert any("landed" in note for note in error.__notes__)
@@ -225,5 +225,5 @@ def test_a_stalled_put_that_others_have_built_upon_is_acknowledged() -> None:
         assert commit(table_on(faulty, clock, seed=2), add("ours")) == 1
     except DeltaError as error:
         assert isinstance(error, CommitFateUnknownError)
-        assert inner.head(commit_path(1)) is None, "no trace is left to tell by"
+        assert inner.head(commit_path(1)) is None, "no file shows the outcome"
     assert "ours" in paths_in(inner, clock)

@@ -1,4 +1,4 @@
-"""A table's store that reads files of other tables, below allowed places and nowhere else. Covers attack A2."""
+"""A table's store that reads files of other tables, below allowed prefixes only. Covers attack A2."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.environment import PathOutsideTableError
 from anabranch.storage.external_files import (
-    PLACES_SETTING,
+    PREFIX_SETTING,
     ExternalFileStore,
-    allowed_places,
-    open_reaching,
-    parse_places,
+    allowed_prefixes_of,
+    parse_allowed_prefixes,
 )
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
+from anabranch.storage.opening.store_opening import open_with_external_files
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from anabranch.storage.memory_store import MemoryStore
         ("/", ("/",)),
     ],
 )
-def test_places_are_spelled_in_one_way(text: str | None, expected: tuple[str, ...]) -> None:
-    assert parse_places(text) == expected
+def test_prefixes_are_spelled_canonically(text: str | None, expected: tuple[str, ...]) -> None:
+    assert parse_allowed_prefixes(text) == expected
 
 
 @pytest.mark.parametrize("text", ["relative/path", "/a,b", "C:x"])
-def test_a_place_that_depends_on_who_asks_is_refused(text: str) -> None:
+def test_a_relative_prefix_is_refused(text: str) -> None:
     with pytest.raises(InvalidOptionError, match="absolute path"):
-        parse_places(text)
+        parse_allowed_prefixes(text)
 
 
 def stores() -> tuple[ExternalFileStore, MemoryStore, list[str]]:
@@ -44,23 +44,23 @@ def stores() -> tuple[ExternalFileStore, MemoryStore, list[str]]:
     own.put("mine", b"1")
     other.put("d/theirs", b"23456")
     allowed = ["memory:/other"]
-    return ExternalFileStore(own, places=lambda: tuple(allowed), open_place=lambda _: other), other, allowed
+    return ExternalFileStore(own, allowed_prefixes=lambda: tuple(allowed), open_prefix=lambda _: other), other, allowed
 
 
-def test_files_below_a_place_are_read_by_their_absolute_path() -> None:
+def test_files_below_a_prefix_are_read_by_their_absolute_path() -> None:
     store, _, _ = stores()
     path = "memory:/other/d/theirs"
     assert store.read(path) == b"23456"
     assert store.read_range(path, 1, 2) == b"34"
     assert store.open(path).read() == b"23456"
-    found = store.head(path)
-    assert found is not None
-    assert (found.path, found.size_bytes) == (path, 5)
+    file = store.head(path)
+    assert file is not None
+    assert (file.path, file.size_bytes) == (path, 5)
     assert store.head("memory:/other/d/none") is None
     assert store.read("mine") == b"1"
     assert [file.path for file in store.list_tree()] == ["mine"]
-    assert allowed_places(store) == ("memory:/other",)
-    assert allowed_places(store.own) == ()
+    assert allowed_prefixes_of(store) == ("memory:/other",)
+    assert allowed_prefixes_of(store.own) == ()
 
 
 def test_what_is_forbidden_again_is_not_read(tmp_path: Path) -> None:
@@ -68,7 +68,9 @@ def test_what_is_forbidden_again_is_not_read(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "other" / "f").write_bytes(b"1")
     allowed = [str(tmp_path / "other")]
-    store = ExternalFileStore(LocalStore(str(tmp_path / "t")), places=lambda: tuple(allowed), open_place=LocalStore)
+    store = ExternalFileStore(
+        LocalStore(str(tmp_path / "t")), allowed_prefixes=lambda: tuple(allowed), open_prefix=LocalStore
+    )
     path = str(tmp_path / "other" / "f")
     assert store.read(path) == b"1"
     allowed.clear()
@@ -81,7 +83,7 @@ def test_nothing_elsewhere_is_written_or_deleted(tmp_path: Path) -> None:
     for name in ("t", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "other" / "theirs").write_bytes(b"1")
-    store = open_reaching(str(tmp_path / "t"), {PLACES_SETTING: str(tmp_path / "other")})
+    store = open_with_external_files(str(tmp_path / "t"), {PREFIX_SETTING: str(tmp_path / "other")})
     path = str(tmp_path / "other" / "theirs")
     assert store.read(path) == b"1"
     for change in (
@@ -100,10 +102,10 @@ def test_a_neighbour_whose_name_begins_alike_is_elsewhere(tmp_path: Path) -> Non
     for name in ("t", "other", "other2"):
         (tmp_path / name).mkdir()
     (tmp_path / "other2" / "f").write_bytes(b"1")
-    store = open_reaching(str(tmp_path / "t"), {PLACES_SETTING: str(tmp_path / "other")})
+    store = open_with_external_files(str(tmp_path / "t"), {PREFIX_SETTING: str(tmp_path / "other")})
     with pytest.raises(PathOutsideTableError):
         store.read(str(tmp_path / "other2" / "f"))
 
 
-def test_without_places_the_store_is_the_plain_one(tmp_path: Path) -> None:
-    assert isinstance(open_reaching(str(tmp_path), {}), LocalStore)
+def test_without_prefixes_the_store_is_not_wrapped(tmp_path: Path) -> None:
+    assert isinstance(open_with_external_files(str(tmp_path), {}), LocalStore)

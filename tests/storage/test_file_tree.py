@@ -33,9 +33,9 @@ def test_walk(store: LogStore) -> None:
     assert listed(store) == {}
     for path in PATHS:
         store.put(path, path.encode())
-    found = listed(store)
-    assert sorted(found) == sorted(PATHS)
-    for path, (size_bytes, modified_ms) in found.items():
+    files = listed(store)
+    assert sorted(files) == sorted(PATHS)
+    for path, (size_bytes, modified_ms) in files.items():
         file = store.head(path)
         assert file is not None
         assert (size_bytes, modified_ms) == (file.size_bytes, file.modified_ms)
@@ -79,7 +79,7 @@ def test_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     assert tree_page([]).num_rows == 0
 
 
-def test_what_cannot_be_deleted_is_told(tmp_path: Path) -> None:
+def test_failed_deletions_are_returned(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     for number in range(FAILURES_MAX + 2):
         store.put(f"d{number}/file", b"x")
@@ -144,7 +144,7 @@ class Service:
 def test_a_large_bucket_is_listed_whole_and_the_log_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, in_order: bool
 ) -> None:
-    """Each file comes once, wherever a page ends."""
+    """Every file is listed once, no matter where a page ends."""
     monkeypatch.setattr(object_tree, "PAGE_SIZE", 10)
     files = [f"day={day:02d}/{number}" for day in range(12) for number in range(day * 3)] + [f"f{n}" for n in range(25)]
     service = Service([*files, *(f"_log/{number}" for number in range(500)), ".anabranch-1", "b/.anabranch-2"])

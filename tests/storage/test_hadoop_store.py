@@ -12,7 +12,7 @@ from anabranch.storage.hadoop.hadoop_listing import HadoopFile, decode_statuses
 from anabranch.storage.hadoop.hadoop_store import HadoopStore
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import PutOutcome
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from storage.services import hadoop_session, hadoop_store
 
 spark_test = pytest.mark.spark
@@ -52,8 +52,8 @@ def test_no_temporary_files_stay(spark: Any, tmp_path: Path) -> None:
     for _ in range(3):
         store.put_if_absent(NAME, b"x")
         store.put("_delta_log/_last_checkpoint", b"x")
-    found = {path.name for path in (tmp_path / "t" / "_delta_log").iterdir() if not path.name.endswith(".crc")}
-    assert found == {"0.json", "_last_checkpoint"}
+    names = {path.name for path in (tmp_path / "t" / "_delta_log").iterdir() if not path.name.endswith(".crc")}
+    assert names == {"0.json", "_last_checkpoint"}
 
 
 @spark_test
@@ -103,7 +103,7 @@ def test_a_wide_tree_takes_few_calls(spark: Any, tmp_path: Path, monkeypatch: py
     send_command, commands = client.send_command, []
 
     def counted(command: str, *arguments: Any, **options: Any) -> Any:
-        # "m" tells the JVM what Python has let go of, whoever held it.
+        # The command "m" releases a Java object after Python has dropped its proxy, from any thread.
         if not command.startswith("m\n"):
             commands.append(command)
         return send_command(command, *arguments, **options)
@@ -124,5 +124,5 @@ def test_decoding_statuses() -> None:
         HadoopFile(path="hdfs:a", is_directory=True, size_bytes=0, modified_ms=1 + (1 << 32)),
         HadoopFile(path="hdfs:b", is_directory=False, size_bytes=300, modified_ms=7),
     ]
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         list(decode_statuses(data[:-1]))

@@ -31,7 +31,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def test_of_several_processes_one_makes_each_version(tmp_path: Path) -> None:
     versions, root = 300, str(tmp_path / "table")
-    processes = {str(who): start("race", root, str(who), str(versions)) for who in range(4)}
+    processes = {str(who): start("commit_versions", root, str(who), str(versions)) for who in range(4)}
     for process in processes.values():
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -62,7 +62,7 @@ def test_a_writer_that_dies_at_any_system_call_leaves_whole_files(tmp_path: Path
         for file in [*store.list_from("_delta_log"), *store.list_tree()]:
             assert is_whole(store.read(file.path)), (step, file)
             assert file.path in {"_delta_log/0.json", "_delta_log/_last_checkpoint"}
-        # Whoever comes next is not in the way of what the dead one left.
+        # What the dead writer left does not block the next one.
         made = store.put_if_absent("_delta_log/0.json", b"next")
         assert made is (PutOutcome.CREATED if store.read("_delta_log/0.json") == b"next" else PutOutcome.EXISTS)
 

@@ -169,7 +169,7 @@ def test_a_link_that_may_have_landed_is_unknown(store: LocalStore, monkeypatch: 
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EEXIST, errno.EPERM])
-def test_a_link_that_landed_though_its_call_failed_is_found(
+def test_a_link_whose_call_failed_but_succeeded_is_noticed(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Covers faults F16 and F19."""
@@ -309,14 +309,14 @@ def test_names_that_are_no_text_can_be_listed_and_deleted(store: LocalStore) -> 
 @pytest.mark.parametrize("what", ["pipe", "link to /dev/zero", "directory"])
 def test_what_is_no_file_is_none(store: LocalStore, what: str) -> None:
     """A pipe would let its reader wait for ever, and a device has no end."""
-    place = Path(store.root, NAME)
+    path = Path(store.root, NAME)
     match what:
         case "pipe":
-            os.mkfifo(place)
+            os.mkfifo(path)
         case "directory":
-            place.mkdir()
+            path.mkdir()
         case _:
-            place.symlink_to("/dev/zero")
+            path.symlink_to("/dev/zero")
     assert store.head(NAME) is None
     for read in (store.read, store.open, lambda path: store.read_range(path, 0, 1)):
         with pytest.raises(FileMissingError):
@@ -350,6 +350,6 @@ def test_roots(root: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("root", ["file://elsewhere/a", "file:relative"])
-def test_roots_that_are_no_place_here(root: str) -> None:
+def test_roots_on_other_machines_are_refused(root: str) -> None:
     with pytest.raises(UnsupportedStorageError, match="file:///path"):
         local_path(root)

@@ -131,7 +131,7 @@ def test_credential_providers() -> None:
     assert temporary.credentials["access_key_id"] == "AK", "without a token the next in line answers"
     with pytest.raises(StorageOptionError, match=r"com\.example\.Own"):
         by("com.example.Own")
-    with pytest.raises(StorageOptionError, match="found credentials"):
+    with pytest.raises(StorageOptionError, match="has credentials"):
         by("a.TemporaryAWSCredentialsProvider")
 
 

@@ -19,7 +19,7 @@ from anabranch.errors.environment import (
 from anabranch.storage.log_store import LogStore, PutOutcome
 from anabranch.storage.object import object_store
 from anabranch.storage.object.conditional_put_probe import ConditionalPutProbe
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from storage.services import SECRET_KEY, SETTINGS, FaultyS3, s3_store
 
 NAME = "_delta_log/0.json"
@@ -44,14 +44,14 @@ def is_put_of(environ: dict[str, Any], name: str = NAME) -> bool:
     return bool(environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith(name))
 
 
-def test_a_service_that_ignores_the_condition_is_found_out(front: FaultyS3, store: LogStore) -> None:
+def test_a_service_that_ignores_the_condition_is_detected(front: FaultyS3, store: LogStore) -> None:
     def strip(environ: dict[str, Any]) -> None:
         environ.pop("HTTP_IF_NONE_MATCH", None)
 
     front.before = strip
     with pytest.raises(ConditionalPutUnsupportedError) as caught:
         store.put_if_absent(NAME, b"x")
-    assert "overwrites all the same" in str(caught.value)
+    assert "overwrites nevertheless" in str(caught.value)
     assert store.root in str(caught.value)
     assert "http://127.0.0.1:" in str(caught.value)
     assert not any(path.endswith(NAME) for path in front.puts)
@@ -72,7 +72,7 @@ def keys_of(store: Any) -> list[str]:
 @pytest.mark.parametrize("status", ["501 Not Implemented"])
 def test_a_service_that_knows_no_condition_is_refused(front: FaultyS3, store: LogStore, status: str) -> None:
     front.before = lambda environ: status if "HTTP_IF_NONE_MATCH" in environ else None
-    with pytest.raises(ConditionalPutUnsupportedError, match="cannot put conditionally"):
+    with pytest.raises(ConditionalPutUnsupportedError, match="does not support conditional puts"):
         store.put_if_absent(NAME, b"x")
 
 
@@ -96,16 +96,16 @@ def test_sixteen_first_writers_ask_once(front: FaultyS3, store: LogStore) -> Non
     assert len(outcomes) == 16
 
 
-def test_a_service_that_gives_no_clear_answer_is_not_written_to(front: FaultyS3, store: LogStore) -> None:
+def test_nothing_is_written_while_the_probe_is_unclear(front: FaultyS3, store: LogStore) -> None:
     front.before = lambda environ: "503 Slow Down" if environ["REQUEST_METHOD"] == "PUT" else None
-    with pytest.raises(StorageError, match="no clear answer"):
+    with pytest.raises(StorageError, match="it is unclear whether"):
         store.put_if_absent(NAME, b"x")
     assert not any(path.endswith(NAME) for path in front.puts)
     front.before = lambda environ: None
     assert store.put_if_absent(NAME, b"x") is PutOutcome.CREATED, "a bad moment is not remembered"
 
 
-def test_reading_asks_nothing_of_the_service(front: FaultyS3, store: LogStore) -> None:
+def test_reading_sends_no_probe(front: FaultyS3, store: LogStore) -> None:
     list(store.list_from("_delta_log"))
     store.head(NAME)
     assert front.puts == []
@@ -113,7 +113,7 @@ def test_reading_asks_nothing_of_the_service(front: FaultyS3, store: LogStore) -
 
 @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Slow Down", "429 Too Many Requests"])
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_server_error_leaves_the_fate_unknown(
+def test_a_server_error_leaves_the_outcome_unknown(
     front: FaultyS3, store: LogStore, status: str, applied: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Covers faults F15, F16 and F20."""
@@ -131,7 +131,7 @@ def test_a_server_error_leaves_the_fate_unknown(
     front.before = front.after = lambda environ: None
     assert (store.head(NAME) is not None) is applied
     assert sum(path.endswith(NAME) for path in front.puts) == 1, (
-        "one attempt: a second would hide the fate of the first"
+        "one attempt: a second would hide the outcome of the first"
     )
     assert store.put_if_absent(NAME, b"x") is (PutOutcome.EXISTS if applied else PutOutcome.CREATED)
 
@@ -253,12 +253,12 @@ def test_secrets_stay_secret(front: FaultyS3, store: LogStore, caplog: pytest.Lo
     """Covers attack A13: an answer that quotes everything it was sent still shows none of it."""
     quoted = f"<?xml version='1.0'?><Error><Code>X</Code><Message>{SECRET_KEY} moto-access</Message></Error>".encode()
 
-    def tell_all(environ: dict[str, Any], start_response: Any) -> Any:
+    def reply_with_secrets(environ: dict[str, Any], start_response: Any) -> Any:
         start_response("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(quoted)))])
         return [quoted]
 
     store.put_if_absent("warm", b"")
-    front._moto = tell_all  # type: ignore[assignment]
+    front._moto = reply_with_secrets  # type: ignore[assignment]
     with caplog.at_level(logging.DEBUG):
         for operation in (
             lambda: store.read(NAME),

@@ -11,7 +11,7 @@ from anabranch.errors.environment import StorageOptionError, UnsupportedStorageE
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.memory_store import MemoryStore
 from anabranch.storage.object.object_store import ObjectStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 
 KEY = {"fs.azure.account.key": "a2V5", "fs.gs.auth.type": "UNAUTHENTICATED"}
 
@@ -39,7 +39,7 @@ def test_schemes(url: str, kind: type, root: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["hdfs://nn/t", "ftp://host/t", "dbfs:/t"])
-def test_unknown_schemes_are_told_what_is_known(url: str) -> None:
+def test_errors_for_unknown_schemes_list_the_known_ones(url: str) -> None:
     with pytest.raises(UnsupportedStorageError, match=r"s3a:.*abfss:.*hdfs:") as caught:
         open_store(url)
     assert isinstance(caught.value, ValueError)

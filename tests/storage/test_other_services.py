@@ -1,6 +1,6 @@
-"""Google's and Azure's ways to say "only if absent", against a small stand-in for each.
+"""Conditional puts of Google and Azure, against a small fake of each service.
 
-The stand-ins check what we send and answer as the services document it; no emulator of either runs here.
+The fakes check requests and reply as the services document it; no emulator of either runs here.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Service:
     def _delete_batch(self, data: bytes) -> bytes:
         answers = []
         for path in re.findall(r"^DELETE (\S+) HTTP", data.decode(), re.MULTILINE):
-            found = self.objects.pop(unquote(path), None) is not None
-            status = "202 Accepted" if found else "404 The specified blob does not exist."
+            existed = self.objects.pop(unquote(path), None) is not None
+            status = "202 Accepted" if existed else "404 The specified blob does not exist."
             head = f"--x\r\nContent-Type: application/http\r\nContent-ID: {len(answers)}\r\n\r\n"
             answers.append(f"{head}HTTP/1.1 {status}\r\nx-ms-version: 2023-11-03\r\n\r\n")
         return "".join([*answers, "--x--\r\n"]).encode()
@@ -108,10 +108,10 @@ def test_a_name_can_be_made_once(service: tuple[Service, ObjectStore]) -> None:
     assert [path.rpartition("/")[2] for path in stand_in.objects] == ["0.json"]
 
 
-def test_a_stand_in_that_overwrites_is_found_out(service: tuple[Service, ObjectStore]) -> None:
+def test_a_service_that_overwrites_is_detected(service: tuple[Service, ObjectStore]) -> None:
     stand_in, store = service
     stand_in.honours = False
-    with pytest.raises(ConditionalPutUnsupportedError, match="overwrites all the same"):
+    with pytest.raises(ConditionalPutUnsupportedError, match="overwrites nevertheless"):
         store.put_if_absent(NAME, b"ours")
     assert not any(path.endswith(NAME) for path in stand_in.objects)
 

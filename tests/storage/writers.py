@@ -24,7 +24,7 @@ def is_whole(data: bytes) -> bool:
     return len(data) == 64 + PAYLOAD_BYTES // 32 * 32 and hashlib.sha256(data[64:]).hexdigest().encode() == data[:64]
 
 
-def race(root: str, who: str, versions: str) -> None:
+def commit_versions(root: str, who: str, versions: str) -> None:
     """Try every version; print those that were ours."""
     store = LocalStore(root)
     print("ready", flush=True)
@@ -44,7 +44,7 @@ def commit_forever(root: str) -> None:
         version += 1
 
 
-def die_at_each_system_call(base: str) -> None:
+def die_at_every_system_call(base: str) -> None:
     """Fork one writer after another; the n-th is killed before its n-th system call."""
     for step in range(1, 200):
         child = os.fork()
@@ -82,4 +82,6 @@ def _die_at(step: int) -> None:
 
 
 if __name__ == "__main__":
-    {"race": race, "commit_forever": commit_forever, "die": die_at_each_system_call}[sys.argv[1]](*sys.argv[2:])
+    {"commit_versions": commit_versions, "commit_forever": commit_forever, "die": die_at_every_system_call}[
+        sys.argv[1]
+    ](*sys.argv[2:])

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from interop.readers import read_by_delta_rs
 from transaction.log_linter import lint
 

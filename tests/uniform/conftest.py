@@ -20,7 +20,7 @@ from anabranch.clock import SystemClock
 from anabranch.commands.definition.table_definition import TableDefinition, altered_table, define_table
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import partition_path
-from anabranch.protocol.partition_values import serialize
+from anabranch.protocol.partition_values import serialize_partition_value
 from anabranch.schema.column_mapping import physical_name, strip_mapping
 from anabranch.spark.engine import WriteRequest
 from anabranch.spark.write.file_schema import stored_fields
@@ -90,7 +90,9 @@ class UniformTable:
             # As in Spark's writer, an empty text is no partition value.
             stored_row = {name: None if name in by and value == "" else value for name, value in row.items()}
             values = {
-                physical_name(snapshot.schema[name], mode): serialize(stored_row[name], snapshot.schema[name].dataType)
+                physical_name(snapshot.schema[name], mode): serialize_partition_value(
+                    stored_row[name], snapshot.schema[name].dataType
+                )
                 for name in by
             }
             partitions.setdefault(partition_path(values), []).append(stored_row)

@@ -27,7 +27,8 @@ from anabranch.commands.table_access import is_delta_identifier, table_of_entry
 from anabranch.errors.arguments import UnsupportedOperationError
 from anabranch.errors.commits import ConflictReason, ProtocolChangedException
 from anabranch.errors.tables import TableAlreadyExistsError
-from anabranch.spark.extension.door import Answer, throwable
+from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.session.catalog import PROVIDER
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession

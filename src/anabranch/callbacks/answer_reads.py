@@ -28,10 +28,10 @@ from anabranch.schema.column_mapping import physical_name
 from anabranch.schema.computed_columns import row_tracking_columns
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_tracking import with_ids_in_metadata, with_tracking
-from anabranch.spark.session.delta_session import open_table_with
+from anabranch.spark.session.delta_session import open_table_of_file
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.sql.change_feed_functions import ARGUMENTS, changes_of_values
 from anabranch.transaction.delta_log import DeltaLog
@@ -195,7 +195,7 @@ _WRITING = "TASK_WRITE_FAILED"
 def failure_of_file(condition: str, path: str, reason: str) -> DeltaError | None:
     """The error to raise in the place of Spark's, for a file of a table of ours; None for any other."""
     plain = unquote(path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:"))
-    found = open_table_with(plain)
+    found = open_table_of_file(plain)
     if found is None:
         return None
     root, table = found

@@ -30,8 +30,8 @@ from anabranch.errors.arguments import (
 from anabranch.errors.constraints import MetadataColumnError
 from anabranch.schema.paths import quoted
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.extension.door import Answer
-from anabranch.spark.native.jvm_classes import column_of
+from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.jvm_classes import column_of
 
 AFFECTED = ("num_affected_rows",)
 MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")

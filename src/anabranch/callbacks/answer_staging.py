@@ -31,8 +31,8 @@ from anabranch.commands.write.write_options import ON, USING, WriteOptions
 from anabranch.commands.write.write_rows import write_named
 from anabranch.errors.dml import TableReplacementError
 from anabranch.errors.tables import NotADeltaTableError, TableAlreadyExistsError
-from anabranch.spark.extension.door import Answer
-from anabranch.spark.native.jvm_classes import joined_map
+from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.jvm_classes import joined_map
 from anabranch.spark.session.classic_catalog import CatalogObjects
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier

@@ -26,7 +26,7 @@ from anabranch.commands.describe.show_table import (
 )
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.arguments import PartitionTruncationError, UnsupportedOperationError
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.gateway.callback_endpoint import Answer
 from anabranch.spark.session.session_settings import parse_flag
 from anabranch.sql.literals import as_quoted_names
 from anabranch.sql.own.own_statement import OwnGrammar

@@ -20,8 +20,8 @@ from anabranch.commands.definition.clustering import check_clustering
 from anabranch.commands.read.read_changes import to_milliseconds
 from anabranch.commands.table_access import TableRef, table_of_entry, table_to_write
 from anabranch.errors.arguments import InvalidOptionError, UnsupportedOperationError
-from anabranch.spark.extension.door import Answer
-from anabranch.spark.native.jvm_classes import joined_map
+from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.jvm_classes import joined_map
 from anabranch.spark.native.plan_reading import reads_table
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.delta_session import DeltaSession

@@ -42,8 +42,8 @@ from anabranch.schema.merging import visible_schema, visible_schema_json
 from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes
-from anabranch.spark.extension.door import Answer
-from anabranch.spark.native.jvm_classes import joined_map
+from anabranch.spark.gateway.callback_endpoint import Answer
+from anabranch.spark.gateway.jvm_classes import joined_map
 from anabranch.spark.session.catalog import SESSION_CATALOG, CatalogEntry
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.folder_catalog import catalog_entry

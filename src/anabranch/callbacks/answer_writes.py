@@ -21,7 +21,7 @@ from anabranch.commands.write.write_rows import save, write_frame
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.errors.dml import FilterOverwriteError, PartitionOverwriteError
 from anabranch.schema.enforcement import WriteApi
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.gateway.callback_endpoint import Answer
 
 _APPEND, _OVERWRITE, _DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
 _DYNAMIC_OPTION = "partitionOverwriteMode"

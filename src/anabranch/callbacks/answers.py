@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pyspark.sql import SparkSession
 
 from anabranch.errors.base import DeltaError
-from anabranch.spark.extension.door import Answer, Door
-from anabranch.spark.session.session_settings import identity
+from anabranch.spark.gateway.callback_endpoint import Answer, CallbackEndpoint
+from anabranch.spark.gateway.session_identity import identity
 
 if TYPE_CHECKING:
     from anabranch.callbacks.driver import Driver
@@ -93,7 +93,7 @@ class Answers:
         self._commands: dict[str, Command] = {}
         # The thread that makes a part may be asked in turn.
         self._lock = threading.RLock()
-        self.door = Door(jvm, self._answer, _failure_of_file)
+        self.door = CallbackEndpoint(jvm, self._answer, _failure_of_file)
 
     def keep(self, spark: SparkSession) -> None:
         """Let questions of this session be answered with the very object that the user has for it."""

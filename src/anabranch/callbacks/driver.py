@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from anabranch.spark.native.jvm_classes import JvmClasses, KnownPackage, column_of
+from anabranch.spark.gateway.jvm_classes import CachedPackage, JvmClasses, column_of
 from anabranch.spark.session.delta_session import DeltaSession
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -24,7 +24,7 @@ class Driver:
         """`sessions` are those that the user has, by identity. They end when nobody has them any more."""
         self.jvm = jvm
         self._classes = JvmClasses(jvm)
-        self.delta: Any = KnownPackage(jvm.delta)
+        self.delta: Any = CachedPackage(jvm.delta)
         """Our classes."""
         self._sessions = sessions
         self._lock = threading.Lock()

@@ -55,7 +55,7 @@ def _opened(spark: SparkSession) -> Answers:
     if answers is None:
         load_delta_spark_names(gateway, driver_loader(gateway.jvm))
         answers = Answers(spark)
-        install.open_door(spark, answers.door)
+        install.open_endpoint(spark, answers.door)
         _open[id(gateway)] = answers
     return answers
 
@@ -71,6 +71,6 @@ def disable_extension(spark: SparkSession) -> None:
         answers = _open.pop(id(spark.sparkContext._gateway), None)
         if answers is not None:
             install.remove(spark)
-            install.close_door(spark, answers.door)
+            install.close_endpoint(spark, answers.door)
             stop_answering(spark, [spark, *own_server.sessions_of_server(spark)])
             own_server.tear_down()

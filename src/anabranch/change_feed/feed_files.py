@@ -21,7 +21,7 @@ from anabranch.errors.log import TimestampAfterLatestCommitError
 from anabranch.log.commit_files import Commit
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
-from anabranch.protocol.partition_values import serialize
+from anabranch.protocol.partition_values import serialize_partition_value
 from anabranch.transaction.rows.row_ids import row_count
 
 DIFFERENCE = "difference"
@@ -88,7 +88,7 @@ def feed_files(commits: Iterator[tuple[Commit, int]], *, table: str, partitioned
 def _of_commit(commit: Commit, at_ms: int, *, table: str, partitioned: bool) -> FeedFiles:
     when = {
         COMMIT_VERSION: str(commit.version),
-        COMMIT_TIMESTAMP: serialize(at_ms * 1000, TimestampType()),
+        COMMIT_TIMESTAMP: serialize_partition_value(at_ms * 1000, TimestampType()),
     }
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:

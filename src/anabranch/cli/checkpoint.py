@@ -58,7 +58,7 @@ class WrittenCompaction:
             "path": self.compaction.path,
             "sizeInBytes": self.compaction.size_bytes,
             "numActions": self.compaction.num_actions,
-            "wasThere": self.compaction.was_there,
+            "wasThere": self.compaction.existed,
         }
 
 
@@ -99,7 +99,7 @@ def print_written(written: WrittenCheckpoint | WrittenCompaction) -> None:
     """For people."""
     if isinstance(written, WrittenCompaction):
         made = written.compaction
-        told = "There is already" if made.was_there else "Wrote"
+        told = "There is already" if made.existed else "Wrote"
         console().print(
             f"{told} {plain(made.path)}: {count(made.num_actions, 'action')} in the place of the commits of versions "
             f"{made.first} to {made.last}, {size(made.size_bytes)}."

@@ -21,7 +21,7 @@ from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import locate
 from anabranch.schema.merging import visible_schema
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.rows.row_ids import row_count
 
@@ -153,6 +153,6 @@ def _files(snapshot: Snapshot, condition: Condition) -> Iterator[AddFile]:
 def _rows_of(reader: RowReader, store: LogStore, snapshot: Snapshot, add: AddFile) -> Iterator[pa.RecordBatch]:
     vector, num_rows = add.deletion_vector, row_count(add.stats)
     hidden = None if vector is None else load_vector(store, vector, num_rows=num_rows)
-    place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_places(store))
+    place = locate(add.path, table_root=snapshot.table_root, allowed_prefixes=allowed_prefixes_of(store))
     file = DataFile(name=place.absolute, partition_values=add.partition_values)
     yield from reader.read(file, hidden)

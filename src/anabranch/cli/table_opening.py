@@ -11,9 +11,8 @@ from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.snapshot.snapshot_cache import SnapshotCache
-from anabranch.storage.external_files import open_reaching
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import scheme_of
+from anabranch.storage.opening.store_opening import open_with_external_files, scheme_of
 
 
 def open_snapshots(table: str, options: Sequence[str]) -> SnapshotCache:
@@ -27,7 +26,7 @@ def open_snapshots(table: str, options: Sequence[str]) -> SnapshotCache:
 
 def open_table_store(table: str, options: Sequence[str]) -> LogStore:
     """The files of the table. Raises as `open_snapshots`."""
-    store = open_reaching(table, storage_options(options))
+    store = open_with_external_files(table, storage_options(options))
     if scheme_of(table) in {"", "file"} and not os.path.isdir(store.root):
         raise TableNotFoundError(table=store.root)
     return store

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from anabranch.patches import patch, undo
-from anabranch.spark.extension.first_appends import append_to_tables_made_meanwhile
+from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
 
 _OUR_ERRORS = {"delta.DeltaError", "delta.DeltaAnalysisError", "delta.CreatedMeanwhile"}
@@ -34,7 +34,7 @@ def raise_our_errors(owner: str, create_error: ErrorFactory) -> None:
     """
     _factories[owner] = create_error
     patch(_PURPOSE, importlib.import_module(_CLIENT), "convert_exception", _converting)
-    append_to_tables_made_meanwhile(
+    retry_first_appends(
         _PURPOSE,
         importlib.import_module(_WRITERS).DataFrameWriter,
         lambda writer: (writer._write.mode, writer._write.source),

@@ -44,7 +44,7 @@ def load_message_classes(spark: SparkSession) -> None:
     loader = driver_loader(gateway.jvm)
     for package, (folder, class_name) in UNITS.items():
         java = sources.joinpath(folder)
-        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=class_name)
+        load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=class_name)
     gateway.jvm.delta.messages.MessageTypes.describe(descriptor_set(), _settings(spark))
 
 

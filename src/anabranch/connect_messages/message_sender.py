@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, Row
 
 from anabranch.connect_messages.message_classes import extension_of
 from anabranch.connect_messages.message_descriptor import COMMAND, RELATION
-from anabranch.spark.extension.error_text import error_in
+from anabranch.spark.gateway.error_text import error_in
 
 
 class MessageSender:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.session import SparkSession as ClassicSession
 
 from anabranch.connect_messages.client_errors import raise_our_errors, raise_sparks_errors
-from anabranch.spark.extension.answer_threads import tell_threads_alike, tell_threads_apart
-from anabranch.spark.extension.door import raised_as
+from anabranch.spark.gateway.answer_threads import patch_is_remote, restore_is_remote
+from anabranch.spark.gateway.python_errors import raised_as
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _STARTED_BY_PYSPARK = "SPARK_LOCAL_REMOTE"
@@ -38,13 +38,13 @@ def sessions_of_server(behind: SparkSession) -> list[SparkSession]:
 
 def set_up() -> None:
     """Let Python handlers run as in a classic process, and clients raise our errors as they were raised there."""
-    tell_threads_apart()
+    patch_is_remote()
     raise_our_errors(__name__, lambda _, message: raised_as(message))
 
 
 def tear_down() -> None:
     """Undo `set_up`."""
-    tell_threads_alike()
+    restore_is_remote()
     raise_sparks_errors(__name__)
 
 

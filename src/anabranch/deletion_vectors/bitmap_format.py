@@ -17,12 +17,12 @@ from pyroaring import BitMap64
 # The blocks of a 64-bit roaring bitmap in its portable form, checked one by one.
 #
 # Implements the extension for 64-bit implementations of the RoaringFormatSpec, to which "Deletion Vector Format" of
-# PROTOCOL.md refers. The roaring library trusts what it is given: values out of order or blocks that overlap come
-# back as a set that answers wrongly. So bytes from a table pass here first.
+# PROTOCOL.md refers. The roaring library does not check its input: values out of order or blocks that overlap result
+# in a set with wrong answers. So bytes from a table are checked here first.
 
 
 CONTAINERS_MAX = 1 << 18
-"""Blocks of 65,536 rows that one vector may touch; 17 billion rows. More is an attack on time."""
+"""The most blocks of 65,536 rows in one vector, 17 billion rows. More would take too long to read."""
 
 BLOCK_ROWS = 1 << 16
 _BUCKET_KEY_MAX = (1 << 31) - 1
@@ -31,15 +31,15 @@ _COOKIE_WITH_RUNS = 12347
 _ARRAY_VALUES_MAX = 4096
 _BITSET_BYTES = BLOCK_ROWS // 8
 _OFFSETS_FROM_CONTAINERS = 4
-"""With runs, the table of offsets is left out below this many containers."""
+"""With runs, fewer containers than this have no table of offsets."""
 
 
 class MalformedBitmapError(Exception):
-    """The bytes break the format; the message is a clause that says how. Never leaves this package."""
+    """The bytes are not in the format; the message is a clause that says why. Only this package catches it."""
 
 
 class ContainerKind(enum.Enum):
-    """How the rows of a block are listed."""
+    """How the rows of a block are stored."""
 
     ARRAY = "array"
     """Positions in the block, ascending, uint16."""
@@ -54,18 +54,18 @@ class Container:
     """The rows of one block of 65,536 that are in the bitmap; at least one."""
 
     block: int
-    """Position of its first row, divided by 65,536."""
+    """The position of its first row, divided by 65,536."""
     kind: ContainerKind
     content: npt.NDArray[np.uint16] | npt.NDArray[np.uint8]
 
 
 def containers(data: bytes) -> Iterator[Container]:
-    """The blocks by ascending position. Raises `MalformedBitmapError` unless `data` is one bitmap, to its last byte."""
+    """The blocks by ascending position. Raises `MalformedBitmapError` unless all of `data` is one bitmap."""
     cursor = _Cursor(data)
     (buckets,) = cursor.unpack("<Q")
     if buckets > CONTAINERS_MAX:
         raise MalformedBitmapError(f"it claims {buckets} buckets, more than {CONTAINERS_MAX}")
-    budget, last_key = CONTAINERS_MAX, -1
+    remaining, last_key = CONTAINERS_MAX, -1
     for _ in range(buckets):
         (key,) = cursor.unpack("<I")
         if key > _BUCKET_KEY_MAX:
@@ -73,11 +73,11 @@ def containers(data: bytes) -> Iterator[Container]:
         if key <= last_key:
             raise MalformedBitmapError(f"the bucket key {key} does not follow {last_key}")
         last_key = key
-        for container in _bucket(cursor, key, budget):
-            budget -= 1
+        for container in _bucket(cursor, key, remaining):
+            remaining -= 1
             yield container
-    if cursor.left:
-        raise MalformedBitmapError(f"{cursor.left} bytes follow the bitmap")
+    if cursor.remaining:
+        raise MalformedBitmapError(f"{cursor.remaining} bytes follow the bitmap")
 
 
 class _Cursor:
@@ -90,7 +90,7 @@ class _Cursor:
         self._position = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self._data) - self._position
 
     def unpack(self, layout: str) -> tuple[int, ...]:
@@ -109,24 +109,24 @@ class _Cursor:
         self._advance(size)
 
     def _advance(self, size: int) -> int:
-        if size > self.left:
-            raise MalformedBitmapError(f"it ends early: {size} more bytes are due and {self.left} are left")
+        if size > self.remaining:
+            raise MalformedBitmapError(f"it ends early: {size} more bytes are expected and {self.remaining} are left")
         start = self._position
         self._position += size
         return start
 
 
-def _bucket(cursor: _Cursor, key: int, budget: int) -> Iterator[Container]:
-    """A bucket: all rows whose position has `key` as its upper half."""
-    count, runs = _bucket_head(cursor)
-    if count > budget:
+def _bucket(cursor: _Cursor, key: int, containers_max: int) -> Iterator[Container]:
+    """The containers of a bucket: all rows whose position has `key` as its upper half."""
+    count, runs = _bucket_header(cursor)
+    if count > containers_max:
         raise MalformedBitmapError(f"it has more than {CONTAINERS_MAX} containers")
     header = cursor.shorts(2 * count).reshape(count, 2)
     blocks = header[:, 0].astype(np.int64)
     if count > 1 and not (np.diff(blocks) > 0).all():
         raise MalformedBitmapError("the keys of its containers do not ascend")
     if runs is None or count >= _OFFSETS_FROM_CONTAINERS:
-        # Offsets serve random access; containers follow one another, so they say nothing new.
+        # Offsets are for random access, and not needed here: containers are consecutive.
         cursor.skip(4 * count)
     sizes = header[:, 1].astype(np.int64) + 1
     for index, (block, size) in enumerate(zip(blocks.tolist(), sizes.tolist(), strict=True)):
@@ -139,15 +139,15 @@ def _bucket(cursor: _Cursor, key: int, budget: int) -> Iterator[Container]:
             yield Container(position, ContainerKind.ARRAY, _values(cursor, size))
 
 
-def _bucket_head(cursor: _Cursor) -> tuple[int, npt.NDArray[np.uint8] | None]:
-    """The number of containers, and a bit for each that says whether it holds runs; None where no one does."""
+def _bucket_header(cursor: _Cursor) -> tuple[int, npt.NDArray[np.uint8] | None]:
+    """The number of containers, and for each a bit that is set if it has runs; None if none has."""
     (cookie,) = cursor.unpack("<I")
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
-        marks = cursor.bytes((count + 7) // 8)
-        return count, np.unpackbits(marks, bitorder="little")
+        run_flags = cursor.bytes((count + 7) // 8)
+        return count, np.unpackbits(run_flags, bitorder="little")
     if cookie != _COOKIE_WITHOUT_RUNS:
-        raise MalformedBitmapError(f"a bucket begins with {cookie}, which is no roaring bitmap")
+        raise MalformedBitmapError(f"a bucket begins with {cookie}, which is not a cookie of a roaring bitmap")
     (count,) = cursor.unpack("<I")
     if count > BLOCK_ROWS:
         raise MalformedBitmapError(f"a bucket claims {count} containers")
@@ -163,9 +163,9 @@ def _values(cursor: _Cursor, count: int) -> npt.NDArray[np.uint16]:
 
 def _bitset(cursor: _Cursor, count: int) -> npt.NDArray[np.uint8]:
     bits = cursor.bytes(_BITSET_BYTES)
-    found = int(np.unpackbits(bits).sum(dtype=np.int64))
-    if found != count:
-        raise MalformedBitmapError(f"a bitset container has {found} positions and claims {count}")
+    actual = int(np.unpackbits(bits).sum(dtype=np.int64))
+    if actual != count:
+        raise MalformedBitmapError(f"a bitset container has {actual} positions and claims {count}")
     return bits
 
 
@@ -183,13 +183,13 @@ def _runs(cursor: _Cursor) -> npt.NDArray[np.uint16]:
 
 PORTABLE_MAGIC = 1681511377
 OLD_MAGIC = 1681511376
-"""A form from before the protocol: bitmaps one after another, each with its length, none with a key. Delta still
-reads it, so tables may hold it; nothing writes it. The inline example of PROTOCOL.md has it with its numbers in
-big-endian order, which we read too: the magic number tells the two apart."""
+"""The magic number of a form older than the protocol: consecutive bitmaps, with their lengths and without keys. Delta
+still reads it, so tables may have it, but nothing writes it. The inline example of PROTOCOL.md has it with numbers in
+big-endian order, which is read too: the magic number shows the order."""
 
 
 def encode_bitmap(positions: BitMap64) -> bytes:
-    """The vector in the form the protocol names, as small as the format allows."""
+    """The vector in the portable form of the protocol, as small as the format allows."""
     compact = positions.copy()
     compact.run_optimize()
     data: bytes = compact.serialize()
@@ -197,7 +197,7 @@ def encode_bitmap(positions: BitMap64) -> bytes:
 
 
 def decode_bitmap(data: bytes) -> BitMap64:
-    """The positions in a vector of either form. Raises `MalformedBitmapError`."""
+    """The positions in a vector, in the portable or the old form. Raises `MalformedBitmapError`."""
     if len(data) < 4:
         raise MalformedBitmapError(f"it has {len(data)} bytes, too few for a magic number")
     (magic,) = struct.unpack_from("<I", data)
@@ -215,7 +215,7 @@ def decode_bitmap(data: bytes) -> BitMap64:
 
 
 def _old_to_portable(data: bytes, *, number: str) -> bytes:
-    """The same bitmap in the portable form: the place of a bucket in the row becomes its key."""
+    """The bitmap in the portable form, in which the key of a bucket is its index."""
     if len(data) < 8:
         raise MalformedBitmapError("it ends before its number of buckets")
     (buckets,) = struct.unpack_from(number, data, 4)
@@ -229,7 +229,7 @@ def _old_to_portable(data: bytes, *, number: str) -> bytes:
         position += 4
         if size > len(data) - position:
             raise MalformedBitmapError(
-                f"it ends early: a bucket of {size} bytes is due, {len(data) - position} are left"
+                f"it ends early: a bucket of {size} bytes is expected, {len(data) - position} are left"
             )
         parts += [struct.pack("<I", key), data[position : position + size]]
         position += size

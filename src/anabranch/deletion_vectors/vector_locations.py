@@ -1,4 +1,4 @@
-"""Where a vector is stored. See "Derived Fields" of "Deletion Vector Descriptor Schema" in PROTOCOL.md."""
+"""The location of a deletion vector. See "Derived Fields" of "Deletion Vector Descriptor Schema" in PROTOCOL.md."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DIGITS[_CHARACTERS] = np.arange(85, dtype=np.uint8)
 _POWERS = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.int64)
 
 
-def encode(data: bytes) -> str:
-    """Five characters for each four bytes; zero bytes fill up the last four."""
+def encode_base85(data: bytes) -> str:
+    """Five characters for every four bytes, padded with zero bytes."""
     padded = data + bytes(-len(data) % 4)
     numbers = np.frombuffer(padded, dtype=">u4").astype(np.int64)
     digits = numbers[:, None] // _POWERS % 85
@@ -32,8 +32,8 @@ def encode(data: bytes) -> str:
     return characters.decode("ascii")
 
 
-def decode(text: str) -> bytes:
-    """The bytes, with any that filled up the last four. Raises `ValueError`, whose message is a clause."""
+def decode_base85(text: str) -> bytes:
+    """The bytes of a text, with any padding. Raises `ValueError`, whose message is a clause."""
     if len(text) % 5:
         raise ValueError(f"its Base85 text has {len(text)} characters, no multiple of 5")
     if not text.isascii():
@@ -42,16 +42,16 @@ def decode(text: str) -> bytes:
     if (digits == _INVALID).any():
         raise ValueError("its Base85 text has characters outside the alphabet")
     numbers = digits.reshape(-1, 5).astype(np.int64) @ _POWERS
-    # Five digits reach a little beyond 32 bits.
+    # The largest number of five digits has more than 32 bits.
     if (numbers >> 32).any():
         raise ValueError("its Base85 text has a group above 2^32")
     return numbers.astype(">u4").tobytes()
 
 
 FILE_VERSION = 1
-"""The first byte of a file of vectors."""
+"""The first byte of a deletion vector file."""
 SIZE_BYTES_MAX = 512 << 20
-"""Longest vector that is read: four billion rows, half of them hidden at random."""
+"""The longest vector that is read: four billion rows, a random half of which is hidden."""
 OFFSET_MAX = (1 << 31) - 1
 
 _VECTOR_FILE = re.compile(r"deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin")
@@ -64,41 +64,41 @@ def vector_path(
 ) -> str:
     """The plain path of the vector's file, relative to the table, or absolute below an allowed prefix.
 
-    Raises `DeletionVectorDescriptorError`, and what `decode_path` raises for a path outside the table.
+    Raises `DeletionVectorDescriptorError`, and `UnsafePathError` for a path outside the table.
     """
     if descriptor.storage_type == "p":
         return decode_path(descriptor.path_or_inline_dv, table_root=table_root, allowed_prefixes=allowed_prefixes)
     text = descriptor.path_or_inline_dv
     prefix, encoded = text[:-_ENCODED_UUID_CHARACTERS], text[-_ENCODED_UUID_CHARACTERS:]
     try:
-        file_id = uuid.UUID(bytes=decode(encoded))
+        file_id = uuid.UUID(bytes=decode_base85(encoded))
     except ValueError:
         reason = "its path does not end with a UUID in Base85"
         raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason) from None
     if prefix in {".", ".."} or any(character in "/\\\0" for character in prefix):
         reason = "the prefix of its path is no plain directory name"
         raise DeletionVectorDescriptorError(table=table_root, vector=short_id(descriptor), reason=reason)
-    return relative_path(file_id, prefix=prefix)
+    return vector_file_path(file_id, prefix=prefix)
 
 
-def relative_path(file_id: uuid.UUID, *, prefix: str) -> str:
-    """The plain path of a file of vectors below the table's root."""
+def vector_file_path(file_id: uuid.UUID, *, prefix: str) -> str:
+    """The plain path of a deletion vector file below the table's root."""
     name = f"deletion_vector_{file_id}.bin"
     return f"{prefix}/{name}" if prefix else name
 
 
 def is_vector_file(path: str) -> bool:
-    """Whether a path, in either form, is that of a file of vectors."""
+    """Whether a path, plain or URI-encoded, is that of a deletion vector file."""
     return _VECTOR_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def encoded_location(file_id: uuid.UUID, *, prefix: str) -> str:
-    """`pathOrInlineDv` of a vector in that file."""
-    return prefix + encode(file_id.bytes)
+    """The `pathOrInlineDv` of a vector in a file."""
+    return prefix + encode_base85(file_id.bytes)
 
 
-def fault(descriptor: DeletionVectorDescriptor) -> str | None:
-    """What no descriptor may say, as a clause; None for one that may be followed."""
+def descriptor_fault(descriptor: DeletionVectorDescriptor) -> str | None:
+    """What is invalid in a descriptor, as a clause; None for a valid one."""
     if descriptor.storage_type not in {"u", "p", "i"}:
         return f"its storage type is {descriptor.storage_type[:10]!r}, not one of u, p, i"
     if not 0 <= descriptor.size_in_bytes <= SIZE_BYTES_MAX:
@@ -116,17 +116,17 @@ def fault(descriptor: DeletionVectorDescriptor) -> str | None:
 
 
 def short_id(descriptor: DeletionVectorDescriptor) -> str:
-    """The vector's unique id as a message shows it; an inline vector is as long as it likes."""
+    """The unique id of a vector, shortened for messages, since inline vectors may be long."""
     unique_id = descriptor.unique_id
     if len(unique_id) <= _ID_CHARACTERS_SHOWN:
         return unique_id
     return unique_id[:_ID_CHARACTERS_SHOWN] + "…"
 
 
-# Names for new files of vectors.
+# Names of new deletion vector files.
 
 
 def file_ids(new_uuid: Callable[[], str]) -> Iterator[uuid.UUID]:
-    """Without end, from a source of UUIDs in text, which the caller hands in."""
+    """An infinite sequence of UUIDs from `new_uuid`, which returns a new one in text at each call."""
     while True:
         yield uuid.UUID(new_uuid())

@@ -1,7 +1,7 @@
-"""Hidden rows, as descriptors for the log and bytes for the files they name.
+"""Encoding hidden rows: descriptors for the log, and the bytes of deletion vector files.
 
 Implements "Deletion Vector File Storage Format" and the inline form of PROTOCOL.md. Nothing is written here: the caller
-puts `VectorFile.data` at `VectorFile.path`, durably, before it commits a descriptor that names it.
+puts `VectorFile.data` at `VectorFile.path`, durably, before it commits a descriptor of a vector in it.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from pyroaring import BitMap64
 
 from anabranch.deletion_vectors import vector_locations
 from anabranch.deletion_vectors.bitmap_format import encode_bitmap
-from anabranch.deletion_vectors.vector_locations import FILE_VERSION, OFFSET_MAX, encoded_location, relative_path
+from anabranch.deletion_vectors.vector_locations import FILE_VERSION, OFFSET_MAX, encoded_location, vector_file_path
 from anabranch.protocol.actions import DeletionVectorDescriptor
 
 FILE_BYTES_TARGET = 2 << 20
-"""A file of vectors is closed once it is this long, so that a reader of one vector fetches little beside it."""
+"""The size at which a file is closed, so that reading one of its vectors fetches few other bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VectorFile:
-    """The bytes of one file of vectors, and the descriptors of the vectors in it, in the order given."""
+    """The bytes of a deletion vector file, and the descriptors of the vectors in it, in their order."""
 
     path: str
-    """Plain, relative to the table's root."""
+    """The plain path, relative to the table's root."""
     data: bytes
     descriptors: tuple[DeletionVectorDescriptor, ...]
 
     def renamed(self, file_id: uuid.UUID) -> VectorFile:
-        """The same bytes under another name, in the table's root."""
+        """The file with another name, in the table's root."""
         location = encoded_location(file_id, prefix="")
         return VectorFile(
-            path=relative_path(file_id, prefix=""),
+            path=vector_file_path(file_id, prefix=""),
             data=self.data,
             descriptors=tuple(
                 msgspec.structs.replace(descriptor, path_or_inline_dv=location) for descriptor in self.descriptors
@@ -46,11 +46,11 @@ class VectorFile:
 
 
 def inline_descriptor(positions: BitMap64) -> DeletionVectorDescriptor:
-    """A descriptor that holds the vector itself."""
+    """A descriptor that contains the vector itself."""
     data = encode_bitmap(positions)
     return DeletionVectorDescriptor(
         storage_type="i",
-        path_or_inline_dv=vector_locations.encode(data),
+        path_or_inline_dv=vector_locations.encode_base85(data),
         size_in_bytes=len(data),
         cardinality=len(positions),
     )
@@ -59,7 +59,7 @@ def inline_descriptor(positions: BitMap64) -> DeletionVectorDescriptor:
 def encode_files(
     vectors: Sequence[BitMap64], *, file_ids: Iterator[uuid.UUID], prefixes: Iterator[str] | None = None
 ) -> Iterator[VectorFile]:
-    """The vectors in their order, in as many files as `FILE_BYTES_TARGET` asks for."""
+    """Files with the vectors in their order, each closed once it has `FILE_BYTES_TARGET` bytes."""
     pending: list[tuple[bytes, int]] = []
     size = 1
     for index, vector in enumerate(vectors):
@@ -68,7 +68,9 @@ def encode_files(
         if size >= FILE_BYTES_TARGET or index == len(vectors) - 1:
             file_id, prefix = next(file_ids), next(prefixes) if prefixes else ""
             yield _file(
-                pending, location=encoded_location(file_id, prefix=prefix), path=relative_path(file_id, prefix=prefix)
+                pending,
+                location=encoded_location(file_id, prefix=prefix),
+                path=vector_file_path(file_id, prefix=prefix),
             )
             pending, size = [], 1
 
@@ -78,7 +80,7 @@ def _file(encoded: list[tuple[bytes, int]], *, location: str, path: str) -> Vect
     descriptors = []
     for content, cardinality in encoded:
         if len(data) > OFFSET_MAX:
-            raise ValueError(f"a file of vectors holds at most {OFFSET_MAX} bytes; {path} would hold more")
+            raise ValueError(f"a deletion vector file has at most {OFFSET_MAX} bytes; {path} would have more")
         descriptors.append(
             DeletionVectorDescriptor(
                 storage_type="u",

@@ -30,7 +30,7 @@ CAMEL = {
     "size_in_bytes": "sizeInBytes",
     "max_row_index": "maxRowIndex",
 }
-"""Names of the log by names of the columns, where they differ."""
+"""Names in the log, by names of the columns, where the two differ."""
 
 _STRINGS = pa.list_(pa.field("element", pa.string()))
 
@@ -77,7 +77,7 @@ _NON_FILE: dict[type[Action], tuple[str, pa.DataType]] = {
 
 
 def add_type(*, with_json: bool, parsed: Sequence[pa.Field] = ()) -> pa.StructType:
-    """The type of the column `add`: with or without `stats`, and with these `…_parsed` fields."""
+    """The type of the column `add`, with or without `stats`, and with the `…_parsed` fields in `parsed`."""
     fields: list[pa.Field] = []
     for field in LIVE_FILE_SCHEMA:
         if field.name == "stats" and not with_json:
@@ -90,7 +90,7 @@ def add_type(*, with_json: bool, parsed: Sequence[pa.Field] = ()) -> pa.StructTy
 
 
 def adds_column(files: pa.RecordBatch, kind: pa.StructType, parsed: dict[str, pa.Array]) -> pa.StructArray:
-    """Rows of `LIVE_FILE_SCHEMA` as the column `add`. Of a checkpoint no file changes data."""
+    """Rows of `LIVE_FILE_SCHEMA` as the column `add`; `dataChange` is false in checkpoints."""
     columns = {CAMEL.get(name, name): files[name] for name in files.schema.names}
     columns["dataChange"] = pa.array([False] * files.num_rows, pa.bool_())
     return _struct({**columns, **parsed}, kind)
@@ -104,7 +104,7 @@ def removes_column(tombstones: pa.RecordBatch) -> pa.StructArray:
 
 
 def action_columns(actions: Sequence[Action]) -> dict[str, pa.Array]:
-    """A column each for the kinds of actions other than files, one row an action."""
+    """One column for each kind of action other than files, one row per action."""
     columns = {}
     for kind, (name, column_type) in _NON_FILE.items():
         rows = [_row(action) if isinstance(action, kind) else None for action in actions]
@@ -122,7 +122,7 @@ def _row(action: Action) -> dict[str, Any]:
 
 
 def _entries(name: str, value: Any) -> Any:
-    """Maps as lists of pairs, as Arrow takes them."""
+    """The value of a field, with maps as lists of pairs, as Arrow expects them."""
     if name in {"configuration", "tags", "options"} and isinstance(value, dict):
         return list(value.items())
     if name == "format":
@@ -148,17 +148,17 @@ def _vectors(column: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(column.flatten(), fields=fields, mask=column.is_null())
 
 
-# Statistics that a checkpoint holds as columns, as JSON. See "Per-file Statistics".
+# Conversion of statistics from columns of a checkpoint to JSON. See "Per-file Statistics".
 
 
-_ROWS_AT_ONCE = 10_000
+_ROWS_PER_SLICE = 10_000
 
 
 def statistics_json(parsed: pa.StructArray) -> pa.Array:
     """The JSON of each row of a `stats_parsed` column; null where there are no statistics."""
     texts: list[str | None] = []
-    for start in range(0, len(parsed), _ROWS_AT_ONCE):
-        texts += [_json_of(row) for row in parsed.slice(start, _ROWS_AT_ONCE).to_pylist()]
+    for start in range(0, len(parsed), _ROWS_PER_SLICE):
+        texts += [_json_of(row) for row in parsed.slice(start, _ROWS_PER_SLICE).to_pylist()]
     return pa.array(texts, pa.string())
 
 
@@ -168,7 +168,7 @@ def _json_of(row: dict[str, Any] | None) -> str | None:
 
 
 def _present(value: Any) -> Any:
-    """Without nulls, which mean that there is no such statistic."""
+    """The statistics in a value without its nulls, which mean that there is no such statistic."""
     if isinstance(value, dict):
         fields = {name: _present(nested) for name, nested in value.items()}
         return {name: nested for name, nested in fields.items() if nested is not None and nested != {}}
@@ -182,7 +182,7 @@ def _present(value: Any) -> Any:
 
 
 def _timestamp(value: datetime.datetime) -> str:
-    """In milliseconds, the unit of statistics; whoever skips by them allows for what was cut off."""
+    """A timestamp in milliseconds, as in statistics; data skipping allows for the microseconds that are cut off."""
     text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
     return text if value.tzinfo is None else f"{text}Z"
 

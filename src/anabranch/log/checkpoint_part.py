@@ -19,15 +19,15 @@ from anabranch.protocol.actions import Action
 from anabranch.protocol.actions_json import parse_action
 
 ROWS_MAX = 200_000_000
-"""A part that claims more rows is taken for damaged or hostile."""
-ROWS_ANYWAY, ROWS_A_BYTE = 1_000_000, 8
-"""What a part may hold, too, by its size: every path is another, so that no writer comes near."""
-DECODED_ANYWAY, DECODED_A_BYTE = 1 << 30, 100
-"""Bytes that the columns of a part may come to, by its size."""
+"""A part that claims more rows is treated as damaged or hostile."""
+ROWS_ALWAYS, ROWS_PER_BYTE = 1_000_000, 8
+"""The limit of rows by the size of a part. No writer comes near it, since no path occurs twice."""
+DECODED_ALWAYS, DECODED_PER_BYTE = 1 << 30, 100
+"""The limit of bytes of the decoded columns, by the size of a part."""
 BATCH_ROWS = 131_072
 
-_FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
-_TELLING_LEAVES = {
+_NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+_REQUIRED_FIELDS = {
     "add": "path",
     "remove": "path",
     "protocol": "minReaderVersion",
@@ -37,18 +37,18 @@ _TELLING_LEAVES = {
     "sidecar": "path",
     "checkpointMetadata": "version",
 }
-"""A field that every action of the kind has."""
+"""For each kind of action, a field that every action of that kind has."""
 
 
 class DamagedPartError(Exception):
-    """The file is no Parquet file, or not that of a checkpoint."""
+    """The file is no Parquet file, or is not part of a checkpoint."""
 
 
 class CheckpointPart:
     """A Parquet file of a checkpoint.
 
-    Holds the file as it is stored, compressed, so that columns can be decoded later even when a log
-    clean-up has deleted the file meanwhile.
+    It holds the file as it is stored, compressed, so that columns can be decoded later, also after log
+    cleanup has deleted the file.
     """
 
     def __init__(self, path: str, data: bytes) -> None:
@@ -57,36 +57,36 @@ class CheckpointPart:
         with self._damage():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
-        self._decoded_max = DECODED_ANYWAY + DECODED_A_BYTE * len(data)
-        if not 0 <= self._metadata.num_rows <= min(ROWS_MAX, ROWS_ANYWAY + ROWS_A_BYTE * len(data)):
+        self._decoded_max = DECODED_ALWAYS + DECODED_PER_BYTE * len(data)
+        if not 0 <= self._metadata.num_rows <= min(ROWS_MAX, ROWS_ALWAYS + ROWS_PER_BYTE * len(data)):
             raise DamagedPartError(f"it claims {self._metadata.num_rows} rows in {len(data)} bytes")
 
     @functools.cached_property
     def has_removes(self) -> bool:
         """Whether there are tombstones. Raises `DamagedPartError`."""
-        return any("remove" in held for held in self._held)
+        return any("remove" in kinds for kinds in self._kinds_by_group)
 
     def check(self) -> None:
-        """Whether what kinds of actions there are can be told. Raises `DamagedPartError`."""
-        _ = self._held
+        """Raises `DamagedPartError` if the kinds of actions in the part cannot be determined."""
+        _ = self._kinds_by_group
 
     def actions(self) -> Iterator[Action]:
-        """All but file actions. Raises `DamagedPartError`."""
-        for name in _FEW:
+        """All actions that are not files. Raises `DamagedPartError`."""
+        for name in _NON_FILE_ACTIONS:
             yield from self._actions_of(name)
 
     def adds(self, columns: Sequence[str]) -> pa.Table:
-        """Some columns of `LIVE_FILE_SCHEMA`, one row an `add`. Raises `DamagedPartError`."""
+        """These columns of `LIVE_FILE_SCHEMA`, one row per `add`. Raises `DamagedPartError`."""
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in columns])
         return self._files("add", schema)
 
     def removes(self) -> pa.Table:
-        """`TOMBSTONE_SCHEMA`, one row a `remove`. Raises `DamagedPartError`."""
+        """The tombstones as in `TOMBSTONE_SCHEMA`, one row per `remove`. Raises `DamagedPartError`."""
         return self._files("remove", TOMBSTONE_SCHEMA)
 
     def _actions_of(self, name: str) -> Iterator[Action]:
-        for group, held in enumerate(self._held):
-            if name in held:
+        for group, kinds in enumerate(self._kinds_by_group):
+            if name in kinds:
                 for value in self._rows_of(name, group):
                     yield self._action(name, value)
 
@@ -110,40 +110,40 @@ class CheckpointPart:
         if name not in self._schema.names:
             return schema.empty_table()
         kind = self._schema.field(name).type
-        wanted = _leaves_wanted(name, kind, schema)
+        leaves = _leaves_to_decode(name, kind, schema)
         file = self._open()
         tables = [schema.empty_table()]
         with self._damage():
             # Batch by batch, since the buffer for a whole column of strings would double while it grows.
-            groups = [group for group, held in enumerate(self._held) if name in held]
-            left = self._decoded_max
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted):
+            groups = [group for group, kinds in enumerate(self._kinds_by_group) if name in kinds]
+            remaining_bytes = self._decoded_max
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves):
                 tables.append(_table_of(_valid_rows(batch[name]), schema))
                 if name == "add" and "size" in schema.names:
                     _check_sizes(tables[-1]["size"])
-                left -= tables[-1].nbytes
-                if left < 0:
-                    raise DamagedPartError(f"its {len(self._data)} bytes come to more than {self._decoded_max}")
+                remaining_bytes -= tables[-1].nbytes
+                if remaining_bytes < 0:
+                    raise DamagedPartError(f"its {len(self._data)} bytes decode to more than {self._decoded_max}")
         return pa.concat_tables(tables)
 
     @functools.cached_property
-    def _held(self) -> list[frozenset[str]]:
+    def _kinds_by_group(self) -> list[frozenset[str]]:
         """The kinds of actions in each row group.
 
-        Found by decoding one leaf of each kind, which is quick where all are null. The null counts in the
-        footer would say it too, but pyarrow aborts the process over a damaged footer when asked for them.
+        One leaf of each kind is decoded, which is quick where all values are null. The null counts in the
+        footer have the same information, but reading them from a damaged footer makes pyarrow abort the process.
         """
-        leaves = {name: leaf for name, leaf in _TELLING_LEAVES.items() if self._has_leaf(name, leaf)}
+        leaves = {name: leaf for name, leaf in _REQUIRED_FIELDS.items() if self._has_leaf(name, leaf)}
         columns = [f"{name}.{leaf}" for name, leaf in leaves.items()]
-        held = []
+        groups = []
         file = self._open()
         with self._damage():
             for group in range(self._metadata.num_row_groups):
-                found: set[str] = set()
+                kinds: set[str] = set()
                 for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
-                    found |= {name for name in leaves if batch[name].null_count < batch.num_rows}
-                held.append(frozenset(found))
-        return held
+                    kinds |= {name for name in leaves if batch[name].null_count < batch.num_rows}
+                groups.append(frozenset(kinds))
+        return groups
 
     def _has_leaf(self, name: str, leaf: str) -> bool:
         if name not in self._schema.names:
@@ -169,8 +169,8 @@ def _names(kind: pa.StructType) -> list[str]:
     return [kind.field(position).name for position in range(kind.num_fields)]
 
 
-def _leaves_wanted(name: str, kind: pa.StructType, schema: pa.Schema) -> list[str]:
-    """What must be decoded. The path is always there: it tells the rows apart from those of other actions."""
+def _leaves_to_decode(name: str, kind: pa.StructType, schema: pa.Schema) -> list[str]:
+    """The leaves that must be decoded. They include the path, which is null in the rows of other actions."""
     wanted = {CAMEL.get(field, field) for field in schema.names} | {"path"}
     if "stats" in wanted and "stats" not in _names(kind):
         wanted.add("stats_parsed")
@@ -178,7 +178,7 @@ def _leaves_wanted(name: str, kind: pa.StructType, schema: pa.Schema) -> list[st
 
 
 def _valid_rows(column: pa.StructArray) -> pa.StructArray:
-    """The rows that are not null; mostly they stand together and need no copy."""
+    """The rows that are not null; mostly they are consecutive and need no copy."""
     if column.null_count == 0:
         return column
     positions = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
@@ -192,7 +192,7 @@ def _valid_rows(column: pa.StructArray) -> pa.StructArray:
 
 def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
     names = _names(rows.type)
-    # `flatten` heeds the slice that `field` would ignore.
+    # `flatten` respects the slice, which `field` would ignore.
     children = dict(zip(names, rows.flatten(), strict=True))
     if children["path"].null_count:
         raise ValueError("a file has no path")
@@ -200,26 +200,26 @@ def _table_of(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
 
 
 def _check_sizes(sizes: pa.ChunkedArray) -> None:
-    """A file without a size, or with one below zero, would be read as if it had no rows."""
+    """Raises ValueError for a file without a size or with a negative one: it would be read as if it had no rows."""
     if sizes.null_count or (len(sizes) and pc.min(sizes).as_py() < 0):
-        raise ValueError("a file has no size, or one below zero")
+        raise ValueError("a file has no size, or a negative one")
 
 
 def _column(children: dict[str, pa.Array], field: pa.Field, length: int) -> pa.Array:
-    found = children.get(CAMEL.get(field.name, field.name))
-    if field.name == "stats" and found is None and "stats_parsed" in children:
+    column = children.get(CAMEL.get(field.name, field.name))
+    if field.name == "stats" and column is None and "stats_parsed" in children:
         return statistics_json(children["stats_parsed"])
-    if found is None or found.null_count == length:
+    if column is None or column.null_count == length:
         return pa.nulls(length, field.type)
     if field.type == STRING_MAP:
-        return _as_map(found)
+        return _as_map(column)
     if field.type == DELETION_VECTOR:
-        return _as_vector(found)
-    return found.cast(field.type)
+        return _as_vector(column)
+    return column.cast(field.type)
 
 
 def _as_map(column: pa.Array) -> pa.MapArray:
-    """Writers name the parts of a map as they like, and some leave out that it is one."""
+    """A map with our names of its fields. Writers choose these names, and some write a list of pairs instead."""
     if column.type == STRING_MAP:
         return column
     if pa.types.is_map(column.type):
@@ -246,7 +246,7 @@ def _as_vector(column: pa.StructArray) -> pa.StructArray:
 
 
 def _jsonable(value: Any, kind: pa.DataType) -> Any:
-    """A decoded row as the JSON of a commit would have it: maps as objects, and no nulls outside of maps."""
+    """A decoded row as in the JSON of a commit: maps as objects, and no nulls outside of maps."""
     if value is None:
         return None
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Checkpoints of every kind, as columns. See "Checkpoints", "Checkpoint Specs", "Checkpoint Schema"."""
+"""Reading checkpoints of every kind as columns. See "Checkpoints", "Checkpoint Specs", "Checkpoint Schema"."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from anabranch.protocol.log_paths import SIDECAR_DIRECTORY
 from anabranch.storage.log_store import LogStore
 
 A = TypeVar("A", bound=Action)
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 SIDECARS_MAX = 100_000
-"""More than any engine writes: a sidecar holds tens of thousands of files."""
+"""More sidecars than any engine writes: one holds tens of thousands of files."""
 EAGER_COLUMNS = tuple(name for name in LIVE_FILE_SCHEMA.names if name != "stats")
 """Statistics are most of the bytes of a checkpoint and often not needed, so they are decoded on demand."""
 
@@ -50,16 +50,16 @@ class Checkpoint:
     set_transactions: tuple[SetTransaction, ...]
     domain_metadata: tuple[DomainMetadata, ...]
     adds: pa.Table
-    """Live files: `LIVE_FILE_SCHEMA`, without `stats` where `load_stats` is there."""
+    """Live files as in `LIVE_FILE_SCHEMA`, without `stats` if `load_stats` is set."""
     load_stats: Callable[[], pa.Table] | None
-    """Decodes the column `stats`, one row a row of `adds`. Reads no storage."""
+    """Decodes the column `stats`, in the order of `adds`. Reads nothing from storage."""
     load_tombstones: Callable[[], pa.Table]
-    """Decodes the tombstones: `TOMBSTONE_SCHEMA`. Reads no storage."""
+    """Decodes the tombstones as in `TOMBSTONE_SCHEMA`. Reads nothing from storage."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Contents:
-    """What one file of a checkpoint holds beside file actions, and those if it is JSON."""
+    """One file of a checkpoint. `actions` are all of its actions if it is JSON, else those that are not files."""
 
     actions: list[Action]
     part: CheckpointPart | None = None
@@ -69,7 +69,7 @@ def read_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> Checkpoint:
     """Read a complete checkpoint, its parts and sidecars in parallel.
 
     Raises `CorruptCheckpointError` where a file is damaged or a sidecar is missing, `FileMissingError`
-    where the checkpoint itself has gone since it was listed, `StorageError`.
+    where the checkpoint itself has been deleted since it was listed, `StorageError`.
     """
     top = _in_parallel(lambda path: _read_part(store, checkpoint, path), [file.path for file in checkpoint.files])
     actions = [action for contents in top for action in contents.actions]
@@ -77,8 +77,8 @@ def read_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> Checkpoint:
     if len(sidecars) > SIDECARS_MAX:
         raise _corrupt(store, checkpoint, checkpoint.files[0].path, f"it names {len(sidecars)} sidecars")
     paths = dict.fromkeys(_sidecar_path(store, checkpoint, sidecar) for sidecar in sidecars)
-    below = _in_parallel(lambda path: _read_sidecar(store, checkpoint, path), list(paths))
-    parts = [contents.part for contents in (*top, *below) if contents.part is not None]
+    sidecar_contents = _in_parallel(lambda path: _read_sidecar(store, checkpoint, path), list(paths))
+    parts = [contents.part for contents in (*top, *sidecar_contents) if contents.part is not None]
     return _assemble(store, checkpoint, actions, parts)
 
 
@@ -159,15 +159,15 @@ def _corrupt(store: LogStore, checkpoint: CheckpointFiles, path: str, reason: st
 
 
 def _last_of(kind: type[A], actions: Iterable[Action]) -> A | None:
-    found = None
+    last = None
     for action in actions:
         if isinstance(action, kind):
-            found = action
-    return found
+            last = action
+    return last
 
 
-def _in_parallel(work: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:
-    if len(items) < 2:
-        return [work(item) for item in items]
+def _in_parallel(work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+    if len(arguments) < 2:
+        return [work(argument) for argument in arguments]
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-checkpoint") as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, arguments))

@@ -1,4 +1,4 @@
-"""What a writer noted of the state after a commit. See "Version Checksum File"."""
+"""The checksum file of a version: a summary of the table, by its writer. See "Version Checksum File"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.protocol.actions_json import KEY_BY_TYPE, encode_action, parse_ac
 from anabranch.protocol.log_paths import checksum_path
 from anabranch.storage.log_store import LogStore, PutOutcome
 
-# How sizes and deletions spread over files.
+# Histograms of the sizes of files and of their deleted rows.
 #
 # See "File Size Histogram Schema" and "Deleted Record Counts Histogram Schema".
 
@@ -26,8 +26,8 @@ _MB: Final = 1024 * _KB
 _GB: Final = 1024 * _MB
 
 
-def _steps(*ranges: tuple[int, int, int]) -> list[int]:
-    """Boundaries after each `start`, by `step`, up to and including `end`."""
+def _boundaries(*ranges: tuple[int, int, int]) -> list[int]:
+    """The boundaries of ranges `(start, end, step)`: from `start`, which is left out, to `end`, which is included."""
     return [boundary for start, end, step in ranges for boundary in range(start + step, end + 1, step)]
 
 
@@ -35,7 +35,7 @@ FILE_SIZE_BOUNDARIES: Final[tuple[int, ...]] = (
     0,
     *(size * _KB for size in (8, 16, 32, 64, 128, 256, 512)),
     *(size * _MB for size in (1, 2, 4)),
-    *_steps(
+    *_boundaries(
         (4 * _MB, 40 * _MB, 4 * _MB),
         (40 * _MB, 120 * _MB, 8 * _MB),
         (120 * _MB, 144 * _MB, 4 * _MB),
@@ -53,7 +53,7 @@ DELETED_RECORDS_BOUNDARIES: Final[tuple[int, ...]] = (0, *(10**power for power i
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileSizeHistogram:
-    """Files and their bytes by size; bin i holds sizes from boundary i up to the next."""
+    """The number of files and their bytes, by size; bin i is for sizes from boundary i up to the next."""
 
     boundaries: tuple[int, ...]
     file_counts: tuple[int, ...]
@@ -72,7 +72,7 @@ def file_size_histogram(sizes: np.ndarray) -> FileSizeHistogram:
     bins = np.searchsorted(np.array(FILE_SIZE_BOUNDARIES), sizes, side="right") - 1
     counts = np.bincount(bins, minlength=len(FILE_SIZE_BOUNDARIES))
     totals = np.zeros(len(FILE_SIZE_BOUNDARIES), dtype=np.int64)
-    # Not `bincount` with weights, which would add in floating point and lose bytes beyond 2^53.
+    # `bincount` with weights would add in floating point and lose bytes beyond 2^53.
     np.add.at(totals, bins, sizes)
     return FileSizeHistogram(
         boundaries=FILE_SIZE_BOUNDARIES, file_counts=tuple(counts.tolist()), total_bytes=tuple(totals.tolist())
@@ -80,7 +80,7 @@ def file_size_histogram(sizes: np.ndarray) -> FileSizeHistogram:
 
 
 def deleted_record_counts(cardinalities: np.ndarray) -> tuple[int, ...]:
-    """Files by how many of their rows are hidden, 0 where there is no vector."""
+    """The number of files, by the cardinality of their deletion vectors, which is 0 for a file without one."""
     bins = np.searchsorted(np.array(DELETED_RECORDS_BOUNDARIES), cardinalities, side="right") - 1
     counts = np.bincount(np.maximum(bins, 0), minlength=len(DELETED_RECORDS_BOUNDARIES))
     return tuple(counts.tolist())
@@ -90,12 +90,12 @@ A = TypeVar("A", bound=Action)
 
 
 CHECKSUM_BYTES_MAX = 256 * 1024 * 1024
-"""A checksum file may list the table's files, but none of ours does; a larger one is passed over."""
+"""A checksum file may list the table's files, but ours does not; a larger one is ignored."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChecksum:
-    """The facts of an `N.crc`; None where the writer left one out."""
+    """The fields of `N.crc`; None where the writer left one out."""
 
     table_size_bytes: int
     num_files: int
@@ -115,16 +115,16 @@ class VersionChecksum:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Discrepancy:
-    """A fact of a checksum file that the log contradicts. The log is right."""
+    """A field of a checksum file that differs from the log, which is right."""
 
     field: str
-    """The name in the file."""
+    """The name of the field in the file."""
     recorded: Any
     computed: Any
 
 
 def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
-    """The checksum of a version; None where there is none, or none that can be read."""
+    """The checksum of a version; None where there is none that can be read."""
     try:
         return decode_checksum(store.read(checksum_path(version), size_max=CHECKSUM_BYTES_MAX))
     except (FileMissingError, FileTooLargeError, ValueError):
@@ -132,12 +132,12 @@ def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
 
 
 def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> PutOutcome:
-    """Write the checksum of a version unless there is one: they are never overwritten. Raises `StorageError`."""
+    """Write the checksum of a version, unless it exists: it is never overwritten. Raises `StorageError`."""
     return store.put_if_absent(checksum_path(version), encode_checksum(checksum))
 
 
 def encode_checksum(checksum: VersionChecksum) -> bytes:
-    """The one JSON object of the file."""
+    """The JSON object that the file consists of."""
     fields: dict[str, Any] = {
         "txnId": checksum.txn_id,
         "tableSizeBytes": checksum.table_size_bytes,
@@ -164,7 +164,7 @@ def encode_checksum(checksum: VersionChecksum) -> bytes:
 
 
 def decode_checksum(data: bytes) -> VersionChecksum:
-    """Raises `ValueError` for what is no checksum."""
+    """The checksum in the content of a file. Raises `ValueError` if it is none."""
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
         histogram = fields.get("fileSizeHistogram") or fields.get("histogramOpt")
@@ -190,7 +190,7 @@ def decode_checksum(data: bytes) -> VersionChecksum:
 
 
 def discrepancies(recorded: VersionChecksum, computed: VersionChecksum) -> list[Discrepancy]:
-    """Where the file contradicts what the log comes to. A fact that either leaves out is not compared."""
+    """The fields in which a checksum file differs from the log. A field that either lacks is not compared."""
     pairs: list[tuple[str, Any, Any]] = [
         ("tableSizeBytes", recorded.table_size_bytes, computed.table_size_bytes),
         ("numFiles", recorded.num_files, computed.num_files),
@@ -219,7 +219,7 @@ def _same_bins(one: FileSizeHistogram | None, other: FileSizeHistogram | None) -
 
 
 def _comparable(protocol: Protocol) -> tuple[int, int, frozenset[str], frozenset[str]]:
-    """The order of features means nothing."""
+    """The protocol without the order of its features, which has no meaning."""
     readers, writers = frozenset(protocol.reader_features or ()), frozenset(protocol.writer_features or ())
     return protocol.min_reader_version, protocol.min_writer_version, readers, writers
 
@@ -241,7 +241,7 @@ def _histogram(fields: dict[str, Any]) -> FileSizeHistogram:
 
 
 def _raw(action: Action) -> msgspec.Raw:
-    """What stands under the key of the action in a commit, unknown fields included."""
+    """The JSON of an action below its key in a commit, unknown fields included."""
     return msgspec.Raw(encode_action(action)[len(f'{{"{KEY_BY_TYPE[type(action)]}":') : -1])
 
 
@@ -252,7 +252,7 @@ def _raw_all(actions: tuple[SetTransaction, ...] | tuple[DomainMetadata, ...] | 
 def _action(kind: type[A], fields: Any) -> A:
     action = parse_action(msgspec.json.encode({KEY_BY_TYPE[kind]: fields}))
     if not isinstance(action, kind):
-        raise TypeError(f"{KEY_BY_TYPE[kind]} is not there")
+        raise TypeError(f"{KEY_BY_TYPE[kind]} is missing")
     return action
 
 

@@ -1,4 +1,4 @@
-"""Which files of the log are no longer needed, and how they go. See "Metadata Cleanup"."""
+"""Choosing the files of the log that are no longer needed, and deleting them. See "Metadata Cleanup"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anabranch.errors.log import CorruptCheckpointError, TimestampEarlierThanFir
 from anabranch.errors.protocol import MalformedActionError, UnsafePathError
 from anabranch.log.checkpoint_reading import read_checkpoint
 from anabranch.log.commit_files import READERS
-from anabranch.log.listing import CheckpointFiles, LogListing, NamedFile, consecutive, list_named, sorted_listing
+from anabranch.log.listing import CheckpointFiles, LogFile, LogListing, after_last_gap, list_log_files, sort_by_kind
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Sidecar
 from anabranch.protocol.actions_json import parse_actions
@@ -23,45 +23,44 @@ from anabranch.protocol.log_paths import SIDECAR_DIRECTORY, LogFileKind
 from anabranch.protocol.properties import TableProperties
 from anabranch.storage.log_store import LogStore
 
-# Sidecars that no checkpoint names any more. See "Sidecar Files" and "Metadata Cleanup".
+# Sidecars that no checkpoint refers to any more. See "Sidecar Files" and "Metadata Cleanup".
 
 
 _COLUMN = "sidecar"
 
 
-def delete_unnamed_sidecars(store: LogStore, checkpoints: Iterable[CheckpointFiles], *, before_ms: int) -> int:
-    """Remove the sidecars that were written before `before_ms` and that none of `checkpoints` names; how many.
+def delete_orphaned_sidecars(store: LogStore, checkpoints: Iterable[CheckpointFiles], *, before_ms: int) -> int:
+    """Delete the sidecars written before `before_ms` to which none of `checkpoints` refers; return their number.
 
-    Younger ones may belong to a checkpoint that is being written. Raises `CorruptCheckpointError` and
-    `FileMissingError` where a checkpoint does not tell its sidecars, and then removes none; `StorageError`.
+    Newer ones may belong to a checkpoint that is being written. Raises `CorruptCheckpointError` and
+    `FileMissingError` where the sidecars of a checkpoint cannot be read, and then deletes none; `StorageError`.
     """
     old = [file.path for file in store.list_from(SIDECAR_DIRECTORY) if file.modified_ms < before_ms]
     if not old:
         return 0
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-sidecars") as pool:
-        named = frozenset[str]().union(*pool.map(lambda one: sidecars_of(store, one), checkpoints))
-    unnamed = [path for path in old if path not in named]
-    deletion = store.delete_many(unnamed)
+        referenced = frozenset[str]().union(*pool.map(lambda checkpoint: sidecars_of(store, checkpoint), checkpoints))
+    deletion = store.delete_many([path for path in old if path not in referenced])
     if deletion.failures:
         raise deletion.failures[0]
     return deletion.count
 
 
 def sidecars_of(store: LogStore, checkpoint: CheckpointFiles) -> frozenset[str]:
-    """The plain paths of what a checkpoint names; of its Parquet files, no other column is read.
+    """The plain paths of the sidecars of a checkpoint. Only this column of its Parquet files is read.
 
     Raises `CorruptCheckpointError`, `FileMissingError`, `StorageError`.
     """
-    found = set[str]()
+    paths = set[str]()
     for file in checkpoint.files:
         try:
             uris = _of_json(store.read(file.path)) if file.path.endswith(".json") else _of_parquet(store, file.path)
-            found |= {decode_sidecar_path(uri, table_root=store.root) for uri in uris}
+            paths |= {decode_sidecar_path(uri, table_root=store.root) for uri in uris}
         except (pa.ArrowException, MalformedActionError, UnsafePathError) as error:
             raise CorruptCheckpointError(
                 table=store.root, version=checkpoint.version, path=file.path, reason=str(error)
             ) from error
-    return frozenset(found)
+    return frozenset(paths)
 
 
 def _of_json(data: bytes) -> list[str]:
@@ -86,32 +85,33 @@ NO_PROPERTIES = TableProperties()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """What may go, and what every version that remains is rebuilt from."""
+    """The log files to delete, and the checkpoint from which every remaining version can be rebuilt."""
 
     checkpoint: CheckpointFiles
-    """It stands in for all that goes."""
+    """It replaces all deleted files."""
     paths: tuple[str, ...]
-    """Oldest version first, and of one version the commit last: cut short at any point, the log stays readable."""
+    """The files to delete. The order keeps the log readable if deletion stops anywhere: the oldest version first, and
+    the commit last among the files of one version."""
     num_commits: int = 0
-    """So many of the first of `paths` are gone for sure before another is touched; 0 where that is of no matter."""
-    takes_checkpoints: bool = False
+    """That many of `paths` must be deleted before any of the others; 0 where this does not matter."""
+    deletes_checkpoints: bool = False
     remaining: tuple[CheckpointFiles, ...] = ()
-    """The checkpoints that stay, those among them that are newer than what was looked at."""
+    """The checkpoints that remain, including those newer than `upto`."""
 
     @property
     def kept_checkpoint(self) -> int:
-        """The version of that checkpoint, the oldest that can be rebuilt afterwards."""
+        """The version of `checkpoint`, the oldest that can be rebuilt afterwards."""
         return self.checkpoint.version
 
 
 def cutoff_ms(*, now_ms: int, retention_ms: int, granularity_ms: int = DAY_MS) -> int:
-    """The start of the day (UTC), or of the minute, up to which the log need not be kept."""
+    """The start of the day (UTC), or of another `granularity_ms`, before which the log need not be kept."""
     past = now_ms - retention_ms
     return past - past % granularity_ms
 
 
 def clean_up_log(store: LogStore, *, upto: int, now_ms: int, properties: TableProperties) -> None:
-    """Remove what `delta.logRetentionDuration` does not keep any more, as of version `upto`. Lists the log once.
+    """Delete log files older than `delta.logRetentionDuration` that version `upto` does not need. Lists the log once.
 
     Raises as `plan_cleanup` and `delete_expired`.
     """
@@ -127,9 +127,9 @@ def clean_up_log(store: LogStore, *, upto: int, now_ms: int, properties: TablePr
         return
     LOGGER.info("%s: removing %d log files before version %d", store.root, len(plan.paths), plan.kept_checkpoint)
     delete_expired(store, plan)
-    if plan.takes_checkpoints:
+    if plan.deletes_checkpoints:
         before_ms = cutoff_ms(now_ms=now_ms, retention_ms=DAY_MS)
-        delete_unnamed_sidecars(store, plan.remaining, before_ms=before_ms)
+        delete_orphaned_sidecars(store, plan.remaining, before_ms=before_ms)
 
 
 def plan_cleanup(
@@ -142,14 +142,14 @@ def plan_cleanup(
 ) -> CleanupPlan | None:
     """The log files that no version from `cutoff_ms` on needs, or None where there are none.
 
-    `upto` is a version known to be there; nothing newer is looked at. The times of commits are those that
-    `properties`, which are of that version, say they have in them, else those of their files, made to ascend. Versions
-    before `protected_before` go all at once or not at all: see `delta.requireCheckpointProtectionBeforeVersion`.
+    `upto` is an existing version; newer ones are ignored. The times of commits are their in-commit timestamps where
+    `properties`, those of version `upto`, enable them, else those of their files, made to ascend. Versions before
+    `protected_before` are deleted together or not at all: see `delta.requireCheckpointProtectionBeforeVersion`.
 
     Raises `MissingInCommitTimestampError`, `StorageError`.
     """
-    named = list(list_named(store, first=0, upto=None))
-    listing = sorted_listing(named, upto=upto)
+    log_files = list(list_log_files(store, first=0, upto=None))
+    listing = sort_by_kind(log_files, upto=upto)
     cutoff_version = _newest_before(store, listing, cutoff_ms, upto=upto, properties=properties)
     if cutoff_version is None:
         return None
@@ -159,7 +159,7 @@ def plan_cleanup(
         return None
     if kept.version < protected_before:
         return None
-    expired = [entry for entry in named if _is_expired(entry, kept.version)]
+    expired = [file for file in log_files if _is_expired(file, kept.version)]
     if not expired:
         return None
     protects = any(name.version < protected_before for name, _ in expired)
@@ -169,16 +169,20 @@ def plan_cleanup(
         checkpoint=kept,
         paths=tuple(file.path for _, file in ordered),
         num_commits=len(ordered) - checkpoints if protects else 0,
-        takes_checkpoints=checkpoints > 0,
-        remaining=tuple(one for one in sorted_listing(named, upto=None).checkpoints if one.version >= kept.version),
+        deletes_checkpoints=checkpoints > 0,
+        remaining=tuple(
+            checkpoint
+            for checkpoint in sort_by_kind(log_files, upto=None).checkpoints
+            if checkpoint.version >= kept.version
+        ),
     )
 
 
 def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
-    """Do as planned, once the checkpoint that is kept has been read whole: nothing could replace it any more.
+    """Delete the files of a plan, after reading the checkpoint completely: nothing could replace it afterwards.
 
-    Stopped anywhere, it leaves a log whose kept versions read as before; planned again, it goes on. Raises
-    `CorruptCheckpointError`, `FileMissingError`, and then nothing is deleted; `StorageError`.
+    If it stops anywhere, the remaining versions can still be read, and a new plan has the rest of the files. Raises
+    `CorruptCheckpointError` and `FileMissingError`, and then nothing is deleted; `StorageError`.
     """
     checkpoint = read_checkpoint(store, plan.checkpoint)
     checkpoint.load_tombstones()
@@ -189,7 +193,7 @@ def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
         reason = "it lacks the protocol or the metadata"
         raise CorruptCheckpointError(table=store.root, version=plan.kept_checkpoint, path=path, reason=reason)
     for part in (plan.paths[: plan.num_commits], plan.paths[plan.num_commits :]):
-        # What a service removes by one request goes in no known order, so commits and what hides them never share one.
+        # A service deletes the files of one request in no defined order, so commits and checkpoints never share one.
         for start in range(0, len(part), BATCH_FILES):
             deletion = store.delete_many(part[start : start + BATCH_FILES])
             if deletion.failures:
@@ -199,15 +203,15 @@ def delete_expired(store: LogStore, plan: CleanupPlan) -> None:
 def _newest_before(
     store: LogStore, listing: LogListing, cutoff_ms: int, *, upto: int, properties: TableProperties
 ) -> int | None:
-    """The newest commit that is not newer than the cut-off: what was current then must stay readable."""
-    commits = consecutive(listing.commits)
+    """The newest version at the cutoff, if any: it was current then, so it must stay readable."""
+    commits = after_last_gap(listing.commits)
     if not commits:
         return None
     search = TimestampSearch.among(
         store,
         commits,
         latest_version=upto,
-        # Not looked up for its own sake: if the latest is that old, the search among all commits finds it.
+        # The true time is not needed: if the latest commit is before the cutoff, the search still returns it.
         latest_timestamp_ms=cutoff_ms + 1,
         properties=properties,
     )
@@ -218,19 +222,20 @@ def _newest_before(
 
 
 def _newest_checkpoint(checkpoints: tuple[CheckpointFiles, ...], version: int) -> CheckpointFiles | None:
-    return next((one for one in reversed(checkpoints) if one.version <= version), None)
+    return next((checkpoint for checkpoint in reversed(checkpoints) if checkpoint.version <= version), None)
 
 
-def _is_expired(entry: NamedFile, kept: int) -> bool:
-    name, _ = entry
+def _is_expired(log_file: LogFile, kept: int) -> bool:
+    name, _ = log_file
     return name.version < kept or (name.version == kept and name.kind is LogFileKind.COMPACTED)
 
 
-def _checkpoints_last(entry: NamedFile) -> tuple[bool, int, bool, str]:
-    """Commits that a reader may not understand are never there without the checkpoints that hide them."""
-    return entry[0].kind.is_checkpoint, *_order(entry)
+def _checkpoints_last(log_file: LogFile) -> tuple[bool, int, bool, str]:
+    """The order in which checkpoints are deleted last: a reader may lack features of commits that they replace."""
+    return log_file[0].kind.is_checkpoint, *_order(log_file)
 
 
-def _order(entry: NamedFile) -> tuple[int, bool, str]:
-    name, file = entry
+def _order(log_file: LogFile) -> tuple[int, bool, str]:
+    """Oldest version first, and the commit last among the files of one version."""
+    name, file = log_file
     return name.version, name.kind is LogFileKind.COMMIT, file.path

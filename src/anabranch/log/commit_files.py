@@ -1,4 +1,4 @@
-"""Commits, as read from `N.json`. See "Delta Log Entries"."""
+"""Reading commits from `N.json`. See "Delta Log Entries"."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from anabranch.protocol.actions_json import LINE_BYTES_MAX, parse_actions
 from anabranch.protocol.log_paths import commit_path
 from anabranch.storage.log_store import LogStore, StoredFile
 
-# Actions of several commits without those that a later one supersedes. See "Action Reconciliation".
+# Keys of actions: a later action supersedes an earlier one with the same key. See "Action Reconciliation".
 
 
-Subject = tuple[object, ...]
+ReconciliationKey = tuple[object, ...]
 
 
-def subject_of(action: Action) -> Subject | None:
-    """What an action is about; None for what a compaction leaves out: provenance and change data."""
+def reconciliation_key(action: Action) -> ReconciliationKey | None:
+    """The key of an action; None for provenance and change data, which a compaction leaves out."""
     match action:
         case AddFile() | RemoveFile():
             return ("file", *action.key)
@@ -49,20 +49,23 @@ def subject_of(action: Action) -> Subject | None:
             return None
 
 
-class Doublets:
-    """Looks for what shows that the actions of a file are not reconciled."""
+class DuplicateCheck:
+    """Checks that the actions of a compaction are reconciled."""
 
     def __init__(self) -> None:
-        self._subjects: set[Subject] = set()
+        self._keys: set[ReconciliationKey] = set()
         self._added: set[str] = set()
 
-    def found_with(self, action: Action) -> str | None:
-        """What the next action shows, in words. Of a path one vector is live at most, so a second add is too many."""
-        subject = subject_of(action)
-        if subject is not None and subject in self._subjects:
-            return f"it is not reconciled: {' '.join(str(part) for part in subject if part)} is in it twice"
-        if subject is not None:
-            self._subjects.add(subject)
+    def fault_with(self, action: Action) -> str | None:
+        """Why the compaction is not reconciled, judging by its next action; None if it may be.
+
+        A path is live with one deletion vector at most, so a second `add` of it is a fault, too.
+        """
+        key = reconciliation_key(action)
+        if key is not None and key in self._keys:
+            return f"it is not reconciled: {' '.join(str(part) for part in key if part)} is in it twice"
+        if key is not None:
+            self._keys.add(key)
         if isinstance(action, AddFile):
             if action.path in self._added:
                 return f"it is not reconciled: {action.path} is live in it under two deletion vectors"
@@ -73,18 +76,18 @@ class Doublets:
 Step = TypeVar("Step", CommitFile, CompactedFile, CommitFile | CompactedFile)
 
 INFO_BYTES = 64 * 1024
-"""Enough for the first line of nearly every commit."""
+"""Bytes read for provenance: enough for the first line of nearly every commit."""
 READERS = 8
-"""Files read at once: enough to hide the latency of an object store."""
+"""Files read in parallel: enough to hide the latency of an object store."""
 READ_AHEAD_BYTES_MAX = 64 * 1024 * 1024
-"""Commits are fetched ahead of their parsing only up to this size."""
+"""Commits are fetched before they are needed only up to this total size."""
 PIECE_BYTES = 16 * 1024 * 1024
-"""A larger commit is read and parsed by pieces of this size."""
+"""A larger commit is read and parsed in pieces of this size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """What one version did."""
+    """One commit: its actions and its time."""
 
     version: int
     actions: tuple[Action, ...]
@@ -92,9 +95,9 @@ class Commit:
     timestamp_ms: int
     """The in-commit timestamp where the commit has one, else `modified_ms`."""
     modified_ms: int
-    """When storage says that the file was written."""
+    """The modification time of the file in storage."""
     file: StoredFile | None = None
-    """As a listing shows it; None where the actions are a part of a commit's."""
+    """The file as listed; None where `actions` are only some of those of a commit."""
 
 
 def read_commit(store: LogStore, version: int) -> Commit:
@@ -103,15 +106,15 @@ def read_commit(store: LogStore, version: int) -> Commit:
     Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
     """
     path = commit_path(version)
-    known = store.head(path)
-    if known is None:
+    file = store.head(path)
+    if file is None:
         raise FileMissingError(root=store.root, path=path)
-    commit = CommitFile(version=version, file=known)
+    commit = CommitFile(version=version, file=file)
     return _commit(commit, _streamed(store, commit))
 
 
 def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
-    """The provenance of a commit, or None where it has none.
+    """The `commitInfo` of a commit, or None where it has none.
 
     Usually only the start of the file is read, since writers put it first. Raises `FileMissingError`,
     `CorruptCommitError`, `StorageError`.
@@ -129,9 +132,9 @@ def read_commit_info(store: LogStore, commit: CommitFile) -> CommitInfo | None:
 
 
 def read_commits(store: LogStore, *, after: int, upto: int | None = None) -> list[Commit]:
-    """The commits of versions `after` + 1 to `upto`, or to the newest, in order. Read in parallel.
+    """The commits of versions `after` + 1 to `upto`, or to the newest, in order. They are read in parallel.
 
-    Stops before a version that is missing, so that the result is always without a gap.
+    It stops before a missing version, so that the result never has a gap.
     """
     files: list[CommitFile] = []
     for commit in list_log(store, first=after + 1, upto=upto).commits:
@@ -142,17 +145,17 @@ def read_commits(store: LogStore, *, after: int, upto: int | None = None) -> lis
 
 
 def commits_of(store: LogStore, files: Iterable[CommitFile]) -> Iterator[Commit]:
-    """The commits in these files, in order. Raises as `read_actions`."""
+    """The commits in these files, in order. Raises the errors of `read_actions`."""
     for commit, actions in read_actions(store, files):
         yield _commit(commit, actions)
 
 
 def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
-    """The actions of a file, one after the other. Raises `CorruptCommitError` where it is torn."""
+    """The actions in the content of a file, in order. Raises `CorruptCommitError` where it is empty or cut off."""
     version = step.version if isinstance(step, CommitFile) else step.last
     if not data.strip():
-        # An empty commit never happens: only a store that is not atomic leaves one. To skip it
-        # would silently drop what its writer was told is durable.
+        # No writer commits an empty file: only a store that is not atomic leaves one. Skipping it would
+        # silently lose a commit whose writer got a success.
         raise CorruptCommitError(table=store.root, version=version, path=step.file.path, reason="it is empty")
     try:
         yield from parse_actions(data)
@@ -163,56 +166,57 @@ def decode_actions(store: LogStore, step: CommitFile | CompactedFile, data: byte
 
 
 def read_actions(store: LogStore, steps: Iterable[Step]) -> Iterator[tuple[Step, Iterator[Action]]]:
-    """Each file with its actions, in order. The actions of one are to be taken before the next is asked for.
+    """Pairs of a file and its actions, in order. Consume the actions of a file before advancing to the next one.
 
-    Small files are fetched a few at a time, large ones in pieces, so that the memory needed does not grow
-    with them. Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
+    Small files are fetched a few at a time, large ones in pieces, so that the memory needed is bounded.
+
+    Raises `FileMissingError`, `CorruptCommitError`, `StorageError`.
     """
     remaining = iter(steps)
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-log") as pool:
         while window := list(islice(remaining, READERS * 4)):
             if len(window) == 1 or sum(step.file.size_bytes for step in window) > READ_AHEAD_BYTES_MAX:
                 for step in window:
-                    yield step, _believed(store, step, _streamed(store, step))
+                    yield step, _checked(store, step, _streamed(store, step))
             else:
                 contents = pool.map(lambda step: store.read(step.file.path), window)
                 for step, data in zip(window, contents, strict=True):
-                    yield step, _believed(store, step, decode_actions(store, step, data))
+                    yield step, _checked(store, step, decode_actions(store, step, data))
 
 
-def _believed(store: LogStore, step: CommitFile | CompactedFile, actions: Iterator[Action]) -> Iterator[Action]:
-    """The actions of a step. A compaction that another writer did not reconcile would bring back what is gone."""
+def _checked(store: LogStore, step: CommitFile | CompactedFile, actions: Iterator[Action]) -> Iterator[Action]:
+    """The actions of a step, checked: a compaction that is not reconciled would bring back removed files."""
     if isinstance(step, CommitFile):
         yield from actions
         return
-    doublets = Doublets()
+    duplicates = DuplicateCheck()
     for action in actions:
-        reason = doublets.found_with(action)
+        reason = duplicates.fault_with(action)
         if reason is not None:
             raise CorruptCommitError(table=store.root, version=step.last, path=step.file.path, reason=reason)
         yield action
 
 
 def _streamed(store: LogStore, step: CommitFile | CompactedFile) -> Iterator[Action]:
-    """The actions of a file that may be too large to be held at once."""
+    """The actions of a file that may be too large for memory."""
     path, size = step.file.path, step.file.size_bytes
     if size <= PIECE_BYTES:
         yield from decode_actions(store, step, store.read(path))
         return
-    begun: list[bytes] = []
+    unfinished: list[bytes] = []
     for offset in range(0, size, PIECE_BYTES):
         piece = store.read_range(path, offset, min(PIECE_BYTES, size - offset))
-        # Put together only where a line ends, or a long line would be copied again with each piece of it.
+        # Pieces are joined only where a line ends; otherwise a long line would be copied again for each of its pieces.
         end = piece.rfind(b"\n") + 1
         if end:
-            yield from _whole_lines(store, step, b"".join([*begun, piece[:end]]))
-            begun = []
-        begun.append(piece[end:])
-        if sum(map(len, begun)) > LINE_BYTES_MAX:
+            yield from _whole_lines(store, step, b"".join([*unfinished, piece[:end]]))
+            unfinished = []
+        unfinished.append(piece[end:])
+        if sum(map(len, unfinished)) > LINE_BYTES_MAX:
             version = step.version if isinstance(step, CommitFile) else step.last
             reason = f"a line of it has more than {LINE_BYTES_MAX} bytes"
             raise CorruptCommitError(table=store.root, version=version, path=path, reason=reason)
-    yield from _whole_lines(store, step, b"".join(begun))
+    yield from _whole_lines(store, step, b"".join(unfinished))
 
 
 def _whole_lines(store: LogStore, step: CommitFile | CompactedFile, data: bytes) -> Iterator[Action]:
@@ -220,8 +224,8 @@ def _whole_lines(store: LogStore, step: CommitFile | CompactedFile, data: bytes)
         yield from decode_actions(store, step, data)
 
 
-def _commit(commit: CommitFile, read: Iterator[Action]) -> Commit:
-    actions = tuple(read)
+def _commit(commit: CommitFile, decoded: Iterator[Action]) -> Commit:
+    actions = tuple(decoded)
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = None if info is None else info.in_commit_timestamp
     return Commit(

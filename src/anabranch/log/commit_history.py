@@ -1,4 +1,4 @@
-"""Who did what, version by version. See "Commit Provenance Information"."""
+"""The history of a table: the provenance of its commits. See "Commit Provenance Information"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anabranch.storage.log_store import LogStore
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One commit, as far as it tells."""
+    """The time and the provenance of a commit."""
 
     version: int
     timestamp_ms: int
@@ -29,7 +29,7 @@ class HistoryEntry:
 def read_history(
     store: LogStore, *, upto: int, properties: TableProperties, limit: int | None = None
 ) -> list[HistoryEntry]:
-    """The commits that are still there, newest first, `limit` at most. `properties` are those of `upto`.
+    """The commits that still exist, newest first, at most `limit`. `properties` are those of version `upto`.
 
     Raises `CorruptCommitError`, `MissingInCommitTimestampError`, `StorageError`.
     """
@@ -38,17 +38,17 @@ def read_history(
     commits = list_log(store, first=0, upto=upto).commits
     times = {time.version: time.timestamp_ms for time in monotonic_times(commits)}
     wanted = list(reversed(commits))[:limit]
-    own_from = upto + 1
+    in_commit_from = upto + 1
     if properties.in_commit_timestamps_enabled:
-        own_from = properties.in_commit_timestamp_enablement_version or 0
+        in_commit_from = properties.in_commit_timestamp_enablement_version or 0
     with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="anabranch-history") as pool:
-        found = list(pool.map(lambda commit: _info(store, commit), wanted))
+        infos = list(pool.map(lambda commit: _info(store, commit), wanted))
     entries = []
-    for commit, (is_there, info) in zip(wanted, found, strict=True):
-        if not is_there:
+    for commit, (exists, info) in zip(wanted, infos, strict=True):
+        if not exists:
             continue
         time_ms = times[commit.version]
-        if commit.version >= own_from:
+        if commit.version >= in_commit_from:
             if info is None or info.in_commit_timestamp is None:
                 raise MissingInCommitTimestampError(table=store.root, version=commit.version)
             time_ms = info.in_commit_timestamp
@@ -57,7 +57,7 @@ def read_history(
 
 
 def _info(store: LogStore, commit: CommitFile) -> tuple[bool, CommitInfo | None]:
-    """Whether the commit is still there, and its provenance. Log clean-up may be faster than we are."""
+    """Whether the commit still exists, and its provenance. Log cleanup may have deleted it since it was listed."""
     try:
         return True, read_commit_info(store, commit)
     except FileMissingError:

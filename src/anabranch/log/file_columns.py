@@ -1,4 +1,4 @@
-"""Files of a table as Arrow columns, the form in which they travel: one row a logical file.
+"""Files of a table as Arrow columns, one row per logical file.
 
 Column names are the field names of `AddFile` and `RemoveFile`. See "Add File and Remove File".
 """
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from anabranch.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 
 FileMask = npt.NDArray[np.bool_]
-"""One entry a file, in the order of a table of files; True for those that are chosen."""
+"""One entry per file, in the order of a table of files; True for those that are selected."""
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -45,7 +45,7 @@ LIVE_FILE_SCHEMA = pa.schema(
         pa.field("clustering_provider", pa.string()),
     ]
 )
-"""Files in the table."""
+"""The columns of live files."""
 
 TOMBSTONE_SCHEMA = pa.schema(
     [
@@ -60,23 +60,23 @@ TOMBSTONE_SCHEMA = pa.schema(
         pa.field("default_row_commit_version", pa.int64()),
     ]
 )
-"""Files removed, without `stats` and `tags`, which no tombstone of a checkpoint has. See "Checkpoints"."""
+"""The columns of tombstones, without `stats` and `tags`, which checkpoints do not have for them. See "Checkpoints"."""
 
 _MAPS = {"partition_values", "tags"}
 
 
 def table_of_adds(adds: Sequence[AddFile]) -> pa.Table:
-    """One row an action, in order."""
+    """The actions as rows of `LIVE_FILE_SCHEMA`, in order."""
     return _table_of(adds, LIVE_FILE_SCHEMA)
 
 
 def table_of_removes(removes: Sequence[RemoveFile]) -> pa.Table:
-    """One row an action, in order."""
+    """The actions as rows of `TOMBSTONE_SCHEMA`, in order."""
     return _table_of(removes, TOMBSTONE_SCHEMA)
 
 
 def adds_of_table(table: pa.Table, *, data_change: bool) -> list[AddFile]:
-    """The rows as actions. The log of a table does not say again which of its files changed data."""
+    """The rows of `LIVE_FILE_SCHEMA` as actions, with this `data_change`, which is not one of the columns."""
     rows = _rows(table, LIVE_FILE_SCHEMA)
     return [AddFile(data_change=data_change, **row) for row in rows]
 
@@ -85,20 +85,20 @@ def vector_ids(deletion_vectors: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray 
     """The unique id of each vector, null where there is none. See "Derived Fields"."""
     if deletion_vectors.null_count == len(deletion_vectors):
         return pa.nulls(len(deletion_vectors), pa.string())
-    place = pc.binary_join_element_wise(
+    location = pc.binary_join_element_wise(
         pc.struct_field(deletion_vectors, "storage_type"),
         pc.cast(pc.struct_field(deletion_vectors, "path_or_inline_dv"), pa.string()),
         "",
     )
     offset = pc.cast(pc.struct_field(deletion_vectors, "offset"), pa.string())
     suffix = pc.fill_null(pc.binary_join_element_wise("@", offset, ""), "")
-    return pc.binary_join_element_wise(place, suffix, "")
+    return pc.binary_join_element_wise(location, suffix, "")
 
 
 def logical_keys(table: pa.Table) -> pa.ChunkedArray | pa.Array:
-    """One string a row that tells logical files apart: the path, and the id of the vector if there is one.
+    """The keys of logical files, as strings: the path, and the id of the deletion vector if there is one.
 
-    A newline parts the two: neither a URI-encoded path nor a vector id holds one.
+    A newline separates the two: neither a URI-encoded path nor a vector id contains one.
     """
     paths = pc.cast(table["path"], pa.string())
     vectors = table["deletion_vector"]
@@ -109,11 +109,11 @@ def logical_keys(table: pa.Table) -> pa.ChunkedArray | pa.Array:
 
 
 def logical_keys_of(*tables: pa.Table) -> pa.ChunkedArray:
-    """Those of all the tables' rows, one table after another."""
-    found: list[pa.Array] = []
+    """The keys of all rows of several tables, in order."""
+    chunks: list[pa.Array] = []
     for keys in map(logical_keys, tables):
-        found += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
-    return pa.chunked_array(found, pa.string())
+        chunks += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    return pa.chunked_array(chunks, pa.string())
 
 
 def _table_of(actions: Sequence[AddFile] | Sequence[RemoveFile], schema: pa.Schema) -> pa.Table:

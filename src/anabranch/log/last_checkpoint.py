@@ -1,4 +1,4 @@
-"""The hint that says where the newest checkpoint is. See "Last Checkpoint File Schema"."""
+"""The file `_last_checkpoint`: a hint to the newest checkpoint. See "Last Checkpoint File Schema"."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, VERSION_MAX
 from anabranch.storage.log_store import LogStore
 
 HINT_BYTES_MAX = 1024 * 1024
-"""A hint embeds at most a schema and sidecars, of which delta-spark leaves out long ones. A larger file is none."""
+"""A hint embeds at most a schema and sidecars, and delta-spark leaves out long ones. A larger file is ignored."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
-    """What the writer of the newest checkpoint noted."""
+    """The hint, as the writer of the newest checkpoint wrote it."""
 
     version: int
     size: int
-    """Number of actions."""
+    """The number of actions in the checkpoint."""
     parts: int | None = None
     size_bytes: int | None = None
     num_of_add_files: int | None = None
 
 
 def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
-    """The hint, or None where there is none that can be trusted: absent, torn, or with a wrong checksum."""
+    """The hint; None where it is absent, cut off, or has a wrong checksum."""
     try:
         data = store.read(LAST_CHECKPOINT_PATH, size_max=HINT_BYTES_MAX)
     except (FileMissingError, FileTooLargeError):
@@ -40,7 +40,7 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
         if not isinstance(fields, dict):
             return None
         checksum = fields.get("checksum")
-        # Half a surrogate pair has no UTF-8, and so no checksum: that is a `ValueError` too.
+        # Half of a surrogate pair cannot be encoded as UTF-8, so it has no checksum: that is a `ValueError` too.
         if checksum is not None and checksum != json_checksum(data.decode()):
             return None
     except (ValueError, RecursionError):
@@ -67,12 +67,15 @@ def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
 
 
 def json_checksum(text: str) -> str:
-    """See "JSON checksum". Raises `ValueError` for what is not JSON, names a key twice or is no Unicode."""
+    """The checksum of a JSON object. Raises `ValueError` for text that is no JSON, repeats a key or is no Unicode.
+
+    See "JSON checksum".
+    """
     return hashlib.md5(canonical_json(text).encode(), usedforsecurity=False).hexdigest()
 
 
 def canonical_json(text: str) -> str:
-    """The one form in which a JSON object is hashed. See "JSON checksum"."""
+    """The canonical form of a JSON object, which is hashed. See "JSON checksum"."""
     document = _parse(text)
     if isinstance(document, dict):
         document.pop("checksum", None)
@@ -81,7 +84,7 @@ def canonical_json(text: str) -> str:
 
 
 class _Number(str):
-    """A number as it was written: it is its own canonical form."""
+    """The text of a number, which is its canonical form."""
 
     __slots__ = ()
 
@@ -99,26 +102,26 @@ def _refuse(name: str) -> Any:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is repeated")
     return fields
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(value, dict):
         for name, nested in value.items():
-            yield from _leaves(nested, (*path, _quoted(name)))
+            yield from _leaves(nested, (*path, _percent_encoded(name)))
     elif isinstance(value, list):
         for position, nested in enumerate(value):
             yield from _leaves(nested, (*path, str(position)))
     elif isinstance(value, _Number):
         yield path, str(value)
     elif isinstance(value, str):
-        yield path, _quoted(value)
+        yield path, _percent_encoded(value)
     else:
         yield path, {None: "null", True: "true", False: "false"}[value]
 
 
-def _quoted(text: str) -> str:
+def _percent_encoded(text: str) -> str:
     return f'"{quote(text, safe="-._~")}"'
 
 

@@ -1,4 +1,4 @@
-"""What a listing of `_delta_log` shows, sorted by what the files are."""
+"""Listings of `_delta_log`, sorted by the kinds of files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from anabranch.storage.log_store import LogStore, StoredFile
 CHECKPOINT_PARTS_MAX = 10_000
 """A checkpoint that claims more parts is ignored as incomplete."""
 
-NamedFile = tuple[LogPath, StoredFile]
+LogFile = tuple[LogPath, StoredFile]
+"""A file of the log, with the parts of its name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFile:
-    """`N.json`."""
+    """The file of a commit, `N.json`."""
 
     version: int
     file: StoredFile
@@ -24,7 +25,7 @@ class CommitFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFile:
-    """`x.y.compacted.json`, for versions `first` to `last`, both covered."""
+    """A compaction `x.y.compacted.json` of the versions `first` to `last`, both included."""
 
     first: int
     last: int
@@ -33,7 +34,7 @@ class CompactedFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFiles:
-    """One complete checkpoint: all its parts, in order. Sidecars are named inside."""
+    """The files of a complete checkpoint: all its parts, in order, without sidecars, to which these refer."""
 
     version: int
     kind: LogFileKind
@@ -42,7 +43,7 @@ class CheckpointFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogListing:
-    """Commits by version; complete checkpoints, the preferred ones last; the rest by name."""
+    """The files of a listing: commits by version, complete checkpoints, the preferred one last, compactions by name."""
 
     commits: tuple[CommitFile, ...]
     checkpoints: tuple[CheckpointFiles, ...]
@@ -50,8 +51,10 @@ class LogListing:
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that a commit or a checkpoint speaks of."""
-        versions = [commit.version for commit in self.commits[-1:]] + [one.version for one in self.checkpoints[-1:]]
+        """The newest version that has a commit or a checkpoint."""
+        versions = [commit.version for commit in self.commits[-1:]] + [
+            checkpoint.version for checkpoint in self.checkpoints[-1:]
+        ]
         return max(versions, default=None)
 
     def newest_checkpoint(self, unusable: frozenset[str] = frozenset()) -> CheckpointFiles | None:
@@ -62,7 +65,7 @@ class LogListing:
         return None
 
     def earliest_recreatable_version(self) -> int:
-        """The oldest version that this listing, if it is of the whole log, can rebuild."""
+        """The oldest version that can be rebuilt, if this is a listing of the whole log."""
         if self.commits and self.commits[0].version == 0:
             return 0
         if self.checkpoints:
@@ -71,11 +74,11 @@ class LogListing:
 
 
 def list_log(store: LogStore, *, first: int, upto: int | None) -> LogListing:
-    """The log files of versions `first` to `upto`; a compaction counts where all it covers is within."""
-    return sorted_listing(list_named(store, first=first, upto=upto), upto=upto)
+    """The log files of versions `first` to `upto`, with the compactions that only cover these versions."""
+    return sort_by_kind(list_log_files(store, first=first, upto=upto), upto=upto)
 
 
-def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[NamedFile]:
+def list_log_files(store: LogStore, *, first: int, upto: int | None) -> Iterator[LogFile]:
     """The files whose names begin with a version from `first` to `upto`, by name."""
     for file in store.list_from(LOG_DIRECTORY, start_after=version_prefix(first)):
         name = parse_log_path(file.path.rpartition("/")[2])
@@ -86,12 +89,12 @@ def list_named(store: LogStore, *, first: int, upto: int | None) -> Iterator[Nam
         yield name, file
 
 
-def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListing:
-    """What was listed of the log, sorted by what the files are; with `upto`, as it was at that version."""
+def sort_by_kind(log_files: Iterable[LogFile], *, upto: int | None) -> LogListing:
+    """The listed files, sorted by kind; with `upto`, only those of versions up to it."""
     commits: list[CommitFile] = []
     compactions: list[CompactedFile] = []
-    candidates: list[NamedFile] = []
-    for name, file in named:
+    candidates: list[LogFile] = []
+    for name, file in log_files:
         if upto is not None and name.version > upto:
             continue
         if name.kind is LogFileKind.COMMIT:
@@ -107,17 +110,17 @@ def sorted_listing(named: Iterable[NamedFile], *, upto: int | None) -> LogListin
     )
 
 
-def consecutive(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
-    """The last run without a gap: before it, a clean-up of the log was stopped half-way."""
+def after_last_gap(commits: tuple[CommitFile, ...]) -> tuple[CommitFile, ...]:
+    """The commits after the last gap, which is where log cleanup was interrupted."""
     first = max(len(commits) - 1, 0)
     while first > 0 and commits[first - 1].version + 1 == commits[first].version:
         first -= 1
     return commits[first:]
 
 
-def _complete_checkpoints(candidates: list[NamedFile]) -> list[CheckpointFiles]:
-    """See "Multi-part checkpoint": one with missing parts is ignored."""
-    groups: dict[tuple[int, int, str], list[NamedFile]] = {}
+def _complete_checkpoints(candidates: list[LogFile]) -> list[CheckpointFiles]:
+    """The checkpoints of which all parts exist; others are ignored, see "Multi-part checkpoint"."""
+    groups: dict[tuple[int, int, str], list[LogFile]] = {}
     for name, file in candidates:
         group = (name.version, -(name.parts or 0), name.unique_id or "")
         groups.setdefault(group, []).append((name, file))

@@ -1,4 +1,4 @@
-"""Which files of `_delta_log` rebuild a version. See "Delta Log Entries", "Checkpoints", "Log Compaction Files"."""
+"""Choosing the log files that rebuild a version. See "Delta Log Entries", "Checkpoints", "Log Compaction Files"."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from anabranch.storage.log_store import LogStore, StoredFile
 class LogSegment:
     """The log files that rebuild one version of a table.
 
-    Checked on construction, so every holder may rely on it:
+    Checked on construction:
 
-    1. Commits are consecutive and the last one is `version`; there is none where the checkpoint is of `version`.
+    1. Commits are consecutive and the last one is `version`; there are none where the checkpoint is of `version`.
     2. The first commit follows the checkpoint; with no checkpoint it is version 0.
     3. Every compaction covers commits of this segment only, and no two overlap.
     """
@@ -28,27 +28,29 @@ class LogSegment:
     commits: tuple[CommitFile, ...]
     compactions: tuple[CompactedFile, ...] = ()
     version_file: StoredFile | None
-    """The commit of `version`; None only where a checkpoint of it is all that is left."""
+    """The commit of `version`; None only where just a checkpoint of it remains."""
 
     def __post_init__(self) -> None:
         first = self.checkpoint.version + 1 if self.checkpoint else 0
         expected = range(first, self.version + 1)
         assert [commit.version for commit in self.commits] == list(expected), "commits must be consecutive"
         for compaction in self.compactions:
-            assert first <= compaction.first < compaction.last <= self.version, "a compaction leaves the segment"
+            assert first <= compaction.first < compaction.last <= self.version, (
+                "a compaction must be within the segment"
+            )
         for one, following in pairwise(self.compactions):
-            assert one.last < following.first, "compactions overlap"
+            assert one.last < following.first, "compactions must not overlap"
 
     @property
     def modified_ms(self) -> int:
-        """When storage says that the version was written."""
+        """The modification time of the version in storage."""
         if self.version_file is not None:
             return self.version_file.modified_ms
         assert self.checkpoint is not None
         return self.checkpoint.files[0].modified_ms
 
     def steps(self) -> list[CommitFile | CompactedFile]:
-        """What to replay after the checkpoint, in order: compactions in the place of the commits they cover."""
+        """The files to replay after the checkpoint, in order: compactions instead of the commits they cover."""
         by_first = {compaction.first: compaction for compaction in self.compactions}
         steps: list[CommitFile | CompactedFile] = []
         covered_upto = -1
@@ -65,7 +67,7 @@ class LogSegment:
 def find_segment(store: LogStore, *, upto: int | None = None, unusable: frozenset[str] = frozenset()) -> LogSegment:
     """The segment of version `upto`, or of the newest version.
 
-    `unusable` names files (by path) that are there but turned out to be unreadable.
+    `unusable` has the paths of files that exist but could not be read.
 
     Raises `TableNotFoundError`, `VersionNotFoundError`, `LogGapError`, `TruncatedLogError`, `StorageError`.
     """
@@ -73,14 +75,14 @@ def find_segment(store: LogStore, *, upto: int | None = None, unusable: frozense
     try:
         return _segment_of(listing, store=store, upto=upto, unusable=unusable)
     except LogGapError:
-        # A paginated listing is no snapshot: commits that landed meanwhile may show up in part. Whatever
-        # a listing begun now does not show is not there.
+        # A paginated listing is not atomic: of commits written meanwhile it may have only some. A commit that
+        # a second listing does not have either is missing.
         listing = list_log(store, first=0, upto=upto)
         return _segment_of(listing, store=store, upto=upto, unusable=unusable)
 
 
 def _list_from_hint(store: LogStore, *, upto: int | None, unusable: frozenset[str]) -> LogListing | None:
-    """The end of the log, if the hint leads to a checkpoint that can be used. See "Last Checkpoint File"."""
+    """The log from the hinted checkpoint on; None if that is not usable. See "Last Checkpoint File"."""
     hint = read_last_checkpoint(store)
     if hint is None or (upto is not None and hint.version > upto):
         return None
@@ -91,13 +93,17 @@ def _list_from_hint(store: LogStore, *, upto: int | None, unusable: frozenset[st
 def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusable: frozenset[str]) -> LogSegment:
     latest = listing.latest_version
     if latest is None or (upto is not None and upto > latest):
-        raise _not_found(store, upto)
+        raise _version_error(store, upto)
     version = latest if upto is None else upto
     checkpoint = listing.newest_checkpoint(unusable)
     first = 0 if checkpoint is None else checkpoint.version + 1
     commits = tuple(commit for commit in listing.commits if commit.version >= first)
     _check_complete(commits, store=store, first=first, version=version)
-    usable = [one for one in listing.compactions if one.first >= first and one.file.path not in unusable]
+    usable = [
+        compaction
+        for compaction in listing.compactions
+        if compaction.first >= first and compaction.file.path not in unusable
+    ]
     return LogSegment(
         version=version,
         checkpoint=checkpoint,
@@ -107,32 +113,32 @@ def _segment_of(listing: LogListing, *, store: LogStore, upto: int | None, unusa
     )
 
 
-def _not_found(store: LogStore, version: int | None) -> DeltaError:
-    """What to say where the listing up to `version` does not reach it."""
+def _version_error(store: LogStore, version: int | None) -> DeltaError:
+    """The error where a listing up to `version` does not reach it."""
     whole = list_log(store, first=0, upto=None)
     latest = whole.latest_version
     if version is None or latest is None:
         return TableNotFoundError(table=store.root)
     earliest = whole.earliest_recreatable_version()
     if earliest < version < latest:
-        known = max((commit.version for commit in whole.commits if commit.version < version), default=earliest)
-        return LogGapError(table=store.root, version=version, missing_from=known + 1, missing_to=version)
+        previous = max((commit.version for commit in whole.commits if commit.version < version), default=earliest)
+        return LogGapError(table=store.root, version=version, missing_from=previous + 1, missing_to=version)
     return VersionNotFoundError(table=store.root, version=version, earliest=earliest, latest=latest)
 
 
 def _check_complete(commits: tuple[CommitFile, ...], *, store: LogStore, first: int, version: int) -> None:
-    """Every commit from `first` to `version` must be there; say what is missing if not."""
+    """Raises an error that names the missing commits, if there are any from `first` to `version`."""
     expected = first
     for commit in commits:
         if commit.version != expected:
-            raise _missing(store, missing_from=expected, missing_to=commit.version - 1, version=version, first=first)
+            raise _gap_error(store, missing_from=expected, missing_to=commit.version - 1, version=version, first=first)
         expected += 1
     if expected <= version:
-        raise _missing(store, missing_from=expected, missing_to=version, version=version, first=first)
+        raise _gap_error(store, missing_from=expected, missing_to=version, version=version, first=first)
 
 
-def _missing(store: LogStore, *, missing_from: int, missing_to: int, version: int, first: int) -> DeltaError:
-    """What to say where commits that `version` needs are not there."""
+def _gap_error(store: LogStore, *, missing_from: int, missing_to: int, version: int, first: int) -> DeltaError:
+    """The error where commits that `version` needs are missing."""
     if missing_from > first or first > 0:
         return LogGapError(table=store.root, version=version, missing_from=missing_from, missing_to=missing_to)
     whole = list_log(store, first=0, upto=None)
@@ -144,9 +150,9 @@ def _missing(store: LogStore, *, missing_from: int, missing_to: int, version: in
 
 
 def _widest(compactions: list[CompactedFile]) -> tuple[CompactedFile, ...]:
-    """Compactions that do not overlap, the widest of each start first."""
+    """Compactions that do not overlap: of those with the same first version, the longest."""
     chosen: list[CompactedFile] = []
-    for compaction in sorted(compactions, key=lambda one: (one.first, -one.last)):
+    for compaction in sorted(compactions, key=lambda compaction: (compaction.first, -compaction.last)):
         if not chosen or compaction.first > chosen[-1].last:
             chosen.append(compaction)
     return tuple(chosen)

@@ -234,7 +234,7 @@ def keeps_order(old: DataType, new: DataType) -> bool:
 
 def utc_micros(on_wall: int, zone: TimeZone | None) -> int | None:
     """The one moment at which clocks in `zone` show this; None where there are two or none, or no such zone."""
-    return zone.moment_of(on_wall) if zone is not None and zone.shows_once(on_wall) else None
+    return zone.to_utc(on_wall) if zone is not None and zone.is_unambiguous(on_wall) else None
 
 
 def moment_of_text(text: str, *, zone: TimeZone | None) -> int | None:

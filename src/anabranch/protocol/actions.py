@@ -14,20 +14,20 @@ import msgspec
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long; decoding refuses anything beyond, as other readers would."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""A size, an offset, a number of things."""
+"""A size, an offset or a count."""
 SmallCount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 """The same, where the protocol has an integer of 32 bits."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """What all actions share.
+    """The base of all actions.
 
-    Decoding straight into these types fails on unknown fields; `actions_json` then takes its slower way,
-    which keeps them.
+    Decoding straight into these types fails on unknown fields; `actions_json` then decodes more slowly and
+    keeps them.
     """
 
     unknown: dict[str, Any] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="__unknown__")
-    """Fields found in the log that the protocol did not name when this was written; UNSET for none."""
+    """Fields in the log that the protocol did not define when this was written; UNSET for none."""
 
 
 class Format(Action, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
     """Where the hidden rows of a file are listed. See "Deletion Vector Descriptor Schema"."""
 
     storage_type: str
-    """`u`: file named by UUID in the table, `p`: absolute path, `i`: inline."""
+    """`u`: a file in the table with a UUID in its name, `p`: an absolute path, `i`: inline."""
     path_or_inline_dv: str = msgspec.field(name="pathOrInlineDv")
     offset: SmallCount | None = None
     size_in_bytes: SmallCount
@@ -83,11 +83,11 @@ class DeletionVectorDescriptor(Action, frozen=True, kw_only=True):
 
 
 INSERTION_TIME: Final = "INSERTION_TIME"
-"""The tag of `add` that says when the rows came, in microseconds. Writing them to another file does not change it."""
+"""The tag of `add` with the time, in microseconds, when its rows were inserted. A rewrite of the file keeps it."""
 
 
 class AddFile(Action, frozen=True, kw_only=True):
-    """A logical file that is in the table from here on. See "Add File and Remove File"."""
+    """A logical file added to the table by a commit. See "Add File and Remove File"."""
 
     path: str
     """URI-encoded, as in the log."""
@@ -110,19 +110,19 @@ class AddFile(Action, frozen=True, kw_only=True):
 
     @property
     def insertion_time(self) -> int:
-        """When the newest of the rows came, in microseconds: what the tag says, else when the file was written."""
+        """When the newest of the rows was inserted, in microseconds: by the tag, else when the file was written."""
         tagged = (self.tags or {}).get(INSERTION_TIME) or ""
         is_number = tagged.isascii() and tagged.isdigit() and len(tagged) < len(str(2**63))
         return int(tagged) if is_number else self.modification_time * 1000
 
 
 def insertion_tag(modified_ms: int) -> dict[str, str]:
-    """The tag of a file whose rows came with it, at that time."""
+    """The tag of a file whose rows were inserted with it, at that time."""
     return {INSERTION_TIME: str(modified_ms * 1000)}
 
 
 class RemoveFile(Action, frozen=True, kw_only=True):
-    """A logical file that is gone from here on. See "Add File and Remove File"."""
+    """A logical file removed from the table by a commit. See "Add File and Remove File"."""
 
     path: str
     """URI-encoded, as in the log."""
@@ -154,7 +154,7 @@ class AddCDCFile(Action, frozen=True, kw_only=True):
 
 
 class SetTransaction(Action, frozen=True, kw_only=True):
-    """How far an application got. See "Transaction Identifiers"."""
+    """The last version that an application wrote. See "Transaction Identifiers"."""
 
     app_id: str
     version: Long
@@ -170,7 +170,7 @@ class DomainMetadata(Action, frozen=True, kw_only=True):
 
 
 class CommitInfo(Action, frozen=True, kw_only=True):
-    """Who did what. See "Commit Provenance Information"."""
+    """The origin of a commit: operation, parameters, metrics, engine. See "Commit Provenance Information"."""
 
     version: Long | None = None
     in_commit_timestamp: Long | None = None
@@ -202,7 +202,7 @@ class Sidecar(Action, frozen=True, kw_only=True):
 
 
 class CheckpointMetadata(Action, frozen=True, kw_only=True):
-    """What a V2 checkpoint says of itself. See "Checkpoint Metadata"."""
+    """The version and tags of a V2 checkpoint. See "Checkpoint Metadata"."""
 
     version: Long
     tags: dict[str, str | None] | None = None

@@ -1,7 +1,7 @@
 """Actions to and from the JSON lines of a commit. See "Delta Log Entries" and "Actions".
 
-A line is decoded straight into its type. Where that fails, because of a field that nobody named when
-this was written or a looseness of old writers, the line is decoded as plain JSON and made to fit.
+A line is decoded straight into its type. Where that fails, because of a field that the protocol did not define
+when this was written or because an old writer was lax, the line is decoded as plain JSON and corrected.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from anabranch.protocol.actions import (
 
 # Making an action out of JSON that strict decoding refused.
 #
-# Three things are put right, because logs with them exist and every reader takes them: fields unknown to
-# us (kept in `unknown`), required collections that are null or missing, and scalars of the wrong JSON type.
+# Three things are corrected, because logs with them exist and every reader accepts them: unknown fields
+# (kept in `unknown`), required collections that are null or missing, and scalars of the wrong JSON type.
 
 
 UNKNOWN: Final = "__unknown__"
@@ -52,7 +52,7 @@ _DEFAULTS: Final[dict[type[Action], dict[str, Any]]] = {
     AddCDCFile: {"partitionValues": {}, "dataChange": False},
     RemoveFile: {"dataChange": True},
 }
-"""What stands in for a required field that is null or missing, as Delta's own reader has it."""
+"""The value of a required field that is null or missing, as in Delta's own reader."""
 _NESTED: Final[dict[tuple[type[Action], str], type[Action]]] = {
     (AddFile, "deletionVector"): DeletionVectorDescriptor,
     (RemoveFile, "deletionVector"): DeletionVectorDescriptor,
@@ -63,12 +63,12 @@ _STRING_MAPS: Final = frozenset({"partitionValues", "tags", "configuration", "op
 
 @functools.cache
 def _field_names(kind: type[Action]) -> frozenset[str]:
-    """Names as in JSON."""
+    """The names of the fields of an action, as in JSON."""
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind)) - {UNKNOWN}
 
 
 class UnfitActionError(Exception):
-    """The JSON cannot be made an action. Only `actions_json` sees this; it knows the line."""
+    """The JSON cannot be made an action. Only `actions_json` catches this, and adds the line to the error."""
 
 
 def build_action(kind: type[Action], raw: Any) -> Action:
@@ -91,13 +91,13 @@ def _prepare(kind: type[Action], raw: Any) -> dict[str, Any]:
     """Set defaults, make string maps of scalars, and gather unknown fields under one name."""
     if not isinstance(raw, dict):
         raise UnfitActionError("there is no JSON object")
-    known = _field_names(kind)
+    field_names = _field_names(kind)
     fields = dict(_DEFAULTS.get(kind, {}))
     unknown: dict[str, Any] = {}
     for name, value in raw.items():
         if value is None:
             continue
-        if name not in known:
+        if name not in field_names:
             unknown[name] = value
         elif nested := _NESTED.get((kind, name)):
             fields[name] = _prepare(nested, value)
@@ -123,7 +123,7 @@ def _string(name: str, value: Any) -> str | None:
         case bool() | int() | float():
             return msgspec.json.encode(value).decode()
         case _:
-            raise UnfitActionError(f"`{name}` holds something that is not a string")
+            raise UnfitActionError(f"`{name}` has a value that is not a string")
 
 
 def _build_commit_info(fields: dict[str, Any]) -> CommitInfo:
@@ -143,9 +143,9 @@ def _build_commit_info(fields: dict[str, Any]) -> CommitInfo:
 
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""No writer comes near: a schema of 100,000 columns takes some 20 MB."""
+"""No writer comes near this: a schema of 100,000 columns takes some 20 MB."""
 ODD_LINE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of a line with anything but the known fields of one action: it becomes Python objects, of many times its size."""
+"""The limit for a line that strict decoding refused: it becomes Python objects, of many times its size."""
 EXCERPT_CHARACTERS: Final = 120
 
 TYPE_BY_KEY: Final[dict[str, type[Action]]] = {
@@ -160,7 +160,7 @@ TYPE_BY_KEY: Final[dict[str, type[Action]]] = {
     "sidecar": Sidecar,
     "checkpointMetadata": CheckpointMetadata,
 }
-"""The one key of a line, and what stands under it."""
+"""The one key of a line, and the type of the action below it."""
 KEY_BY_TYPE: Final[dict[type[Action], str]] = {action: key for key, action in TYPE_BY_KEY.items()}
 
 _DECODERS: Final[dict[bytes, msgspec.json.Decoder[Any]]] = {
@@ -169,7 +169,7 @@ _DECODERS: Final[dict[bytes, msgspec.json.Decoder[Any]]] = {
     )
     for key, action in TYPE_BY_KEY.items()
 }
-"""One for each kind, as a line with anything beside its one key is not for the fast way."""
+"""One decoder for each kind. It refuses a line with anything beside its one key; that is decoded as plain JSON."""
 _ANY_JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _ENCODER: Final = msgspec.json.Encoder()
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"(\w+)"\s*:')
@@ -177,7 +177,7 @@ _BLANK: Final = b" \t\r\n"
 
 
 def parse_action(line: bytes, *, line_number: int = 1) -> Action | None:
-    """The action of one line; None for a kind that is unknown and by the protocol to be ignored.
+    """The action of one line; None for an unknown kind, which the protocol says to ignore.
 
     Raises `MalformedActionError`.
     """
@@ -195,10 +195,10 @@ def parse_action(line: bytes, *, line_number: int = 1) -> Action | None:
 
 
 def parse_actions(data: bytes) -> Iterator[Action]:
-    """The known actions of a commit, in order. Blank lines and unknown actions are passed over.
+    """The actions of a commit, in order. Blank lines and actions of unknown kinds are skipped.
 
-    Raises `MalformedActionError` when it comes to a line that is no action; a last line that was cut
-    off is one.
+    Raises `MalformedActionError` when it reaches a line that is no action; a last line that was cut
+    off is such a line.
     """
     for line_number, line in enumerate(_lines(data), start=1):
         if line.strip(_BLANK):
@@ -208,17 +208,17 @@ def parse_actions(data: bytes) -> Iterator[Action]:
 
 
 def _parse_any(line: bytes, line_number: int) -> Action | None:
-    """As `parse_action`, for lines that hold more than is known, or something else."""
-    found = _load_object(line, line_number)
-    known = [key for key in TYPE_BY_KEY if found.get(key) is not None]
-    if len(known) > 1:
-        reason = f"it holds several actions at once ({', '.join(known)})"
+    """The action of a line that strict decoding refused, or that has further keys; None for an unknown kind."""
+    fields = _load_object(line, line_number)
+    kinds = [key for key in TYPE_BY_KEY if fields.get(key) is not None]
+    if len(kinds) > 1:
+        reason = f"it has several actions ({', '.join(kinds)})"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
-    if not known:
+    if not kinds:
         return None
-    kind = known[0]
+    kind = kinds[0]
     try:
-        return build_action(TYPE_BY_KEY[kind], found[kind])
+        return build_action(TYPE_BY_KEY[kind], fields[kind])
     except UnfitActionError as error:
         raise MalformedActionError(
             line_number=line_number, reason=f"in `{kind}`, {error}", excerpt=_excerpt(line)
@@ -226,7 +226,7 @@ def _parse_any(line: bytes, line_number: int) -> Action | None:
 
 
 def encode_action(action: Action) -> bytes:
-    """One line, without the line break: UTF-8, no nulls but in maps, unknown fields as they came."""
+    """One line, without the line break: UTF-8, nulls only in maps, unknown fields as they were read."""
     key = KEY_BY_TYPE[type(action)]
     if _is_plain(action):
         return _ENCODER.encode({key: action})
@@ -234,15 +234,15 @@ def encode_action(action: Action) -> bytes:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """The content of a commit, in the order given; every line ends with a line break.
+    """The content of a commit, in the order of `actions`; every line ends with a line break.
 
-    "In-Commit Timestamps" wants `commitInfo` first; that is for the caller to see to.
+    "In-Commit Timestamps" requires `commitInfo` to be first; the caller sees to that.
     """
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """`data` by line, without holding all lines at once."""
+    """The lines of `data`, without holding all of them in memory."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
@@ -253,7 +253,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _is_plain(action: Action) -> bool:
-    """Whether there are no unknown fields in it."""
+    """Whether the action has no unknown fields."""
     nested: Action | None = None
     if isinstance(action, AddFile | RemoveFile):
         nested = action.deletion_vector
@@ -268,21 +268,21 @@ def _load_object(line: bytes, line_number: int) -> dict[str, Any]:
         reason = f"it has {len(line)} bytes, more than {bytes_max}"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
     try:
-        found = _ANY_JSON.decode(line)
+        decoded = _ANY_JSON.decode(line)
     except RecursionError:
         reason = "its JSON is nested too deeply"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         reason = f"it is not JSON ({error})"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line)) from error
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         reason = "it is not a JSON object"
         raise MalformedActionError(line_number=line_number, reason=reason, excerpt=_excerpt(line))
-    return found
+    return decoded
 
 
 def _with_unknown(fields: dict[str, Any]) -> dict[str, Any]:
-    """Put unknown fields back beside the known ones, also one level down."""
+    """The fields with the unknown ones back beside them, also one level down."""
     unknown = fields.pop("__unknown__", None) or {}
     for name in ("deletionVector", "format"):
         if isinstance(nested := fields.get(name), dict):

@@ -1,4 +1,4 @@
-"""What the metadata of schema fields asks of writers. See "Column Invariants", "Generated Columns" and after."""
+"""What the metadata of schema fields requires of writers. See "Column Invariants" and the sections after it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ IDENTITY_PREFIX: Final = "delta.identity."
 DEFAULT_KEY: Final = "CURRENT_DEFAULT"
 
 GEOSPATIAL_TYPES: Final = frozenset({"geometry", "geography"})
-"""Not every supported PySpark has classes for them."""
+"""Their type names: not every supported PySpark has classes for them."""
 
 
 class RuleKind(enum.Enum):
-    """What a writer must do about a column or table."""
+    """The kinds of rules that a column or a table can have."""
 
     CHECK = "CHECK constraint"
     INVARIANT = "invariant of column"
@@ -30,20 +30,20 @@ class RuleKind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRule:
-    """One obligation."""
+    """One rule that a writer must keep."""
 
     kind: RuleKind
     name: str
-    """Of the constraint, or the dotted path of the column."""
+    """The name of the constraint, or the dotted path of the column."""
     expression: str
-    """SQL as it stands in the metadata; JSON for invariants; empty for identity columns."""
+    """SQL as in the metadata; JSON for invariants; empty for identity columns."""
 
     def __str__(self) -> str:
         return f"{self.kind.value} `{self.name}`" + (f" ({self.expression})" if self.expression else "")
 
 
 def column_rules(schema: StructType) -> Iterator[ColumnRule]:
-    """The rules that fields carry, nested fields included."""
+    """The rules of all fields, nested fields included."""
     for path, field in walk_fields(schema):
         name = ".".join(path)
         metadata = field.metadata or {}
@@ -81,7 +81,7 @@ def _walk_type(path: tuple[str, ...], data_type: DataType) -> Iterator[tuple[tup
 
 
 def contains_type(data_type: DataType, wanted: Callable[[DataType], bool]) -> bool:
-    """Whether the type or one inside it is wanted."""
+    """Whether `wanted` is true of the type or of one inside it."""
     if wanted(data_type):
         return True
     match data_type:

@@ -1,4 +1,4 @@
-"""Paths of data files: as URIs in the log, as plain paths to the store, and never out of the table.
+"""Paths of data files: URIs in the log, plain paths in calls of the store, and never outside the table.
 
 See `path` in "Add File and Remove File": a URI by RFC 2396, relative to the table or absolute.
 """
@@ -19,40 +19,40 @@ from anabranch.errors.protocol import PartitionValueError, UnsafePathError
 from anabranch.protocol.log_paths import LOG_DIRECTORY, SIDECAR_DIRECTORY
 
 PATH_CHARACTERS_MAX: Final = 8192
-"""Twice what any file system takes."""
+"""Twice the limit of any file system."""
 
 _KEPT: Final = frozenset("-_.!~*'():@&=+$,;/")
-"""ASCII besides letters and digits that Java's `URI` leaves as it is in a path."""
+"""ASCII characters besides letters and digits that Java's `URI` does not encode in a path."""
 _ENCODED_CATEGORIES: Final = frozenset({"Cc", "Zs", "Zl", "Zp"})
-"""Beyond ASCII, Java encodes controls and spaces, and nothing else."""
+"""Beyond ASCII, Java encodes only controls and spaces."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PLAIN: Final = (
     r"^[A-Za-z0-9_=\-][A-Za-z0-9_=\-+@,]*(\.[A-Za-z0-9_=\-+@,]+)*(/[A-Za-z0-9_=\-+@,]+(\.[A-Za-z0-9_=\-+@,]+)*)*$"
 )
-"""Paths that are safe and equal to what they decode to, as nearly all are."""
+"""Paths that are safe and decode to themselves, as nearly all do."""
 _SAME_SCHEMES: Final[dict[str, str]] = {"s3n": "s3a", "s3": "s3a", "abfs": "abfss", "wasb": "wasbs", "": "file"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DataPath:
-    """Where a file is, in plain text."""
+    """The path of a data file, not encoded."""
 
     relative: str | None
-    """From the table's root, `/`-separated; None for a file elsewhere, in an allowed directory."""
+    """The path below the table's root, `/`-separated; None for a file elsewhere, in an allowed directory."""
     absolute: str
-    """As Spark spells it: a local path, or a URL whose path is not encoded."""
+    """The path as Spark spells it: a local path, or a URL whose path is not encoded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A file or directory, taken apart for comparing."""
+class _Location:
+    """A file or directory, split for comparing."""
 
     scheme: str
     authority: str
     segments: tuple[str, ...]
 
-    def holds(self, other: _Place) -> bool:
+    def holds(self, other: _Location) -> bool:
         return (
             (self.scheme, self.authority) == (other.scheme, other.authority)
             and len(other.segments) > len(self.segments)
@@ -64,7 +64,7 @@ def encode_path(plain: str) -> str:
     """The URI of a plain relative path, spelled as Java's `new Path(plain).toUri()` spells it.
 
     `%` becomes `%25`, so a partition directory `a%3Db` becomes `a%253Db`; `=` and letters beyond ASCII
-    stay. A colon in the first segment is encoded, since before it would stand a scheme.
+    stay. A colon in the first segment is encoded, since what precedes it would be read as a scheme.
     """
     first, slash, rest = plain.partition("/")
     return "".join(map(_encode_character, first)).replace(":", "%3A") + slash + "".join(map(_encode_character, rest))
@@ -75,14 +75,14 @@ def decode_path(uri: str, *, table_root: str, allowed_prefixes: Collection[str] 
 
     Raises `UnsafePathError`; see `locate`.
     """
-    found = locate(uri, table_root=table_root, allowed_prefixes=allowed_prefixes)
-    return found.absolute if found.relative is None else found.relative
+    path = locate(uri, table_root=table_root, allowed_prefixes=allowed_prefixes)
+    return path.absolute if path.relative is None else path.relative
 
 
 def locate(uri: str, *, table_root: str, allowed_prefixes: Collection[str] = ()) -> DataPath:
-    """Where the file is that the log calls `uri`.
+    """The path of the file that the log calls `uri`.
 
-    It is decoded exactly once and then judged: no `..`, no NUL, no backslash, not the log itself, and
+    It is decoded exactly once and then checked: no `..`, no NUL, no backslash, not the log itself, and
     absolute only below `table_root` or one of `allowed_prefixes` (as shallow clones need), with the same
     scheme and authority. Raises `UnsafePathError`.
     """
@@ -95,7 +95,7 @@ def locate(uri: str, *, table_root: str, allowed_prefixes: Collection[str] = ())
 def decode_path_column(
     uris: pa.Array | pa.ChunkedArray, *, table_root: str, allowed_prefixes: Collection[str] = ()
 ) -> pa.Array:
-    """`decode_path` for a column of the file table, fast where paths are ordinary."""
+    """`decode_path` for a column of URIs, fast where paths are ordinary."""
     whole = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
     text = whole.cast(pa.string())
     unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
@@ -112,18 +112,18 @@ def decode_path_column(
 def relative_path(uri: str, *, table_root: str) -> str | None:
     """The plain path, from the table's root, of the file that the log calls `uri`; None for a file elsewhere.
 
-    Raises `UnsafePathError` for what is no path of a file at all.
+    Raises `UnsafePathError` for a `uri` that is no path of a file.
     """
     try:
-        root = _place_of_root(table_root)
-        place = _place(uri, root)
+        root = _root_location(table_root)
+        location = _location(uri, root)
     except ValueError as error:
         raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
-    return "/".join(place.segments[len(root.segments) :]) if root.holds(place) else None
+    return "/".join(location.segments[len(root.segments) :]) if root.holds(location) else None
 
 
 def relative_path_column(uris: pa.Array | pa.ChunkedArray, *, table_root: str) -> pa.Array:
-    """`relative_path` for a column of the file table, null for files elsewhere; fast where paths are ordinary."""
+    """`relative_path` for a column of URIs, null for files elsewhere; fast where paths are ordinary."""
     whole = uris.combine_chunks() if isinstance(uris, pa.ChunkedArray) else uris
     text = whole.cast(pa.string())
     unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
@@ -136,41 +136,41 @@ def relative_path_column(uris: pa.Array | pa.ChunkedArray, *, table_root: str) -
 def decode_sidecar_path(uri: str, *, table_root: str) -> str:
     """The plain path of a sidecar, relative to the table's root. See "Sidecar File Information".
 
-    A sidecar lies directly in `_delta_log/_sidecars`; its path is a bare name or absolute. Raises
+    A sidecar is directly in `_delta_log/_sidecars`; its path is a bare name or absolute. Raises
     `UnsafePathError`.
     """
     try:
-        directory = _place_of_root(table_root)
+        directory = _root_location(table_root)
         directory = dataclasses.replace(directory, segments=(*directory.segments, *SIDECAR_DIRECTORY.split("/")))
-        place = _place(uri, directory)
-        if not directory.holds(place) or len(place.segments) != len(directory.segments) + 1:
-            raise ValueError(f"a sidecar must lie in {SIDECAR_DIRECTORY}")
+        location = _location(uri, directory)
+        if not directory.holds(location) or len(location.segments) != len(directory.segments) + 1:
+            raise ValueError(f"a sidecar must be in {SIDECAR_DIRECTORY}")
     except ValueError as error:
         raise UnsafePathError(path=uri[:200], table=table_root, reason=str(error)) from None
-    return f"{SIDECAR_DIRECTORY}/{place.segments[-1]}"
+    return f"{SIDECAR_DIRECTORY}/{location.segments[-1]}"
 
 
 def _locate(uri: str, table_root: str, allowed_prefixes: Collection[str]) -> DataPath:
-    root = _place_of_root(table_root)
-    place = _place(uri, root)
-    if root.holds(place):
-        inside = place.segments[len(root.segments) :]
+    root = _root_location(table_root)
+    location = _location(uri, root)
+    if root.holds(location):
+        inside = location.segments[len(root.segments) :]
         if inside[0] == LOG_DIRECTORY:
-            raise ValueError("it names a file of the log as data")
+            raise ValueError("it is a file of the log, not a data file")
         relative = "/".join(inside)
         return DataPath(relative=relative, absolute=f"{table_root.rstrip('/')}/{relative}")
     for prefix in allowed_prefixes:
-        allowed = _place_of_root(prefix)
-        if allowed.holds(place):
-            inside = place.segments[len(allowed.segments) :]
+        allowed = _root_location(prefix)
+        if allowed.holds(location):
+            inside = location.segments[len(allowed.segments) :]
             if LOG_DIRECTORY in inside:
-                raise ValueError("it names a file of a log as data")
+                raise ValueError("it is a file of a log, not a data file")
             return DataPath(relative=None, absolute=f"{prefix.rstrip('/')}/{'/'.join(inside)}")
-    raise ValueError("it lies outside the table's directory")
+    raise ValueError("it is outside the table's directory")
 
 
-def _place(uri: str, base: _Place) -> _Place:
-    """What `uri` means, seen from `base`."""
+def _location(uri: str, base: _Location) -> _Location:
+    """The location of `uri`, which may be relative to `base`."""
     if not uri or len(uri) > PATH_CHARACTERS_MAX:
         raise ValueError("it is empty" if not uri else f"it is longer than {PATH_CHARACTERS_MAX} characters")
     scheme, authority, path = _split(uri)
@@ -178,10 +178,10 @@ def _place(uri: str, base: _Place) -> _Place:
         raise ValueError("it has a `?` or `#` that is not encoded")
     segments = _segments(_decode(path))
     if not segments or path.endswith("/"):
-        raise ValueError("it names no file")
+        raise ValueError("it is not the path of a file")
     if scheme is None and not path.startswith("/"):
         return dataclasses.replace(base, segments=(*base.segments, *segments))
-    return _Place(scheme=_canonical_scheme(scheme or "file"), authority=authority, segments=segments)
+    return _Location(scheme=_canonical_scheme(scheme or "file"), authority=authority, segments=segments)
 
 
 def _split(uri: str) -> tuple[str | None, str, str]:
@@ -189,7 +189,7 @@ def _split(uri: str) -> tuple[str | None, str, str]:
     match = _SCHEME.match(uri)
     if match is None:
         if uri.startswith("//"):
-            raise ValueError("it names a host")
+            raise ValueError("it has a host")
         return None, "", uri
     scheme, rest = match[0][:-1].lower(), uri[match.end() :]
     authority = ""
@@ -199,12 +199,12 @@ def _split(uri: str) -> tuple[str | None, str, str]:
     if not rest.startswith("/"):
         raise ValueError(f"it has the scheme `{scheme}` but no absolute path")
     if scheme == "file" and authority:
-        raise ValueError("it names a host")
+        raise ValueError("it has a host")
     return scheme, authority, rest
 
 
 def _decode(path: str) -> str:
-    """Percent-decoding, once, strictly."""
+    """`path`, percent-decoded once. Raises ValueError for broken escapes."""
     if _BROKEN_ESCAPE.search(path):
         raise ValueError("it has a `%` that begins no escape")
     if "%" not in path:
@@ -217,9 +217,9 @@ def _decode(path: str) -> str:
 
 def _segments(plain: str) -> tuple[str, ...]:
     if "\0" in plain:
-        raise ValueError("it holds a NUL")
+        raise ValueError("it has a NUL")
     if "\\" in plain:
-        raise ValueError("it holds a backslash")
+        raise ValueError("it has a backslash")
     segments = tuple(segment for segment in plain.split("/") if segment not in {"", "."})
     if ".." in segments:
         raise ValueError("it has a `..` segment")
@@ -228,20 +228,20 @@ def _segments(plain: str) -> tuple[str, ...]:
     return segments
 
 
-def _place_of_root(root: str) -> _Place:
-    """A table's root or an allowed prefix; these are plain text, as Spark has them."""
+def _root_location(root: str) -> _Location:
+    """The location of a table's root or of an allowed prefix, which are not encoded, as in Spark."""
     match = _SCHEME.match(root)
     if match is None:
-        return _Place(scheme="file", authority="", segments=_segments(root))
+        return _Location(scheme="file", authority="", segments=_segments(root))
     scheme, rest = match[0][:-1].lower(), root[match.end() :]
     authority = ""
     if rest.startswith("//"):
         authority, _, rest = rest[2:].partition("/")
-    return _Place(scheme=_canonical_scheme(scheme), authority=authority, segments=_segments(rest))
+    return _Location(scheme=_canonical_scheme(scheme), authority=authority, segments=_segments(rest))
 
 
 def _canonical_scheme(scheme: str) -> str:
-    """One name for schemes that reach the same objects."""
+    """One name for the schemes of the same storage."""
     return _SAME_SCHEMES.get(scheme, scheme)
 
 
@@ -257,47 +257,47 @@ def _encode_character(character: str) -> str:
 
 
 NULL_DIRECTORY: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for null and for the empty string."""
+"""The directory of null and of the empty string."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *'"#%*/:=?[\\]^{\x7f', "'"])
-"""What Spark's `ExternalCatalogUtils` escapes; `}` is not among them."""
+"""The characters that Spark's `ExternalCatalogUtils` escapes; `}` is not among them."""
 _ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
-def escape(text: str) -> str:
-    """A column name or value as a part of a directory name."""
+def escape_path_name(text: str) -> str:
+    """A column name or value, escaped for a directory name."""
     return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
 
 
-def unescape(text: str) -> str:
-    """The reverse; a `%` that begins no escape stands for itself."""
+def unescape_path_name(text: str) -> str:
+    """The reverse of `escape_path_name`; a `%` that begins no escape is kept."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def partition_path(values: Mapping[str, str | None]) -> str:
-    """The directory for serialized partition values, in their order; empty for none.
+    """The directory of serialized partition values, in their order; empty for none.
 
-    It is a plain path: in the log it is URI-encoded once more (`data_paths.encode_path`).
+    It is a plain path: the log has it URI-encoded once more (`data_paths.encode_path`).
     """
     return "/".join(_directory(column, value) for column, value in values.items())
 
 
 def _directory(column: str, value: str | None) -> str:
-    return f"{escape(column)}={escape(value) if value else NULL_DIRECTORY}"
+    return f"{escape_path_name(column)}={escape_path_name(value) if value else NULL_DIRECTORY}"
 
 
 def parse_partition_path(path: str) -> dict[str, str | None]:
-    """Columns and values of the directories in a plain path; the last segment is a file and not looked at.
+    """Columns and values of the directories in a plain path; the last segment is a file and is not read.
 
-    Raises `PartitionValueError` where one column stands twice with different values.
+    Raises `PartitionValueError` where one column occurs twice with different values.
     """
     values: dict[str, str | None] = {}
     for directory in path.split("/")[:-1]:
         column, equals, text = directory.partition("=")
         if not equals or not column:
             continue
-        name = unescape(column)
-        value = None if text == NULL_DIRECTORY else unescape(text)
+        name = unescape_path_name(column)
+        value = None if text == NULL_DIRECTORY else unescape_path_name(text)
         if name in values and values[name] != value:
             raise PartitionValueError(value=text, data_type="single value", column=name, reason=f"{path!r} has two")
         values[name] = value

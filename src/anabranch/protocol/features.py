@@ -1,6 +1,6 @@
 """Which features a table supports, which are active, and whether anabranch may read and write it.
 
-See "Table Features" of PROTOCOL.md; the features themselves are rows of `feature_table`.
+See "Table Features" of PROTOCOL.md.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from anabranch.protocol.properties import TableProperties
 # To let anabranch read or write a table with a further feature, change its row.
 
 
-Need = Callable[[StructType, TableProperties], bool]
-"""Whether schema or properties of a table ask for a feature."""
+NeedsFeature = Callable[[StructType, TableProperties], bool]
+"""Whether the schema or the properties of a table need a feature."""
 
 
 class FeatureKind(enum.Enum):
-    """Who must know the feature."""
+    """Which clients must know the feature."""
 
     WRITER = "writer"
     READER_WRITER = "reader and writer"
@@ -44,14 +44,14 @@ class Feature:
     writable: bool
     """Whether anabranch writes tables that support it."""
     legacy_reader: int | None = None
-    """First reader version that implied it; None for writer features and those of versions 3 and 7."""
+    """The first reader version that implied it; None for writer features and those of versions 3 and 7."""
     legacy_writer: int | None = None
     requires: tuple[str, ...] = ()
     """Features that must be supported with it."""
-    needed: Need | None = None
-    """When it is active; None: as soon as it is supported, which only `delta.feature.<name>` asks for."""
+    needed: NeedsFeature | None = None
+    """When it is active. None: as soon as it is supported, which only `delta.feature.<name>` causes."""
     joins_existing_tables: bool = True
-    """Whether a change of metadata may bring it in; if not, the user must ask for it by name."""
+    """Whether a change of metadata may add it; if not, the user must set `delta.feature.<name>`."""
 
     @property
     def reader_version(self) -> int:
@@ -66,11 +66,11 @@ class Feature:
         return 7 if self.legacy_writer is None else self.legacy_writer
 
 
-def _flag(name: str) -> Need:
+def _is_set(name: str) -> NeedsFeature:
     return lambda _, properties: bool(properties.value(name))
 
 
-def _rule(kind: RuleKind) -> Need:
+def _has_rule(kind: RuleKind) -> NeedsFeature:
     return lambda schema, _: any(rule.kind is kind for rule in column_rules(schema))
 
 
@@ -86,25 +86,27 @@ def _has_geospatial(schema: StructType, _: TableProperties) -> bool:
     return contains_type(schema, lambda data_type: data_type.typeName() in GEOSPATIAL_TYPES)
 
 
-def _writer(name: str, *, writable: bool = True, needed: Need | None = None, requires: tuple[str, ...] = ()) -> Feature:
+def _writer_only(
+    name: str, *, writable: bool = True, needed: NeedsFeature | None = None, requires: tuple[str, ...] = ()
+) -> Feature:
     """A feature that readers may ignore."""
     return Feature(
         name=name, kind=FeatureKind.WRITER, readable=True, writable=writable, needed=needed, requires=requires
     )
 
 
-def _legacy_writer(name: str, version: int, needed: Need) -> Feature:
+def _legacy_writer(name: str, version: int, needed: NeedsFeature) -> Feature:
     return Feature(
         name=name, kind=FeatureKind.WRITER, readable=True, writable=True, legacy_writer=version, needed=needed
     )
 
 
-def _both(
+def _reader_writer(
     name: str,
     *,
     readable: bool = True,
     writable: bool = True,
-    needed: Need | None = None,
+    needed: NeedsFeature | None = None,
     requires: tuple[str, ...] = (),
     joins_existing_tables: bool = True,
 ) -> Feature:
@@ -122,11 +124,11 @@ def _both(
 
 _ROWS: Final[tuple[Feature, ...]] = (
     # Those with a legacy version.
-    _legacy_writer("appendOnly", 2, _flag("delta.appendOnly")),
-    _legacy_writer("invariants", 2, _rule(RuleKind.INVARIANT)),
+    _legacy_writer("appendOnly", 2, _is_set("delta.appendOnly")),
+    _legacy_writer("invariants", 2, _has_rule(RuleKind.INVARIANT)),
     _legacy_writer("checkConstraints", 3, lambda _, properties: bool(properties.constraints)),
-    _legacy_writer("changeDataFeed", 4, _flag("delta.enableChangeDataFeed")),
-    _legacy_writer("generatedColumns", 4, _rule(RuleKind.GENERATED)),
+    _legacy_writer("changeDataFeed", 4, _is_set("delta.enableChangeDataFeed")),
+    _legacy_writer("generatedColumns", 4, _has_rule(RuleKind.GENERATED)),
     Feature(
         name="columnMapping",
         kind=FeatureKind.READER_WRITER,
@@ -136,68 +138,68 @@ _ROWS: Final[tuple[Feature, ...]] = (
         legacy_writer=5,
         needed=lambda _, properties: properties.column_mapping_mode != "none",
     ),
-    _legacy_writer("identityColumns", 6, _rule(RuleKind.IDENTITY)),
+    _legacy_writer("identityColumns", 6, _has_rule(RuleKind.IDENTITY)),
     # Readers and writers.
-    _both("timestampNtz", needed=_has_timestamp_ntz, joins_existing_tables=False),
-    _both("timestampWithoutTimezone"),
-    _both("deletionVectors", needed=_flag("delta.enableDeletionVectors")),
-    _both("v2Checkpoint", needed=lambda _, properties: properties.checkpoint_policy == "v2"),
-    _both("vacuumProtocolCheck"),
-    _both("typeWidening", needed=_flag("delta.enableTypeWidening")),
-    _both("typeWidening-preview"),
-    _both("variantType", needed=_has_variant),
-    _both("variantType-preview"),
-    _both("variantShredding", needed=_flag("delta.enableVariantShredding"), requires=("variantType",)),
-    _both("variantShredding-preview"),
-    _both("geospatial", readable=False, writable=False, needed=_has_geospatial),
-    _both("geospatial-dev", readable=False, writable=False),
-    _both(
+    _reader_writer("timestampNtz", needed=_has_timestamp_ntz, joins_existing_tables=False),
+    _reader_writer("timestampWithoutTimezone"),
+    _reader_writer("deletionVectors", needed=_is_set("delta.enableDeletionVectors")),
+    _reader_writer("v2Checkpoint", needed=lambda _, properties: properties.checkpoint_policy == "v2"),
+    _reader_writer("vacuumProtocolCheck"),
+    _reader_writer("typeWidening", needed=_is_set("delta.enableTypeWidening")),
+    _reader_writer("typeWidening-preview"),
+    _reader_writer("variantType", needed=_has_variant),
+    _reader_writer("variantType-preview"),
+    _reader_writer("variantShredding", needed=_is_set("delta.enableVariantShredding"), requires=("variantType",)),
+    _reader_writer("variantShredding-preview"),
+    _reader_writer("geospatial", readable=False, writable=False, needed=_has_geospatial),
+    _reader_writer("geospatial-dev", readable=False, writable=False),
+    _reader_writer(
         "catalogManaged",
         readable=False,
         writable=False,
         requires=("inCommitTimestamp", "vacuumProtocolCheck"),
     ),
-    _both("adaptiveMetadata-preview", readable=False, writable=False),
-    _both(
+    _reader_writer("adaptiveMetadata-preview", readable=False, writable=False),
+    _reader_writer(
         "redirectReaderWriter-preview",
         readable=False,
         writable=False,
         needed=lambda _, properties: properties.value("delta.redirectReaderWriter-preview") is not None,
     ),
     # Writers only.
-    _writer("domainMetadata"),
-    _writer("rowTracking", needed=_flag("delta.enableRowTracking"), requires=("domainMetadata",)),
-    _writer("clustering", requires=("domainMetadata",)),
-    _writer("allowColumnDefaults"),
-    _writer("inCommitTimestamp", needed=_flag("delta.enableInCommitTimestamps")),
-    _writer("checkpointProtection"),
-    _writer("icebergCompatV1", needed=_flag("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
-    _writer("icebergCompatV2", needed=_flag("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
-    _writer(
+    _writer_only("domainMetadata"),
+    _writer_only("rowTracking", needed=_is_set("delta.enableRowTracking"), requires=("domainMetadata",)),
+    _writer_only("clustering", requires=("domainMetadata",)),
+    _writer_only("allowColumnDefaults"),
+    _writer_only("inCommitTimestamp", needed=_is_set("delta.enableInCommitTimestamps")),
+    _writer_only("checkpointProtection"),
+    _writer_only("icebergCompatV1", needed=_is_set("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
+    _writer_only("icebergCompatV2", needed=_is_set("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
+    _writer_only(
         "icebergCompatV3",
         writable=False,
-        needed=_flag("delta.enableIcebergCompatV3"),
+        needed=_is_set("delta.enableIcebergCompatV3"),
         requires=("columnMapping", "rowTracking"),
     ),
-    _writer(
+    _writer_only(
         "materializePartitionColumns",
         writable=False,
-        needed=_flag("delta.enableMaterializePartitionColumnsFeature"),
+        needed=_is_set("delta.enableMaterializePartitionColumnsFeature"),
     ),
-    _writer(
+    _writer_only(
         "coordinatedCommits-preview",
         writable=False,
         needed=lambda _, properties: properties.value("delta.coordinatedCommits.commitCoordinator-preview") is not None,
         requires=("inCommitTimestamp", "vacuumProtocolCheck"),
     ),
-    _writer(
+    _writer_only(
         "redirectWriterOnly-preview",
         writable=False,
         needed=lambda _, properties: properties.value("delta.redirectWriterOnly-preview") is not None,
     ),
 )
 
-_OF_OTHERS: Final[dict[str, str]] = {
+_UNIMPLEMENTED: Final[dict[str, str]] = {
     "catalogOwned-preview": "a catalog decides which commits count",
     "clusteringExpressions": "clustering by expressions",
     "collations": "strings that are compared by a collation",
@@ -217,34 +219,34 @@ _OF_OTHERS: Final[dict[str, str]] = {
 
 FEATURES: Final[dict[str, Feature]] = {row.name: row for row in _ROWS}
 FEATURES_BY_LOWER_NAME: Final[dict[str, Feature]] = {row.name.lower(): row for row in _ROWS}
-"""`delta.feature.<name>` is stored by Delta in small letters."""
+"""Delta stores `delta.feature.<name>` in lower case."""
 
 
 READER_VERSION_MAX: Final = 3
-"""The one that lists reader features."""
+"""The reader version that lists reader features."""
 WRITER_VERSION_MAX: Final = 7
-"""The one that lists writer features."""
+"""The writer version that lists writer features."""
 
 _NO_COLUMNS: Final = StructType([])
-_NEWER: Final = "It is newer than this anabranch; upgrade, or use an engine that knows it."
+_NEWER: Final = "It is newer than this release of anabranch: upgrade, or use an engine that supports it."
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
     """Names of all features that the table supports: listed, or implied by a legacy version.
 
-    Names nobody here knows are among them.
+    Features that anabranch does not know are among them.
     """
     listed = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return frozenset(listed | _implied(protocol.min_reader_version, protocol.min_writer_version))
 
 
 def supported(protocol: Protocol, feature: str) -> bool:
-    """See "Supported Features"."""
+    """Whether the protocol supports the feature. See "Supported Features"."""
     return feature in supported_features(protocol)
 
 
 def active(protocol: Protocol, feature: str, *, properties: TableProperties, schema: StructType = _NO_COLUMNS) -> bool:
-    """Supported, and its property is set or its column type is there. See "Active Features"."""
+    """Whether a feature is supported, and its property set or its column type used. See "Active Features"."""
     if not supported(protocol, feature):
         return False
     row = FEATURES.get(feature)
@@ -265,7 +267,7 @@ def check_writable(protocol: Protocol, *, table: str) -> None:
 
 
 def _implied(reader_version: int, writer_version: int) -> set[str]:
-    """Legacy features that come with versions below those that list features."""
+    """The legacy features that these versions imply; versions that list features imply none."""
     return {
         row.name
         for row in FEATURES.values()
@@ -276,7 +278,7 @@ def _implied(reader_version: int, writer_version: int) -> set[str]:
 
 
 def _reader_features(protocol: Protocol) -> Iterable[str]:
-    """What a reader must know. Column mapping is listed for writers alone where the reader version is 2."""
+    """The features that a reader must know. Reader version 2 implies column mapping, which only writers list."""
     names = protocol.reader_features or ()
     if protocol.min_reader_version == 2:
         return [*names, "columnMapping"]
@@ -308,12 +310,12 @@ def _writer_fault(protocol: Protocol) -> str:
 
 
 def _check_features(protocol: Protocol, names: Iterable[str], table: str, access: Literal["read", "write"]) -> None:
-    missing = tuple(sorted(name for name in names if not _can(FEATURES.get(name), access)))
+    missing = tuple(sorted(name for name in names if not _is_implemented(FEATURES.get(name), access)))
     if missing:
         raise _unsupported(protocol, table, access, missing, "")
 
 
-def _can(row: Feature | None, access: Literal["read", "write"]) -> bool:
+def _is_implemented(row: Feature | None, access: Literal["read", "write"]) -> bool:
     if row is None:
         return False
     return row.readable if access == "read" else row.writable
@@ -329,5 +331,5 @@ def _unsupported(
         min_reader_version=protocol.min_reader_version,
         min_writer_version=protocol.min_writer_version,
         detail=detail,
-        meanings={name: _OF_OTHERS[name] for name in features if name in _OF_OTHERS},
+        meanings={name: _UNIMPLEMENTED[name] for name in features if name in _UNIMPLEMENTED},
     )

@@ -1,4 +1,4 @@
-"""Iceberg compatibility as properties tell it: which version is on, and what it needs of other properties.
+"""Iceberg compatibility, read from the properties: which version is on, and which other properties it needs.
 
 See "Iceberg Compatibility V1", "Iceberg Compatibility V2"; the rules themselves are in `schema.iceberg_rules`.
 """
@@ -11,9 +11,9 @@ from typing import Final
 from anabranch.protocol.properties import TableProperties
 
 COMPAT_VERSIONS: Final = (1, 2)
-"""Those that anabranch keeps to."""
+"""The versions that anabranch implements."""
 COMPAT_TAG: Final = "ICEBERG_COMPAT_VERSION"
-"""Among the tags of a data file: the version whose rules it was written by; from version 2 on."""
+"""A tag of a data file: the version whose rules it was written by, from version 2 on."""
 FORMATS: Final = "delta.universalFormat.enabledFormats"
 ICEBERG: Final = "iceberg"
 VECTORS: Final = "delta.enableDeletionVectors"
@@ -36,18 +36,18 @@ def stores_partition_columns(properties: TableProperties) -> bool:
 
 
 def numbers_nested_fields(properties: TableProperties) -> bool:
-    """Whether elements, keys and values have ids as columns do."""
+    """Whether elements, keys and values have field ids, as columns do."""
     return max(compat_versions(properties), default=0) >= 2
 
 
 def file_tags(properties: TableProperties) -> dict[str, str] | None:
-    """What the log says of every file that is written today; None for nothing."""
+    """The tags of every new data file; None for none."""
     version = max(compat_versions(properties), default=0)
     return {COMPAT_TAG: str(version)} if version >= 2 else None
 
 
 def universal_formats(properties: TableProperties) -> tuple[str, ...]:
-    """The formats that each version of the table is written for besides Delta."""
+    """The formats besides Delta for which each version of the table gets metadata."""
     formats: tuple[str, ...] = properties.value(FORMATS)
     return formats
 
@@ -58,20 +58,20 @@ def writes_iceberg(properties: TableProperties) -> bool:
 
 
 def with_requirements(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a new table with those that Iceberg compatibility needs and the user left open."""
-    found = dict(configuration)
-    if compat_versions(TableProperties(found)):
-        found.setdefault(MAPPING_MODE, "name")
-        found.setdefault(VECTORS, "false")
-    return found
+    """The properties of a new table, with those that Iceberg compatibility needs and the user did not set."""
+    completed = dict(configuration)
+    if compat_versions(TableProperties(completed)):
+        completed.setdefault(MAPPING_MODE, "name")
+        completed.setdefault(VECTORS, "false")
+    return completed
 
 
 def without_orphaned_format(old: TableProperties, configuration: Mapping[str, str]) -> dict[str, str]:
-    """`configuration`, which no longer asks for Iceberg metadata where it turns compatibility off."""
-    found, new = dict(configuration), TableProperties(configuration)
+    """`configuration`, without Iceberg among its formats where it turns compatibility off."""
+    remaining, new = dict(configuration), TableProperties(configuration)
     if compat_versions(old) and not compat_versions(new) and ICEBERG in universal_formats(new):
         kept = [name for name in universal_formats(new) if name != ICEBERG]
-        found.pop(FORMATS)
+        remaining.pop(FORMATS)
         if kept:
-            found[FORMATS] = ",".join(kept)
-    return found
+            remaining[FORMATS] = ",".join(kept)
+    return remaining

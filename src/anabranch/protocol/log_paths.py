@@ -14,11 +14,11 @@ LAST_CHECKPOINT_NAME = "_last_checkpoint"
 LAST_CHECKPOINT_PATH = f"{LOG_DIRECTORY}/{LAST_CHECKPOINT_NAME}"
 
 VERSION_MAX = 2**63 - 1
-"""Versions are Java longs; twenty digits could say more."""
+"""Versions are Java longs; twenty digits could hold more."""
 
 
 class LogFileKind(enum.Enum):
-    """What a file of the log is, as told by its name."""
+    """The kinds of files in the log, which their names show."""
 
     COMMIT = "commit"
     CLASSIC_CHECKPOINT = "classic checkpoint"
@@ -37,7 +37,7 @@ _CHECKPOINTS = frozenset({LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.MULTI_PART
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LogPath:
-    """What the name of a log file says. Fields that its kind does not have are None."""
+    """The parts of the name of a log file. Fields that its kind does not have are None."""
 
     kind: LogFileKind
     version: int
@@ -45,12 +45,12 @@ class LogPath:
     end_version: int | None = None
     """The last version that a compaction covers."""
     part: int | None = None
-    """Of a multi-part checkpoint, counted from 1."""
+    """The part of a multi-part checkpoint, counted from 1."""
     parts: int | None = None
     unique_id: str | None = None
     """The UUID in the name of a V2 checkpoint, as written there."""
     format: Literal["json", "parquet"] | None = None
-    """Of a V2 checkpoint."""
+    """The format of a V2 checkpoint."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class LogPath:
 
     @property
     def path(self) -> str:
-        """Relative to the table's root."""
+        """The path relative to the table's root."""
         match self:
             case LogPath(kind=LogFileKind.COMPACTED, end_version=int(end)):
                 return compacted_path(self.version, end)
@@ -76,42 +76,42 @@ class LogPath:
 
 
 def version_prefix(version: int) -> str:
-    """What every name of this version begins with; sorts before all of them."""
+    """The prefix of every name of this version; it sorts before all of them."""
     return f"{version:020d}"
 
 
 def commit_path(version: int) -> str:
-    """See "Delta Log Entries"."""
+    """The path of a commit. See "Delta Log Entries"."""
     return f"{LOG_DIRECTORY}/{version:020d}.json"
 
 
 def checksum_path(version: int) -> str:
-    """See "Version Checksum File"."""
+    """The path of a checksum. See "Version Checksum File"."""
     return f"{LOG_DIRECTORY}/{version:020d}.crc"
 
 
 def compacted_path(first: int, last: int) -> str:
-    """Both versions are covered. See "Log Compaction Files"."""
+    """The path of a compaction of the commits `first` to `last`. See "Log Compaction Files"."""
     return f"{LOG_DIRECTORY}/{first:020d}.{last:020d}.compacted.json"
 
 
 def checkpoint_path(version: int) -> str:
-    """A classic checkpoint."""
+    """The path of a classic checkpoint."""
     return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
 
 
 def multi_part_checkpoint_path(version: int, part: int, parts: int) -> str:
-    """`part` counts from 1."""
+    """The path of one part of a checkpoint; `part` counts from 1."""
     return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
 
 
 def v2_checkpoint_path(version: int, unique_id: str, format: str = "parquet") -> str:  # noqa: A002
-    """`format` is `json` or `parquet`. See "UUID-named checkpoint"."""
+    """The path of a V2 checkpoint, as `json` or `parquet`. See "UUID-named checkpoint"."""
     return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.{unique_id}.{format}"
 
 
 def sidecar_path(name: str) -> str:
-    """See "Sidecar Files"."""
+    """The path of a sidecar. See "Sidecar Files"."""
     return f"{SIDECAR_DIRECTORY}/{name}"
 
 
@@ -129,10 +129,10 @@ _NAME = re.compile(
 
 
 def parse_log_path(name: str) -> LogPath | None:
-    """What a file directly in `_delta_log` is; None for anything else, such as a temporary file.
+    """The parts of the name of a file directly in `_delta_log`; None for anything else, such as a temporary file.
 
-    `name` may carry the directory. Numbers must be padded as the protocol says, so that no two names
-    stand for one version.
+    `name` may include the directory. Numbers must be padded as the protocol says, so that no two names
+    mean the same version.
     """
     match = _NAME.fullmatch(name.removeprefix(f"{LOG_DIRECTORY}/"))
     if match is None or (version := int(match["version"])) > VERSION_MAX:

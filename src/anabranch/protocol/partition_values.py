@@ -1,6 +1,6 @@
-"""Partition values between Python, the strings of the log, and Arrow. See "Partition Value Serialization".
+"""Partition values in Python, in the strings of the log, and in Arrow. See "Partition Value Serialization".
 
-`hive_paths` is about the names of partition directories, which nothing in the log depends on.
+Names of partition directories, on which nothing in the log depends, are in `data_paths`.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _NOT_FINITE: Final[dict[str, float]] = {
 }
 
 
-def serialize(value: Any, data_type: DataType) -> str | None:
+def serialize_partition_value(value: Any, data_type: DataType) -> str | None:
     """The string for `add.partitionValues`; None for null and for empty strings and binaries.
 
     Timestamps are written in UTC, `1970-01-01T00:00:00.123456Z`, so that no reader needs to know our time
-    zone. Raises `PartitionValueError`; so do binaries that are not UTF-8, which a string cannot hold.
+    zone. Raises `PartitionValueError`, also for binaries that are not UTF-8, which a string cannot hold.
     """
     if value is None:
         return None
     try:
         text = _text(value, data_type)
     except UnicodeDecodeError as error:
-        reason = "the log keeps partition values as text, also those of BINARY columns"
+        reason = "the log stores partition values as text, also those of BINARY columns"
         raise PartitionValueError(
             value=f"X'{bytes(value).hex().upper()}'"[:200], data_type="UTF-8 string", reason=reason
         ) from error
@@ -75,11 +75,11 @@ def serialize(value: Any, data_type: DataType) -> str | None:
     return text or None
 
 
-def parse(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any:
-    """The value of a partition string; None for null and for an empty string, whatever the type.
+def parse_partition_value(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any:
+    """The value of a partition string; None for null and for an empty string, of any type.
 
-    `zone` is for timestamps that do not say theirs. Timestamps come in UTC; dates and timestamps of years
-    that `datetime` lacks come as `numpy.datetime64`. Raises `PartitionValueError`.
+    `zone` is for timestamps without an offset. Timestamps are returned in UTC; dates and timestamps of years
+    that `datetime` lacks as `numpy.datetime64`. Raises `PartitionValueError`.
     """
     if not text or isinstance(data_type, NullType):
         return None
@@ -96,7 +96,7 @@ def parse(text: str | None, data_type: DataType, *, zone: TimeZone = UTC) -> Any
 
 
 def parse_column(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, zone: TimeZone = UTC) -> pa.Array:
-    """`parse` for a column of strings, typed for comparing. Each distinct string is parsed once."""
+    """`parse_partition_value` for a column of strings, typed for comparing. Each distinct string is parsed once."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
@@ -161,7 +161,7 @@ def _text(value: Any, data_type: DataType) -> str:
 
 
 def _parse_stored(text: str, data_type: DataType, zone: TimeZone) -> Any:
-    """The value as Arrow takes it: dates as days, timestamps as microseconds."""
+    """The value as Arrow stores it: dates as days, timestamps as microseconds."""
     try:
         if len(text) > VALUE_CHARACTERS_MAX:
             raise ValueError(f"it is longer than {VALUE_CHARACTERS_MAX} characters")
@@ -188,7 +188,7 @@ def _parse_float(text: str, data_type: DataType, _: TimeZone) -> float:
     lower = text.strip().lower()
     if lower in _NOT_FINITE:
         return _NOT_FINITE[lower]
-    # Java takes a type letter behind the number; Python takes underscores between digits.
+    # Java accepts a type letter behind the number; Python accepts underscores between digits.
     if "_" in lower:
         raise ValueError("it is not a number")
     value = float(lower.rstrip("df"))
@@ -202,7 +202,7 @@ def _parse_decimal(text: str, data_type: DataType, _: TimeZone) -> decimal.Decim
     value = decimal.Decimal(stripped)
     if not value.is_finite() or value.adjusted() > 38:
         raise ValueError("it is out of range")
-    # Spark rounds what has more decimals than the column.
+    # Spark rounds a value that has more decimals than the column.
     return _to_scale(value, data_type, rounding=decimal.ROUND_HALF_UP)
 
 
@@ -234,7 +234,7 @@ _READERS: Final[dict[type[DataType], Callable[[str, DataType, TimeZone], Any]]] 
 
 
 def _to_scale(value: decimal.Decimal, data_type: DataType, *, rounding: str | None = None) -> decimal.Decimal:
-    """With exactly the decimals of the type; without `rounding`, none may get lost."""
+    """`value` with exactly the decimals of the type. Without `rounding`, raises an error where one would be lost."""
     if not isinstance(data_type, DecimalType):
         raise TypeError(f"{data_type.simpleString()} has no scale")
     with decimal.localcontext() as context:
@@ -257,7 +257,7 @@ def _in_range(value: int, data_type: DataType) -> int:
 
 def _require(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"it is held as {type(value).__name__}")
+        raise TypeError(f"its Python type is {type(value).__name__}")
     return value
 
 

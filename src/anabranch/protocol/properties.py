@@ -1,4 +1,4 @@
-"""What the properties of a table say (`TableProperties`), and what a user may set (`validated`).
+"""Values of the properties of a table (`TableProperties`), and checks of those that a user sets (`validated`).
 
 See "Table Properties" of PROTOCOL.md; the properties themselves are rows of `property_table`.
 """
@@ -30,14 +30,14 @@ CheckpointPolicyName = Literal["classic", "v2"]
 class TableProperties:
     """Typed view of `metaData.configuration`.
 
-    A property is parsed when it is asked for, so that a value somebody else got wrong hurts only who
-    needs it; that raises `InvalidPropertyError`.
+    A property is parsed when it is read, so that an invalid value that another writer stored only matters
+    where it is needed; there it raises `InvalidPropertyError`.
     """
 
     configuration: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def value(self, name: str) -> Any:
-        """The parsed value of a property of `property_table`, its default where it is not set."""
+        """The parsed value of a property of `property_table`; its default where it is not set."""
         row = PROPERTIES[name]
         text = self.configuration.get(name)
         if text is None and row.former_name is not None:
@@ -144,7 +144,7 @@ class TableProperties:
 
     @property
     def checkpoint_protection_version(self) -> int:
-        """History before this version goes as a whole or stays; see `log.cleanup`."""
+        """History before this version is removed as a whole or kept; see `log.cleanup`."""
         return cast("int", self.value("delta.requireCheckpointProtectionBeforeVersion"))
 
     @property
@@ -157,23 +157,23 @@ class TableProperties:
 
     @property
     def num_indexed_columns(self) -> int:
-        """Leaf columns that get statistics; -1 for all. `stats_columns` goes before."""
+        """The number of leaf columns that get statistics; -1 for all. `stats_columns` takes precedence."""
         return cast("int", self.value("delta.dataSkippingNumIndexedCols"))
 
     @property
     def stats_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Logical paths of the columns that get statistics, letter case of no matter; None: the first ones."""
+        """Logical paths of the columns that get statistics, case-insensitive; None: the first ones."""
         return cast("tuple[tuple[str, ...], ...] | None", self.value("delta.dataSkippingStatsColumns"))
 
     @property
     def string_prefix_length(self) -> int:
-        """Characters of a string that statistics keep."""
+        """How many characters of a string statistics keep."""
         length = self.value("delta.dataSkippingStringPrefixLength")
         return STRING_PREFIX_LENGTH_DEFAULT if length is None else cast("int", length)
 
     @property
     def auto_compact_enabled(self) -> bool:
-        """Small files are put together after each statement, where the session says nothing."""
+        """Whether small files are compacted after each statement, where the session does not say."""
         return bool(self.value("delta.autoOptimize")) or self.value("delta.autoOptimize.autoCompact") not in {
             None,
             "false",
@@ -181,7 +181,7 @@ class TableProperties:
 
     @property
     def optimize_write_enabled(self) -> bool | None:
-        """Rows are brought together before they are written; None where the table does not say."""
+        """Whether rows are shuffled into fewer, larger files when written; None where the table does not say."""
         return cast("bool | None", self.value("delta.autoOptimize.optimizeWrite"))
 
     @property
@@ -198,17 +198,17 @@ class TableProperties:
 
     @property
     def compression_codec(self) -> str | None:
-        """In small letters; None: the writer's own."""
+        """The codec of new files in lower case; None: the writer's default."""
         return cast("str | None", self.value("delta.parquet.compression.codec"))
 
     @property
     def symlink_manifests_enabled(self) -> bool:
-        """Manifests for engines without Delta are kept up to date."""
+        """Whether manifests for engines without Delta are kept up to date."""
         return bool(self.value("delta.compatibility.symlinkFormatManifest.enabled"))
 
     @property
     def constraints(self) -> dict[str, str]:
-        """CHECK constraints: SQL by name."""
+        """The SQL of CHECK constraints, by name."""
         return {
             key[len(CONSTRAINT_PREFIX) :]: sql
             for key, sql in self.configuration.items()
@@ -217,7 +217,7 @@ class TableProperties:
 
 
 def parse_property(row: PropertyRow, text: str) -> Any:
-    """Raises `InvalidPropertyError`."""
+    """The value of a property. Raises `InvalidPropertyError`."""
     try:
         return row.parse(text)
     except ValueError as error:
@@ -227,7 +227,7 @@ def parse_property(row: PropertyRow, text: str) -> Any:
 def canonical_name(name: str) -> str:
     """The name as it is stored. Letter case matters only in names that are the user's own.
 
-    Names nobody knows come back unchanged.
+    Unknown names are returned unchanged.
     """
     lower = name.lower()
     if lower.startswith((FEATURE_PREFIX, UNIVERSAL_FORMAT_CONFIG_PREFIX)):
@@ -239,27 +239,27 @@ def canonical_name(name: str) -> str:
 
 
 def validated(properties: Mapping[str, str], *, current: Mapping[str, str | None] | None = None) -> dict[str, str]:
-    """What a user sets, under canonical names and with good values; protocol pseudo-properties included.
+    """The properties that a user sets, checked, by canonical name; protocol pseudo-properties included.
 
-    `current` is what the table has already, for rules that concern two properties.
+    `current` has the table's properties, for rules that concern two properties.
     Raises `UnknownPropertyError`, `ReadOnlyPropertyError`, `InvalidPropertyError`.
     """
     result: dict[str, str] = {}
-    for given, value in properties.items():
-        name = canonical_name(given)
+    for written_name, value in properties.items():
+        name = canonical_name(written_name)
         if name in result and result[name] != value:
-            raise InvalidPropertyError(name=name, value=value, expected="given once, whatever the letter case")
-        _check(name, value)
+            raise InvalidPropertyError(name=name, value=value, expected="set once, regardless of letter case")
+        _check_settable(name, value)
         result[name] = value
     _check_retention(result, current or {})
     return result
 
 
 def canonical_names(names: Iterable[str]) -> list[str]:
-    """For UNSET TBLPROPERTIES. Raises `UnknownPropertyError`, `ReadOnlyPropertyError`."""
+    """The canonical names of properties that UNSET TBLPROPERTIES may remove. Raises `ReadOnlyPropertyError`."""
     result = []
-    for given in names:
-        name = canonical_name(given)
+    for written_name in names:
+        name = canonical_name(written_name)
         row = PROPERTIES.get(name)
         if row is not None and not row.settable:
             raise ReadOnlyPropertyError(name=name)
@@ -270,27 +270,27 @@ def canonical_names(names: Iterable[str]) -> list[str]:
 def with_session_defaults(properties: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
     """Properties of a new table: the user's own, over `spark.databricks.delta.properties.defaults.*`.
 
-    `session` is the session's whole configuration. Names there that are no property are passed over.
+    `session` is the session's whole configuration. Names there that are no property are ignored.
     The result is validated and still holds the protocol pseudo-properties.
     """
-    given = validated(properties)
+    explicit = validated(properties)
     defaults = validated(_session_defaults(session))
-    ignore = given.get("delta.ignoreProtocolDefaults", defaults.get("delta.ignoreProtocolDefaults", "false"))
+    ignore = explicit.get("delta.ignoreProtocolDefaults", defaults.get("delta.ignoreProtocolDefaults", "false"))
     if parse_boolean(ignore):
         defaults = {name: value for name, value in defaults.items() if not is_protocol_property(name)}
-    merged = {**defaults, **given}
+    merged = {**defaults, **explicit}
     _check_retention(merged, {})
     return merged
 
 
 def is_protocol_property(name: str) -> bool:
-    """Whether a canonical name stands for a change of the `protocol` action and is never stored."""
+    """Whether setting the property changes the `protocol` action; it is never stored."""
     row = PROPERTIES.get(name)
     return name.startswith(FEATURE_PREFIX) or (row is not None and not row.stored)
 
 
 def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Without the protocol pseudo-properties: what goes into `metaData.configuration`."""
+    """The properties for `metaData.configuration`: all but the protocol pseudo-properties."""
     return {name: value for name, value in properties.items() if not is_protocol_property(name)}
 
 
@@ -303,25 +303,25 @@ def _session_defaults(session: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if name in PROPERTIES or name.startswith(FEATURE_PREFIX)}
 
 
-def _check(name: str, value: str) -> None:
+def _check_settable(name: str, value: str) -> None:
     if not name.lower().startswith(PREFIX) or name.startswith(
         (FEATURE_PREFIX, CONSTRAINT_PREFIX, UNIVERSAL_FORMAT_CONFIG_PREFIX)
     ):
         return
     row = PROPERTIES.get(name)
     if row is None:
-        raise UnknownPropertyError(name=name, suggestions=_near(name))
+        raise UnknownPropertyError(name=name, suggestions=_similar_names(name))
     if not row.settable:
         raise ReadOnlyPropertyError(name=name)
     parse_property(row, value)
 
 
-def _check_retention(given: Mapping[str, str], current: Mapping[str, str | None]) -> None:
-    """Files must not outlive the commits that removed them, or VACUUM could no longer explain them."""
+def _check_retention(changes: Mapping[str, str], current: Mapping[str, str | None]) -> None:
+    """Removed files must not be kept longer than the commits that removed them: VACUUM could not explain them."""
     log, files = PROPERTIES["delta.logRetentionDuration"], PROPERTIES["delta.deletedFileRetentionDuration"]
-    if not {log.name, files.name} & given.keys():
+    if not {log.name, files.name} & changes.keys():
         return
-    view = TableProperties({**current, **given})
+    view = TableProperties({**current, **changes})
     if view.log_retention_ms < view.deleted_file_retention_ms:
         log_text = view.configuration.get(log.name) or log.default
         raise InvalidPropertyError(
@@ -331,6 +331,6 @@ def _check_retention(given: Mapping[str, str], current: Mapping[str, str | None]
         )
 
 
-def _near(name: str) -> tuple[str, ...]:
+def _similar_names(name: str) -> tuple[str, ...]:
     settable = {row.name.lower(): row.name for row in PROPERTIES.values() if row.settable}
     return tuple(settable[match] for match in difflib.get_close_matches(name.lower(), settable, n=3, cutoff=0.75))

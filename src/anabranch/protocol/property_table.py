@@ -17,15 +17,15 @@ from anabranch.protocol.value_text import parse_interval_ms
 
 
 class IsolationLevel(enum.Enum):
-    """The value is what stands in the property and in `commitInfo.isolationLevel`."""
+    """How strictly writes are ordered; the values are those of the property and of `commitInfo.isolationLevel`."""
 
     SERIALIZABLE = "Serializable"
     """Reads and writes have a serial order, and it is that of the history."""
     WRITE_SERIALIZABLE = "WriteSerializable"
-    """Writes have a serial order; a blind append may be ordered after a change that landed behind it."""
+    """Writes have a serial order; a blind append may be ordered after a change that was committed after it."""
 
 
-# Values of table properties, from text. Every parser raises ValueError for what it does not take.
+# Values of table properties, from text. Every parser raises ValueError for text that it does not accept.
 
 
 INT_MAX: Final = 2**31 - 1
@@ -37,10 +37,10 @@ _NAME_PART: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`.,]+))\s*")
 
 
 def _true_or_false(text: str) -> bool:
-    found = parse_boolean(text)
-    if found is None:
+    value = parse_boolean(text)
+    if value is None:
         raise ValueError(text)
-    return found
+    return value
 
 
 def integer_between(low: int, high: int) -> Callable[[str], int]:
@@ -55,7 +55,7 @@ def integer_between(low: int, high: int) -> Callable[[str], int]:
 
 
 def one_of(*values: str) -> Callable[[str], str]:
-    """A parser that takes these words in any case and gives them as spelled here."""
+    """A parser that accepts these words in any letter case and returns them as spelled here."""
     spelled = {value.lower(): value for value in values}
 
     def parse(text: str) -> str:
@@ -75,21 +75,21 @@ def parse_isolation_level(text: str) -> IsolationLevel:
 
 
 def parse_codec(text: str) -> str:
-    """A Parquet compression codec, in small letters."""
+    """A Parquet compression codec, in lower case."""
     if text.lower() not in _CODECS:
         raise ValueError(text)
     return text.lower()
 
 
 def parse_parquet_version(text: str) -> str:
-    """See `delta.parquet.format.version` in "Table Properties"."""
+    """A version of the Parquet format. See `delta.parquet.format.version` in "Table Properties"."""
     if text != "1.0.0" and not re.fullmatch(r"2\.[0-9]+\.[0-9]+", text):
         raise ValueError(text)
     return text
 
 
 def parse_bytes(text: str) -> int:
-    """`134217728`, `128m`, `128mb`."""
+    """A number of bytes, as `134217728`, `128m` or `128mb`."""
     match = re.fullmatch(r"\s*([0-9]{1,18})\s*([a-z]*)\s*", text.lower())
     if match is None or match[2] not in _BYTE_UNITS:
         raise ValueError(text)
@@ -150,20 +150,20 @@ class PropertyRow:
     """One property."""
 
     name: str
-    """With its prefix, in the letter case it is stored in."""
+    """The name with its prefix, in the letter case in which it is stored."""
     default: str | None
-    """What holds where the property is not set; None where its absence means something of its own."""
+    """The value where the property is not set; None where its absence has a meaning of its own."""
     parse: Callable[[str], Any]
-    """Raises ValueError for values that it does not take."""
+    """Raises ValueError for values that it does not accept."""
     expected: str
     """Completes "must be …"."""
     description: str
     settable: bool = True
     """False where only the writer itself may set it."""
     stored: bool = True
-    """False for what changes the protocol and never enters `metaData.configuration`."""
+    """False for properties that change the protocol and never enter `metaData.configuration`."""
     former_name: str | None = None
-    """Read where the property itself is not set."""
+    """An older name, which is read where the property itself is not set."""
 
 
 _BOOLEAN: Final[tuple[Callable[[str], Any], str]] = (_true_or_false, "true or false")

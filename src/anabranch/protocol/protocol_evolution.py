@@ -1,7 +1,7 @@
 """Choosing the protocol of a new table and raising that of an existing one, never higher than needed.
 
-See "Table Features for New and Existing Tables". A protocol is thought of as its set of features, and
-written in the weakest form that says exactly this set: legacy versions where they imply it, else version
+See "Table Features for New and Existing Tables". A protocol is treated as its set of features, and
+written in the weakest form that means exactly this set: legacy versions where they imply it, else version
 7 with a list, and reader version 3 only where a reader must know one of them.
 """
 
@@ -33,12 +33,12 @@ from anabranch.protocol.properties import FEATURE_PREFIX, TableProperties
 
 DEFAULT_READER_VERSION: Final = 1
 DEFAULT_WRITER_VERSION: Final = 2
-"""What a table gets that asks for nothing: `appendOnly` and `invariants`, as with Delta."""
+"""The version of a table without requests: it has `appendOnly` and `invariants`, as with Delta."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRequest:
-    """What a user asks of the protocol, through properties that are never stored."""
+    """The protocol that a user requests, through properties that are never stored."""
 
     features: frozenset[str] = frozenset()
     """From `delta.feature.<name> = supported`."""
@@ -62,23 +62,23 @@ def requested_protocol(properties: Mapping[str, str]) -> ProtocolRequest:
 
 
 def needed_features(schema: StructType, properties: TableProperties) -> frozenset[str]:
-    """Features that schema and properties ask for, without those that these require in turn."""
+    """The features that schema and properties need, without those that these require in turn."""
     return frozenset(
         name for name, row in FEATURES.items() if row.needed is not None and row.needed(schema, properties)
     )
 
 
 def with_required(features: Iterable[str]) -> frozenset[str]:
-    """Together with all features they require, directly or not."""
-    found: set[str] = set()
+    """`features`, and all features that they require, directly or not."""
+    complete: set[str] = set()
     waiting = list(features)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in complete:
+            complete.add(name)
             row = FEATURES.get(name)
             waiting.extend(row.requires if row else ())
-    return frozenset(found)
+    return frozenset(complete)
 
 
 def protocol_for_new_table(
@@ -86,9 +86,10 @@ def protocol_for_new_table(
     properties: TableProperties,
     requested: ProtocolRequest = ProtocolRequest(),
 ) -> Protocol:
-    """The weakest protocol with all that the table needs and the user asks for.
+    """The weakest protocol with all features that the table needs or the user requests.
 
-    Versions asked for count as the features they imply; asking for writer version 7 implies none.
+    Requested versions count as the features that they imply; writer version 7 implies none.
+    Raises `InvalidProtocolError`.
     """
     writer_version = requested.min_writer_version or DEFAULT_WRITER_VERSION
     reader_version = requested.min_reader_version or DEFAULT_READER_VERSION
@@ -107,9 +108,9 @@ def protocol_for_new_table(
 
 
 def upgrade_protocol(current: Protocol, needed: Iterable[str]) -> Protocol:
-    """`current` with these features and what they require; `current` itself where it has them all.
+    """`current` with these features and those that they require; `current` itself where it has them all.
 
-    What a legacy version implied is listed, since older versions of the table may have used it.
+    Features that a legacy version implied are listed, since older versions of the table may have used it.
     """
     have = supported_features(current)
     wanted = with_required(needed)
@@ -124,10 +125,10 @@ def protocol_for_existing_table(
     properties: TableProperties,
     requested: ProtocolRequest = ProtocolRequest(),
 ) -> Protocol:
-    """What `current` must become before the table may have this schema and these properties.
+    """The protocol that the table needs before it may have this schema and these properties.
 
-    It is `current` itself where nothing is missing. Raises `InvalidProtocolError` for a feature that
-    may join an existing table only when it is asked for by name.
+    It is `current` itself where nothing is missing. Raises `FeatureByNameOnlyError` for a feature that
+    an existing table gets only when the user sets `delta.feature.<name>`.
     """
     have = supported_features(current)
     needed = _without_previews(needed_features(schema, properties), have | requested.features) - have
@@ -144,7 +145,7 @@ def protocol_for_existing_table(
 def protocol_of(features: Iterable[str]) -> Protocol:
     """The weakest protocol that supports exactly these features.
 
-    Unknown ones are taken to concern readers too, and stay listed.
+    Unknown features are assumed to concern readers too, and stay listed.
     """
     names = frozenset(features)
     rows = [FEATURES[name] for name in names if name in FEATURES]
@@ -167,25 +168,25 @@ def protocol_of(features: Iterable[str]) -> Protocol:
 
 
 def _requested_feature(name: str, value: str) -> str:
-    given = name[len(FEATURE_PREFIX) :]
-    row = FEATURES_BY_LOWER_NAME.get(given.lower())
+    feature = name[len(FEATURE_PREFIX) :]
+    row = FEATURES_BY_LOWER_NAME.get(feature.lower())
     if row is None:
-        near = difflib.get_close_matches(given.lower(), FEATURES_BY_LOWER_NAME, n=3)
-        raise UnknownFeatureError(name=given, suggestions=tuple(FEATURES_BY_LOWER_NAME[match].name for match in near))
+        near = difflib.get_close_matches(feature.lower(), FEATURES_BY_LOWER_NAME, n=3)
+        raise UnknownFeatureError(name=feature, suggestions=tuple(FEATURES_BY_LOWER_NAME[match].name for match in near))
     if value.lower() not in {"supported", "enabled"}:
         raise FeatureStatusError(name=f"{FEATURE_PREFIX}{row.name}", value=value, expected="'supported'")
     return row.name
 
 
 def _requested_legacy(requested: ProtocolRequest) -> frozenset[str]:
-    """Features implied by versions that the user asks for; none for those that list features."""
+    """Features implied by the versions that the user requests; versions that list features imply none."""
     reader = min(requested.min_reader_version or 1, READER_VERSION_MAX - 1)
     writer = requested.min_writer_version or 1
     return supported_features(Protocol(min_reader_version=reader, min_writer_version=writer))
 
 
 def _without_previews(needed: frozenset[str], requested: frozenset[str]) -> frozenset[str]:
-    """A preview that is there already serves in the place of its final feature."""
+    """`needed` and `requested`, but for final features of which the table has the preview already."""
     served = {name.removesuffix("-preview") for name in requested if name.endswith("-preview")}
     return (needed - served) | {name for name in requested if name in FEATURES}
 
@@ -193,4 +194,4 @@ def _without_previews(needed: frozenset[str], requested: frozenset[str]) -> froz
 def _check_preview_clash(requested: frozenset[str]) -> None:
     for name in requested:
         if f"{name}-preview" in requested:
-            raise InvalidProtocolError(reason=f"Ask for `{name}` or `{name}-preview`, not for both.")
+            raise InvalidProtocolError(reason=f"Request `{name}` or `{name}-preview`, not both.")

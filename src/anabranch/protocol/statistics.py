@@ -33,7 +33,7 @@ from anabranch.protocol.value_text import java_float_text
 # Smallest and largest values of a column, as statistics write them. See "Per-file Statistics".
 #
 # A lower bound may be lower than the true minimum and an upper bound higher than the true maximum, never
-# the other way round; where no such value can be written, there is none, and readers keep the file.
+# the other way round; where no such value can be written, there is no bound, and readers keep the file.
 
 
 ASCII_MAX: Final = "\x7f"
@@ -47,10 +47,10 @@ _LAST_DAY: Final = value_text.parse_days("9999-12-31")
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether statistics hold minimum and maximum: numbers, dates, timestamps, strings in byte order."""
+    """Whether statistics have minimum and maximum: for numbers, dates, timestamps, strings in byte order."""
     match data_type:
         case StringType():
-            # A collation orders strings another way than their bytes, and bounds in bytes would mislead.
+            # A collation orders strings differently from their bytes, so bounds in bytes would be wrong.
             return getattr(data_type, "collation", _BINARY_COLLATION) == _BINARY_COLLATION
         case CharType() | VarcharType() | DateType() | DecimalType():
             return True
@@ -59,14 +59,14 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def lower_bound(value: Any, data_type: DataType, *, prefix_length: int) -> Any:
-    """`value` as JSON holds it, cut so that it is no larger; None for no bound."""
+    """`value` for JSON, cut so that it is no larger; None for no bound."""
     if isinstance(data_type, StringType | CharType | VarcharType):
         return _valid_text(value[:prefix_length])
     return _bound(value, data_type, upper=False)
 
 
 def upper_bound(value: Any, data_type: DataType, *, prefix_length: int) -> Any:
-    """`value` as JSON holds it, cut so that it is no smaller; None for no bound."""
+    """`value` for JSON, cut so that it is no smaller; None for no bound."""
     if isinstance(data_type, StringType | CharType | VarcharType):
         return truncate_max(value, prefix_length)
     return _bound(value, data_type, upper=True)
@@ -75,8 +75,8 @@ def upper_bound(value: Any, data_type: DataType, *, prefix_length: int) -> Any:
 def truncate_max(text: str, prefix_length: int) -> str | None:
     """A string of about `prefix_length` characters that is not smaller than `text` in UTF-8 bytes.
 
-    A character above all others goes behind the prefix. The highest code point of all cannot be topped,
-    so it stays and the prefix grows, at most to twice its length; beyond that there is no bound.
+    A character above the next one is put behind the prefix. There is none above the highest code point,
+    so that one is kept and the prefix grows, at most to twice its length; beyond that there is no bound.
     """
     if len(text) <= prefix_length:
         return _valid_text(text)
@@ -108,7 +108,7 @@ def _bound(value: Any, data_type: DataType, *, upper: bool) -> Any:
 
 
 def _float_bound(value: float, *, single: bool) -> float | None:
-    """Only finite numbers: JSON has no others, and engines differ in how they write and order them."""
+    """`value` if it is finite, else None: JSON has no other numbers, and engines write and order them differently."""
     if not math.isfinite(value):
         return None
     # The shortest digits of a 32-bit float, since those of its 64-bit neighbour look like another number.
@@ -119,7 +119,7 @@ def _timestamp_bound(micros: int, data_type: DataType, *, upper: bool) -> str | 
     """Whole milliseconds: a minimum is floored, a maximum rounded up.
 
     Delta floors both and adds a millisecond to every maximum it reads. Rounding up is right for such a
-    reader, and also for one that takes the maximum at its word.
+    reader, and also for one that uses the maximum as it is.
     """
     millis = -(-micros // 1000) if upper else micros // 1000
     if not _FIRST_DAY <= millis // 86_400_000 <= _LAST_DAY:
@@ -129,39 +129,39 @@ def _timestamp_bound(micros: int, data_type: DataType, *, upper: bool) -> str | 
 
 
 def _valid_text(text: str) -> str | None:
-    """None for text that UTF-8 cannot hold."""
+    """`text`, or None if UTF-8 cannot encode it."""
     return None if any("\ud800" <= character <= "\udfff" for character in text) else text
 
 
 LeafPath = tuple[str, ...]
-"""Physical names, from the top."""
+"""The physical names of a leaf column and of the structs around it, outermost first."""
 LeafValues = tuple[Any, Any, int | None]
-"""Minimum, maximum, number of nulls; None for what is not known."""
+"""Minimum, maximum, number of nulls; None for a value that is not known."""
 
 DEPTH_MAX: Final = 200
-_KNOWN: Final = frozenset({"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"})
+_NAMES: Final = frozenset({"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"})
 _DECODER: Final = msgspec.json.Decoder(float_hook=decimal.Decimal)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatistics:
-    """What is known of the rows of one data file.
+    """The statistics of the rows of one data file.
 
     `min_values`, `max_values` and `null_count` mirror the physical schema; their leaves are as in JSON:
     numbers (`Decimal` for those with a fraction, where they were read), strings for dates, timestamps and
-    text. A leaf that is missing is not known.
+    text. A missing leaf is not known.
     """
 
     num_records: int | None
-    """Rows in the file, hidden ones included."""
+    """The number of rows in the file, hidden ones included."""
     min_values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     max_values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     null_count: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tight_bounds: bool | None = None
-    """None, which counts as True, for files of tables without deletion vectors."""
+    """None for files of tables without deletion vectors; it counts as True."""
     unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Statistics that the protocol did not name when this was written."""
+    """Statistics that the protocol did not define when this was written."""
 
     @classmethod
     def of_leaves(
@@ -173,11 +173,11 @@ class FileStatistics:
         string_prefix_length: int = 32,
         tight_bounds: bool | None = True,
     ) -> FileStatistics:
-        """From the exact minimum and maximum of each leaf column; leaves without a type in `types` are left out.
+        """Statistics from the exact minimum and maximum of each leaf column; leaves without a type are left out.
 
-        Timestamps may be aware datetimes or microseconds, dates also days since 1970. `types` is best what
-        `stats_columns.indexed_columns` gives. A maximum of None stands for "not known", which is what a
-        column of floats must have when NaN may be among them and was not counted as the largest value.
+        Timestamps may be aware datetimes or microseconds, dates also days since 1970. `types` is best the value
+        of `stats_columns.indexed_columns`. A maximum of None means "not known": a column of floats must have it
+        when NaN may be among them and was not counted as the largest value.
         """
         lows: dict[str, Any] = {}
         highs: dict[str, Any] = {}
@@ -198,36 +198,36 @@ class FileStatistics:
 
     @classmethod
     def from_json(cls, text: str) -> FileStatistics:
-        """Raises `InvalidStatisticsError`."""
+        """The statistics in `add.stats`. Raises `InvalidStatisticsError`."""
         try:
-            found = _DECODER.decode(text)
+            fields = _DECODER.decode(text)
         except (msgspec.MsgspecError, UnicodeEncodeError, decimal.InvalidOperation, RecursionError) as error:
             raise InvalidStatisticsError(reason=f"they are not JSON ({error})") from error
-        if not isinstance(found, dict):
+        if not isinstance(fields, dict):
             raise InvalidStatisticsError(reason="they are not a JSON object")
         return cls(
-            num_records=_whole_number(found.get("numRecords")),
-            min_values=_tree(found, "minValues"),
-            max_values=_tree(found, "maxValues"),
-            null_count=_tree(found, "nullCount"),
-            tight_bounds=_boolean(found.get("tightBounds")),
-            unknown={name: value for name, value in found.items() if name not in _KNOWN},
+            num_records=_whole_number(fields.get("numRecords")),
+            min_values=_tree(fields, "minValues"),
+            max_values=_tree(fields, "maxValues"),
+            null_count=_tree(fields, "nullCount"),
+            tight_bounds=_boolean(fields.get("tightBounds")),
+            unknown={name: value for name, value in fields.items() if name not in _NAMES},
         )
 
     def to_json(self) -> str:
-        """What stands in `add.stats`; a floating-point number keeps the digits it was read with."""
-        found: dict[str, Any] = {} if self.num_records is None else {"numRecords": self.num_records}
-        found |= {"minValues": self.min_values, "maxValues": self.max_values, "nullCount": self.null_count}
+        """The value of `add.stats`; a floating-point number keeps the digits it was read with."""
+        fields: dict[str, Any] = {} if self.num_records is None else {"numRecords": self.num_records}
+        fields |= {"minValues": self.min_values, "maxValues": self.max_values, "nullCount": self.null_count}
         if self.tight_bounds is not None:
-            found["tightBounds"] = self.tight_bounds
-        return _ENCODER.encode({**found, **self.unknown}).decode()
+            fields["tightBounds"] = self.tight_bounds
+        return _ENCODER.encode({**fields, **self.unknown}).decode()
 
     def with_wide_bounds(self, *, hidden_rows: int = 0) -> FileStatistics:
-        """For a file that gets a deletion vector: bounds hold for more rows than are left.
+        """The statistics of the file once it gets a deletion vector: they hold for more rows than remain.
 
         `hidden_rows` is how many rows the file's present vector hides. A tight count of nulls counts
-        visible rows; where all of them are null, all rows of the file take their place, since with wide
-        bounds only "none" and "all" mean anything.
+        visible rows; where all of them are null, the count becomes that of all rows in the file, since with
+        wide bounds only "none" and "all" have a meaning.
         """
         if self.tight_bounds is False or self.num_records is None:
             return dataclasses.replace(self, tight_bounds=False)
@@ -253,8 +253,8 @@ def _all_null(counts: Mapping[str, Any], *, visible: int, physical: int) -> dict
     return result
 
 
-def _tree(found: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = found.get(name)
+def _tree(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name)
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Time zones as values: which moment clocks mean that show a certain time.
+"""Time zones as values: conversions between local times and moments in UTC.
 
-The rules come from whoever decides about rows: from Spark's JVM where Spark does. Its data and Python's differ
-(`Europe/Oslo` before 1970, zones that changed since one of the two was released), and some names only one of them
-knows. All times are in microseconds: a moment since 1970-01-01 in UTC, a local time since clocks showed 1970-01-01.
+The rules come from the engine that evaluates conditions: from Spark's JVM where Spark does. Its data and Python's
+differ (`Europe/Oslo` before 1970, zones that changed since one of the two was released), and some names are known to
+only one of them. All times are in microseconds: a moment since 1970-01-01 in UTC, a local time since 1970-01-01 there.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 _CYCLE = 146_097 * 86_400_000_000
-"""After 400 years the calendar repeats, days of the week with it."""
+"""The calendar repeats after 400 years, including days of the week."""
 
 
 class TimeZone(Protocol):
-    """Clocks of one place."""
+    """The conversions of one time zone."""
 
-    def moment_of(self, local: int) -> int:
-        """The moment at which clocks show `local`; the first of two. A time that clocks skip comes later by as much."""
+    def to_utc(self, local: int) -> int:
+        """The moment of a local time, the first of two. A time that is skipped is moved forward by the gap."""
 
-    def shows_once(self, local: int) -> bool:
-        """Whether there is one moment at which clocks show `local`."""
+    def is_unambiguous(self, local: int) -> bool:
+        """Whether exactly one moment has this local time."""
 
-    def local_of(self, moment: int) -> int:
-        """What clocks show at a moment."""
+    def to_local(self, moment: int) -> int:
+        """The local time at a moment."""
 
 
 Zones = Callable[[str], TimeZone | None]
-"""The time zone of a name or an offset as Spark takes them; None where there is no such zone."""
+"""A function from a name or an offset, as Spark accepts them, to the time zone; None where there is no such zone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FixedOffset:
-    """Clocks that are never changed."""
+    """A time zone with one offset from UTC."""
 
     offset: int
-    """How far they are ahead of UTC."""
+    """The offset, positive east of Greenwich."""
 
-    def moment_of(self, local: int) -> int:
+    def to_utc(self, local: int) -> int:
         return local - self.offset
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         del local
         return True
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         return moment + self.offset
 
 
@@ -56,33 +56,33 @@ UTC = FixedOffset(0)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ZoneRules:
-    """Clocks that were changed at certain moments.
+    """A time zone whose offset changes at certain moments.
 
-    1. `changes` ascend, and `offsets` has one more: how far clocks are ahead of UTC before, between and after them.
-    2. From `last` on the rules are those of the 400 years before it.
+    1. `changes` ascend, and `offsets` has one element more: the offsets from UTC before, between and after them.
+    2. From `last` on, the rules of the 400 years before it repeat.
     """
 
     changes: Sequence[int]
     offsets: Sequence[int]
     last: int
 
-    def moment_of(self, local: int) -> int:
+    def to_utc(self, local: int) -> int:
         shift = self._shift(local)
         return local - self.offsets[self._before(local - shift)]
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         near = local - self._shift(local)
         index = self._before(near)
         if index == len(self.changes):
             return True
         return near < self.changes[index] + min(self.offsets[index], self.offsets[index + 1])
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         near = moment - self._shift(moment)
         return moment + self.offsets[bisect.bisect_right(self.changes, near)]
 
     def _before(self, local: int) -> int:
-        """How many changes are over for clocks that show `local`, the one in which they show it twice or never not."""
+        """How many changes precede a local time, without the one that makes it occur twice or never."""
         return bisect.bisect_right(
             range(len(self.changes)),
             local,

@@ -32,7 +32,7 @@ _ZERO_OFFSETS: Final = frozenset({"Z", "UTC", "GMT", "UT", "UCT"})
 
 
 def parse_days(text: str) -> int:
-    """Days of `2024-01-31`; a time behind it is dropped, as Spark's cast drops it."""
+    """The day of a date such as `2024-01-31`; a time behind it is ignored, as in Spark's cast."""
     match = _DATE_TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError("it is not a date")
@@ -43,32 +43,32 @@ def parse_days(text: str) -> int:
 
 
 def parse_micros(text: str, zone: TimeZone) -> int:
-    """Microseconds in UTC; text that has no offset of its own is local time in `zone`.
+    """Microseconds in UTC; text without an offset is local time in `zone`.
 
-    The name of a region behind it is no offset: whose data would tell what it means?
+    The name of a region behind it raises ValueError: its offset depends on whose time zone data is used.
     """
     match = _match_timestamp(text)
     own = (match["zone"] or "").strip()
-    return _checked((_offset(own) if own else zone).moment_of(_local_micros(match)))
+    return _checked((_offset(own) if own else zone).to_utc(_local_micros(match)))
 
 
 def parse_local_micros(text: str) -> int:
-    """Microseconds of a timestamp without time zone; a zone in the text is dropped."""
+    """Microseconds of a timestamp without time zone; a zone in the text is ignored."""
     return _checked(_local_micros(_match_timestamp(text)))
 
 
 def format_days(days: int) -> str:
-    """`1970-01-01`; years beyond four digits get a sign."""
+    """A date as `1970-01-01`; years beyond four digits get a sign."""
     return _signed(str(np.datetime64(days, "D")))
 
 
 def format_utc_micros(micros: int) -> str:
-    """`1970-01-01T00:00:00.123456Z`."""
+    """A timestamp as `1970-01-01T00:00:00.123456Z`."""
     return _signed(str(np.datetime64(micros, "us"))) + "Z"
 
 
 def format_local_micros(micros: int) -> str:
-    """`1970-01-01 00:00:00.123456`, without zeros at the end of the fraction."""
+    """A timestamp as `1970-01-01 00:00:00.123456`, without zeros at the end of the fraction."""
     text = _signed(str(np.datetime64(micros, "us"))).replace("T", " ")
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0")
@@ -76,12 +76,12 @@ def format_local_micros(micros: int) -> str:
 
 
 def format_millis(micros: int) -> str:
-    """`1970-01-01T00:00:00.123`; `micros` must be whole milliseconds."""
+    """A timestamp as `1970-01-01T00:00:00.123`; `micros` must be whole milliseconds."""
     return _signed(str(np.datetime64(micros // 1000, "ms")))
 
 
 def date_to_days(value: datetime.date | np.datetime64 | int) -> int:
-    """Days of a date, however it is held; a whole number counts days already."""
+    """Days since 1970-01-01 of a date in any of these types; a whole number is days already."""
     match value:
         case np.datetime64():
             return int(value.astype("datetime64[D]").astype(np.int64))
@@ -94,10 +94,9 @@ def date_to_days(value: datetime.date | np.datetime64 | int) -> int:
 
 
 def datetime_to_micros(value: datetime.datetime | np.datetime64 | int) -> int:
-    """Microseconds of a timestamp, however it is held.
+    """Microseconds since 1970-01-01 of a timestamp in any of these types.
 
-    With a zone it is brought to UTC, without one it is taken as it stands; a whole number counts
-    microseconds already.
+    One with a zone is converted to UTC, one without is taken as it is; a whole number is microseconds already.
     """
     match value:
         case np.datetime64():
@@ -111,7 +110,7 @@ def datetime_to_micros(value: datetime.datetime | np.datetime64 | int) -> int:
 
 
 def days_to_date(days: int) -> datetime.date | np.datetime64:
-    """A `date`, or numpy's where the year is none that `date` knows."""
+    """A `date`, or a `numpy.datetime64` for a year that `date` lacks."""
     try:
         return datetime.date.fromordinal(days + _EPOCH)
     except (ValueError, OverflowError):
@@ -119,7 +118,7 @@ def days_to_date(days: int) -> datetime.date | np.datetime64:
 
 
 def micros_to_datetime(micros: int, *, utc: bool) -> datetime.datetime | np.datetime64:
-    """A `datetime` (in UTC, or naive), or numpy's where the year is none that `datetime` knows."""
+    """A `datetime` (in UTC, or naive), or a `numpy.datetime64` for a year that `datetime` lacks."""
     try:
         plain = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
     except OverflowError:
@@ -174,18 +173,21 @@ def _checked(micros: int) -> int:
 
 
 def _signed(text: str) -> str:
-    """Numpy writes a year beyond 9999 without its `+`, and pads years before Christ to four characters."""
+    """NumPy's text with the sign and four digits of ISO 8601.
+
+    NumPy writes a year beyond 9999 without its `+`, and pads years before Christ to four characters with the sign.
+    """
     if text.startswith("-"):
         year, _, rest = text[1:].partition("-")
         return f"-{year.rjust(4, '0')}-{rest}"
     return f"+{text}" if text.index("-") > 4 else text
 
 
-# Floating-point numbers as Java prints them, which is how Spark turns them to text.
+# Floating-point numbers as Java prints them, which is how Spark casts them to strings.
 
 
 def java_float_text(value: float, *, single: bool = False) -> str:
-    """`1.0`, `1.0E10`, `-0.0`, `NaN`, `Infinity`; the fewest digits that read back as the same number.
+    """A number as `1.0`, `1.0E10`, `-0.0`, `NaN` or `Infinity`, with the fewest digits that parse to the same number.
 
     `single` is for 32-bit floats.
     """
@@ -220,7 +222,7 @@ _TERM: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})\s+([
 
 
 def parse_interval_ms(text: str) -> int:
-    """Milliseconds, rounded down; the word `interval` and letter case do not matter.
+    """The milliseconds of an interval, rounded down; the word `interval` is optional, and letter case does not matter.
 
     Raises ValueError for months and years, whose length varies, for negative durations and for
     anything that is no interval.

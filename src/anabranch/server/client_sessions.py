@@ -41,7 +41,7 @@ class ClientSessions:
         self._over.set()
         self._thread.join()
         DeltaSession.kept_max = SESSIONS_KEPT_MAX
-        DeltaSession.let_go(self._seen | self._ended)
+        DeltaSession.release(self._seen | self._ended)
 
     def look(self) -> None:
         """Let go of what is kept for sessions that ended since the last time."""
@@ -49,7 +49,7 @@ class ClientSessions:
         # Some come and go between two looks, and are never seen open. A stream's session is never open, and in use.
         ended = (self._seen | DeltaSession.unused(_UNUSED_SECONDS)) - opened
         # Those of the last time again: a statement may have come to its end behind its session.
-        if DeltaSession.let_go(ended | self._ended):
+        if DeltaSession.release(ended | self._ended):
             # The session and what is kept for it name each other.
             gc.collect()
         self._seen, self._ended = opened, ended

@@ -27,5 +27,5 @@ def server_classes(spark: SparkSession) -> Any:
     load_message_classes(spark)
     sources = importlib.resources.files(__package__).joinpath(FOLDER)
     loader = driver_loader(gateway.jvm)
-    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, known_by=KNOWN_BY)
+    load_classes(gateway, loader, sources, cache_folder(os.environ), package=PACKAGE, main_class=KNOWN_BY)
     return gateway.jvm.delta.server

@@ -38,12 +38,12 @@ def keep_to_warehouse(spark: SparkSession) -> None:
             for key, value in options.items():
                 rules.checkOption(key, value)
 
-    DeltaSession.check_place = check
+    DeltaSession.check_path = check
 
 
 def let_go_everywhere(spark: SparkSession) -> None:
     """Nothing is refused any more."""
-    DeltaSession.check_place = None
+    DeltaSession.check_path = None
     server_classes(spark).OnlyWarehouse.end()
 
 

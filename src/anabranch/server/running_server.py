@@ -19,7 +19,7 @@ from anabranch.server.jdbc_server import JdbcServer
 from anabranch.server.logins import ask_for_logins, forget_sessions, limit_logins, read_users, watch_sessions
 from anabranch.server.only_warehouse import keep_to_warehouse, let_go_everywhere
 from anabranch.sessions import enable
-from anabranch.spark.session.session_settings import is_connect
+from anabranch.spark.gateway.session_identity import is_connect
 
 logger = logging.getLogger("anabranch.server")
 

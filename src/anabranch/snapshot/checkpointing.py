@@ -1,4 +1,4 @@
-"""A checkpoint of a snapshot. See "Checkpoints"."""
+"""The checkpoint and the checksum of a snapshot. See "Checkpoints"."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class CheckpointStructs:
 
     fields: tuple[pa.Field, ...]
     leaves: Mapping[ColumnPath, DataType]
-    """By physical path, of the columns that have statistics."""
+    """The types of the columns that have statistics, by physical path."""
     partition_types: Mapping[str, DataType]
-    """By physical name."""
+    """The types of the partition columns, by physical name."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> CheckpointStructs:
@@ -73,11 +73,11 @@ class CheckpointStructs:
 
     @property
     def holds_all_bounds(self) -> bool:
-        """Whether the struct says all the JSON says. It leaves out bounds of decimals, which may have been rounded."""
+        """Whether the struct has all bounds of the JSON. It lacks those of decimals, which may have been rounded."""
         return not any(isinstance(kind, DecimalType) for kind in self.leaves.values())
 
     def parse(self, files: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The columns for some files, given as rows of `LIVE_FILE_SCHEMA`."""
+        """The columns for rows of `LIVE_FILE_SCHEMA`, by name."""
         columns = {"stats_parsed": self._statistics(files["stats"])}
         if self.partition_types:
             columns["partitionValues_parsed"] = self._partition_values(files["partition_values"])
@@ -86,15 +86,15 @@ class CheckpointStructs:
     def _statistics(self, stats: pa.Array) -> pa.StructArray:
         kind = self.fields[0].type
         kinds = {path: _json_type(data_type) for path, data_type in self.leaves.items()}
-        # `numRecords` is told with every column, so that one is always asked for.
-        found = read_statistics(pa.chunked_array([stats]), kinds or {("numRecords",): pa.int64()})
-        any_leaf = next(iter(found.values()))
+        # Statistics of any column include `numRecords`, so at least one column is read.
+        leaves = read_statistics(pa.chunked_array([stats]), kinds or {("numRecords",): pa.int64()})
+        any_leaf = next(iter(leaves.values()))
         children = {
-            "numRecords": lambda: _whole(any_leaf.num_records),
-            "minValues": lambda: self._bounds(kind.field("minValues").type, found, lambda leaf: leaf.lower),
-            "maxValues": lambda: self._bounds(kind.field("maxValues").type, found, lambda leaf: leaf.upper),
+            "numRecords": lambda: _single_array(any_leaf.num_records),
+            "minValues": lambda: self._bounds(kind.field("minValues").type, leaves, lambda leaf: leaf.lower),
+            "maxValues": lambda: self._bounds(kind.field("maxValues").type, leaves, lambda leaf: leaf.upper),
             "nullCount": lambda: _tree(
-                kind.field("nullCount").type, (), lambda path: _whole(found[path].null_count).cast(pa.int64())
+                kind.field("nullCount").type, (), lambda path: _single_array(leaves[path].null_count).cast(pa.int64())
             ),
             "tightBounds": lambda: _tight_bounds(stats),
         }
@@ -105,10 +105,10 @@ class CheckpointStructs:
     def _bounds(
         self,
         kind: pa.StructType,
-        found: Mapping[ColumnPath, LeafStatistics],
+        leaves: Mapping[ColumnPath, LeafStatistics],
         side: Callable[[LeafStatistics], pa.ChunkedArray],
     ) -> pa.StructArray:
-        return _tree(kind, (), lambda path: _typed(_whole(side(found[path])), self.leaves[path]))
+        return _tree(kind, (), lambda path: _typed(_single_array(side(leaves[path])), self.leaves[path]))
 
     def _partition_values(self, values: pa.MapArray) -> pa.StructArray:
         arrays = [
@@ -119,7 +119,7 @@ class CheckpointStructs:
 
 
 def _bound_type(data_type: DataType) -> pa.DataType | None:
-    """The type of least and greatest values; None for columns that have none, or none that is exact."""
+    """The type of minimum and maximum; None for columns that have none, or whose bounds may be inexact."""
     whole = isinstance(data_type, ByteType | ShortType | IntegerType | LongType)
     ordered = isinstance(data_type, FloatType | DoubleType | StringType | DateType | TimestampType | TimestampNTZType)
     return arrow_type(data_type) if whole or ordered else None
@@ -132,7 +132,7 @@ def _json_type(data_type: DataType) -> pa.DataType:
 
 
 def _typed(column: pa.Array, data_type: DataType) -> pa.Array:
-    """Bounds as JSON has them, as values of the column. What the type cannot hold is left out, never bent."""
+    """Bounds from JSON as values of the column; null for a bound that its type cannot represent."""
     target = arrow_type(data_type)
     if isinstance(data_type, DateType):
         return days_of(column).cast(pa.int32()).cast(target)
@@ -146,7 +146,7 @@ def _typed(column: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _tight_bounds(stats: pa.Array) -> pa.Array:
-    # A quote within a string value is escaped, so that no value can look like this field.
+    # Quotes in string values are escaped, so that no value can match this field.
     texts = pc.struct_field(pc.extract_regex(stats, _TIGHT_BOUNDS), "bounds")
     return pc.if_else(pc.equal(texts, ""), None, pc.equal(texts, "true"))
 
@@ -155,19 +155,19 @@ def _tree_type(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
     children: dict[str, dict[ColumnPath, pa.DataType]] = {}
     for path, kind in leaves.items():
         children.setdefault(path[0], {})[path[1:]] = kind
-    return pa.struct([(name, below[()] if () in below else _tree_type(below)) for name, below in children.items()])
+    return pa.struct([(name, nested[()] if () in nested else _tree_type(nested)) for name, nested in children.items()])
 
 
 def _tree(kind: pa.StructType, path: ColumnPath, leaf: Callable[[ColumnPath], pa.Array]) -> pa.StructArray:
     fields = [kind.field(position) for position in range(kind.num_fields)]
     arrays = []
     for field in fields:
-        below = (*path, field.name)
-        arrays.append(_tree(field.type, below, leaf) if pa.types.is_struct(field.type) else leaf(below))
+        child = (*path, field.name)
+        arrays.append(_tree(field.type, child, leaf) if pa.types.is_struct(field.type) else leaf(child))
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _single_array(column: pa.ChunkedArray) -> pa.Array:
     joined = column.combine_chunks()
     return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 
@@ -175,12 +175,12 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def write_checkpoint(
     store: LogStore, snapshot: Snapshot, *, clock: Clock, new_uuid: Callable[[], str]
 ) -> LastCheckpoint:
-    """Write the checkpoint of a version, of the kind its table wants, and the hint to it.
+    """Write a checkpoint of the kind in `delta.checkpointPolicy`, and the `_last_checkpoint` file.
 
-    `new_uuid` gives another UUID at each call, for names that no other writer chooses.
+    `new_uuid` returns a new UUID at each call, for names that no other writer chooses.
 
-    Raises `StorageError`, and `CorruptCheckpointError` where the tombstones or statistics of the checkpoint
-    that the snapshot was read from turn out damaged.
+    Raises `StorageError`, and `CorruptCheckpointError` where the tombstones or statistics in the checkpoint
+    from which the snapshot was read are damaged.
     """
     now_ms = clock.now_ms()
     content = checkpoint_content(snapshot, now_ms=now_ms)
@@ -189,13 +189,13 @@ def write_checkpoint(
     return write_classic_checkpoint(store, content)
 
 
-def is_due(snapshot: Snapshot) -> bool:
-    """Whether a checkpoint is to be written after this version. See `delta.checkpointInterval`."""
+def is_checkpoint_due(snapshot: Snapshot) -> bool:
+    """Whether a checkpoint is due after this version. See `delta.checkpointInterval`."""
     return snapshot.version > 0 and snapshot.version % snapshot.properties.checkpoint_interval == 0
 
 
 def checkpoint_content(snapshot: Snapshot, *, now_ms: int) -> CheckpointContent:
-    """What a checkpoint of `snapshot` written now has to hold."""
+    """The content of a checkpoint of `snapshot`, written now."""
     structs = CheckpointStructs.of(snapshot) if wants_structs(snapshot) else None
     as_json = snapshot.properties.checkpoint_stats_as_json or structs is None or not structs.holds_all_bounds
     expired_ms = snapshot.tombstone_retention_start_ms(now_ms=now_ms)
@@ -214,10 +214,10 @@ def checkpoint_content(snapshot: Snapshot, *, now_ms: int) -> CheckpointContent:
 
 
 def wants_structs(snapshot: Snapshot) -> bool:
-    """Whether statistics are to be columns too. See `delta.checkpoint.writeStatsAsStruct` under "Checkpoints".
+    """Whether checkpoints have statistics as columns. See `delta.checkpoint.writeStatsAsStruct` under "Checkpoints".
 
-    By the protocol the default is false, by Delta's own configuration true. For a large table they double the work
-    of a checkpoint, so they are written where the table asks for them.
+    The default is false in the protocol, and true in Delta's own configuration. For a large table the columns double
+    the work of a checkpoint, so they are written only if the property is set.
     """
     return snapshot.properties.checkpoint_stats_as_struct
 
@@ -226,7 +226,7 @@ def wants_structs(snapshot: Snapshot) -> bool:
 
 
 def checksum_of(snapshot: Snapshot, *, txn_id: str | None = None) -> VersionChecksum:
-    """What `N.crc` of this version has to say; `txn_id` is that of its commit."""
+    """The content of `N.crc` of this version; `txn_id` is that of its commit."""
     summary = snapshot.files.summary
     has_vectors = supported(snapshot.protocol, "deletionVectors")
     return VersionChecksum(
@@ -246,6 +246,6 @@ def checksum_of(snapshot: Snapshot, *, txn_id: str | None = None) -> VersionChec
 
 
 def verify_checksum(store: LogStore, snapshot: Snapshot) -> list[Discrepancy] | None:
-    """Where `N.crc` contradicts the log; None where there is no such file that can be read. Raises `StorageError`."""
+    """The fields in which `N.crc` differs from the log; None if that file cannot be read. Raises `StorageError`."""
     recorded = read_checksum(store, snapshot.version)
     return None if recorded is None else discrepancies(recorded, checksum_of(snapshot))

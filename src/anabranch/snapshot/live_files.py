@@ -1,4 +1,4 @@
-"""The files of one version, as columns. See "Action Reconciliation"."""
+"""The live files of a version, as columns. See "Action Reconciliation"."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from anabranch.log.file_columns import LIVE_FILE_SCHEMA, adds_of_table, logical_
 from anabranch.protocol.actions import AddFile
 from anabranch.snapshot.reconciliation import FileChanges
 
-# Numbers that stand for strings in a first comparison.
+# Fingerprints of strings, for a first comparison.
 
 
 SAMPLES = 4
-"""Eight bytes each, spread evenly; the random part of a file name is longer than the gaps between them."""
+"""Samples of eight bytes per string, spread evenly; the random part of a file name is longer than the gaps."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fingerprints(strings: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """One `uint64` a string: equal for equal strings, and nearly always different for different ones.
+    """One `uint64` per string: equal for equal strings, and nearly always different for different ones.
 
-    Only samples of each string are looked at, so a hit must be confirmed. A million paths take some
-    50 ms, where hashing them whole in Python would take seconds.
+    Only samples of a string are read, so a match must be confirmed. A million paths take about 50 ms;
+    hashing them completely in Python would take seconds.
     """
     chunks = strings.chunks if isinstance(strings, pa.ChunkedArray) else [strings]
     parts = [_of_chunk(chunk.cast(pa.large_string())) for chunk in chunks if len(chunk)]
@@ -41,14 +41,14 @@ def _of_chunk(chunk: pa.Array) -> np.ndarray:
     starts, lengths = offsets[:-1], np.diff(offsets)
     sums = lengths.astype(np.uint64)
     words = _words_at_every_byte(data_buffer)
-    # A sample must lie within its string, or equal strings would differ by what follows them.
-    rooms = np.maximum(lengths - 8, 0)
+    # A sample must be within its string; otherwise equal strings could have different fingerprints.
+    last_starts = np.maximum(lengths - 8, 0)
     short = np.flatnonzero(lengths < 8)
     for sample in range(SAMPLES):
-        places = starts + (rooms * sample) // (SAMPLES - 1)
+        positions = starts + (last_starts * sample) // (SAMPLES - 1)
         if len(short):
-            places[short] = 0
-        sampled = words[places]
+            positions[short] = 0
+        sampled = words[positions]
         if len(short):
             sampled[short] = 0
         sums *= _FACTOR
@@ -57,34 +57,34 @@ def _of_chunk(chunk: pa.Array) -> np.ndarray:
 
 
 def _words_at_every_byte(buffer: pa.Buffer | None) -> np.ndarray:
-    """The eight bytes that begin at each byte, as a number. Of a buffer too short for one, a single zero."""
+    """The numbers in the eight bytes from each byte on; a single zero if the buffer has fewer."""
     if buffer is None or buffer.size < 8:
         return np.zeros(1, dtype="<u8")
     return np.ndarray(shape=(buffer.size - 7,), dtype="<u8", buffer=buffer, strides=(1,))
 
 
-# Counts over files that a version checksum notes. They add up, so that a commit changes them by its own files.
+# Totals in a version checksum. They can be added and subtracted, so that a commit updates them by its own files.
 
 
-COLUMNS = ("size", "deletion_vector")
+SUMMARY_COLUMNS = ("size", "deletion_vector")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileSummary:
-    """Facts of some files, as sums."""
+    """Totals of the sizes and deletion vectors of files."""
 
     size_bytes: int
     file_counts: np.ndarray
-    """By bin of `FILE_SIZE_BOUNDARIES`."""
+    """The number of files per bin of `FILE_SIZE_BOUNDARIES`."""
     total_bytes: np.ndarray
     deleted_records: int
     deletion_vectors: int
     deleted_counts: np.ndarray
-    """By bin of the histogram of deleted records."""
+    """The number of files per bin of the histogram of deleted records."""
 
     @classmethod
     def of_table(cls, table: pa.Table) -> FileSummary:
-        """Of files with at least the columns `COLUMNS`."""
+        """The summary of files with at least the columns `SUMMARY_COLUMNS`."""
         sizes = pc.fill_null(table["size"], 0).to_numpy()
         histogram = file_size_histogram(sizes)
         vectors = table["deletion_vector"]
@@ -127,19 +127,19 @@ class FileSummary:
         )
 
 
-# A run of files as columns, of which some may be dead by now.
+# Files as columns, some of which may have been removed by later commits.
 
 
 PROBE_MAX = 64
-"""Up to so many paths are looked up by fingerprint; for more, comparing all is faster."""
+"""The most paths that are looked up by fingerprint; for more, comparing all rows is faster."""
 DIRECT_LOOKUPS = 8
-"""So many look-ups compare all paths, 10 ms for a million; only then the fingerprints, 100 ms, are worth it."""
+"""That many lookups compare all paths, 10 ms for a million; after them, fingerprints are worth their 100 ms."""
 CUTS_MAX = 256
-"""Up to so many dead rows the live ones are slices of what is there; beyond, they are copied."""
+"""With at most this many dead rows the live ones are slices of the table; with more they are copied."""
 
 
 class FileRows:
-    """Rows of files, all there from the start but for the columns that are loaded when first asked for."""
+    """Rows of files. Some columns may be loaded at their first use."""
 
     def __init__(self, table: pa.Table, load_rest: Callable[[], pa.Table] | None = None) -> None:
         self._table = table
@@ -152,6 +152,7 @@ class FileRows:
         return int(self._table.num_rows)
 
     def columns(self, names: Sequence[str]) -> pa.Table:
+        """These columns of all rows."""
         with self._lock:
             if self._load_rest is not None and not set(names) <= set(self._table.column_names):
                 for field, column in _fields_of(self._load_rest()):
@@ -168,11 +169,11 @@ class FileRows:
             return np.flatnonzero(hits)
         candidates = np.flatnonzero(np.isin(self._path_fingerprints, fingerprints(paths)))
         same: np.ndarray = pc.is_in(_rows_at(self.columns(["path"]), candidates)["path"], value_set=paths).to_numpy()
-        found: np.ndarray = candidates[same]
-        return found
+        matches: np.ndarray = candidates[same]
+        return matches
 
     def repeated(self) -> np.ndarray:
-        """Positions of the rows whose logical file stands in a later row again."""
+        """Positions of the rows whose logical file is in a later row again."""
         ordered = np.sort(self._path_fingerprints)
         twice = ordered[1:][ordered[1:] == ordered[:-1]]
         if not len(twice):
@@ -180,12 +181,12 @@ class FileRows:
         candidates = np.flatnonzero(np.isin(self._path_fingerprints, twice))
         keys = logical_keys(_rows_at(self.columns(["path", "deletion_vector"]), candidates)).to_pylist()
         last = dict(zip(keys, candidates, strict=True))
-        return np.array([place for key, place in zip(keys, candidates, strict=True) if last[key] != place], np.int64)
+        return np.array([row for key, row in zip(keys, candidates, strict=True) if last[key] != row], np.int64)
 
     @functools.cached_property
     def summary(self) -> FileSummary:
-        """Of all rows."""
-        return FileSummary.of_table(self.columns(COLUMNS))
+        """The summary of all rows."""
+        return FileSummary.of_table(self.columns(SUMMARY_COLUMNS))
 
     @functools.cached_property
     def _path_fingerprints(self) -> np.ndarray:
@@ -193,7 +194,7 @@ class FileRows:
 
 
 class FileBlock:
-    """Rows of files and which of them are still live. Immutable."""
+    """Rows of files, and which of them are live. Immutable."""
 
     def __init__(self, rows: FileRows, alive: np.ndarray | None = None) -> None:
         self._rows = rows
@@ -205,7 +206,7 @@ class FileBlock:
         return cls(FileRows(table))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """The live rows."""
+        """These columns of the live rows."""
         table = self._rows.columns(names)
         if self._alive is None:
             return table
@@ -214,20 +215,20 @@ class FileBlock:
 
     @functools.cached_property
     def summary(self) -> FileSummary:
-        """Of the live rows: that of all rows, which versions share, less the dead ones."""
+        """The summary of the live rows: that of all rows, which versions share, minus that of the dead ones."""
         if self._alive is None:
             return self._rows.summary
         dead = np.flatnonzero(~self._alive)
         if len(dead) > self.count:
-            return FileSummary.of_table(self.columns(COLUMNS))
-        return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(COLUMNS), dead))
+            return FileSummary.of_table(self.columns(SUMMARY_COLUMNS))
+        return self._rows.summary - FileSummary.of_table(_rows_at(self._rows.columns(SUMMARY_COLUMNS), dead))
 
     def take(self, positions: np.ndarray) -> pa.Table:
-        """The rows of these ascending positions, counted over dead ones too, with all columns."""
+        """The rows at these ascending positions, which count dead rows too, with all columns."""
         return _rows_at(self._rows.columns(LIVE_FILE_SCHEMA.names), positions)
 
     def without(self, positions: np.ndarray) -> FileBlock:
-        """The same with these rows dead."""
+        """The block with these rows dead."""
         if not len(positions):
             return self
         alive = np.ones(self._rows.num_rows, dtype=bool) if self._alive is None else self._alive.copy()
@@ -239,15 +240,15 @@ class FileBlock:
         candidates = self.positions_at(paths)
         if not len(candidates):
             return candidates
-        found = logical_keys(_rows_at(self._rows.columns(["path", "deletion_vector"]), candidates))
-        same: np.ndarray = pc.is_in(found, value_set=keys).to_numpy(zero_copy_only=False)
+        candidate_keys = logical_keys(_rows_at(self._rows.columns(["path", "deletion_vector"]), candidates))
+        same: np.ndarray = pc.is_in(candidate_keys, value_set=keys).to_numpy(zero_copy_only=False)
         matches: np.ndarray = candidates[same]
         return matches
 
     def positions_at(self, paths: pa.Array) -> np.ndarray:
         """Positions of the live rows whose path is one of `paths`."""
-        found = self._rows.positions_at(paths)
-        return found if self._alive is None else found[self._alive[found]]
+        positions = self._rows.positions_at(paths)
+        return positions if self._alive is None else positions[self._alive[positions]]
 
 
 def _fields_of(table: pa.Table) -> list[tuple[pa.Field, pa.ChunkedArray]]:
@@ -262,19 +263,19 @@ def _without_rows(table: pa.Table, dead: np.ndarray) -> pa.Table:
 
 
 def _rows_at(table: pa.Table, positions: np.ndarray) -> pa.Table:
-    """The rows of these ascending positions. Arrow's `take` would first join all chunks of the table."""
+    """The rows at these ascending positions. Arrow's `take` would first join all chunks of the table."""
     if len(positions) <= CUTS_MAX:
         return pa.concat_tables([table.slice(0, 0), *(table.slice(int(position), 1) for position in positions)])
-    chosen = np.zeros(table.num_rows, dtype=bool)
-    chosen[positions] = True
-    return table.filter(pa.array(chosen))
+    selected = np.zeros(table.num_rows, dtype=bool)
+    selected[positions] = True
+    return table.filter(pa.array(selected))
 
 
 class LiveFiles:
-    """The live logical files of one version. Immutable; versions share what they have in common.
+    """The live logical files of one version. Immutable; versions share their blocks.
 
-    Kept as blocks, oldest and largest first: a checkpoint is one block, and what commits add is small
-    blocks behind it. A commit marks rows of older blocks dead and copies none of them.
+    Blocks are in order, the oldest and largest first: a checkpoint is one block, and the files that commits add are
+    in small blocks behind it. A commit marks rows of older blocks as dead and copies none of them.
     """
 
     def __init__(self, blocks: Sequence[FileBlock] = ()) -> None:
@@ -282,44 +283,44 @@ class LiveFiles:
 
     @classmethod
     def of_table(cls, table: pa.Table) -> LiveFiles:
-        """From columns as in `LIVE_FILE_SCHEMA`, no logical file twice."""
+        """The files in a table with the columns of `LIVE_FILE_SCHEMA`, which has no logical file twice."""
         return cls([FileBlock.of_table(table)])
 
     @functools.cached_property
     def count(self) -> int:
-        """How many there are."""
+        """The number of files."""
         return sum(block.count for block in self._blocks)
 
     @property
     def size_bytes(self) -> int:
-        """Sum of the sizes of their data files."""
+        """The total size of the data files."""
         return self.summary.size_bytes
 
     @functools.cached_property
     def summary(self) -> FileSummary:
-        """Histograms and sums, for version checksums."""
+        """Totals and histograms, for version checksums."""
         summaries = [block.summary for block in self._blocks]
         return sum(summaries[1:], start=summaries[0]) if summaries else FileSummary.of_table(self.table)
 
     @functools.cached_property
     def table(self) -> pa.Table:
-        """All of them, one row a file: `LIVE_FILE_SCHEMA`."""
+        """All files, one per row, with the columns of `LIVE_FILE_SCHEMA`."""
         return self.columns(*LIVE_FILE_SCHEMA.names)
 
     def columns(self, *names: str) -> pa.Table:
-        """Some of the columns, rows as in `table`. Leaving out `stats` saves loading it from a checkpoint."""
+        """Some columns of `table`. Without `stats`, statistics are not loaded from the checkpoint."""
         if len(self._blocks) == 1:
             return self._blocks[0].columns(names)
         schema = pa.schema([LIVE_FILE_SCHEMA.field(name) for name in names])
         return pa.concat_tables([schema.empty_table(), *(block.columns(names) for block in self._blocks)])
 
     def to_actions(self, mask: np.ndarray | pa.Array | None = None, *, data_change: bool = False) -> list[AddFile]:
-        """The files where `mask`, by row of `table`, is true; all without a mask."""
-        chosen = self.table if mask is None else self.table.filter(pa.array(mask))
-        return adds_of_table(chosen, data_change=data_change)
+        """The files where `mask`, in the order of `table`, is true; all files without a mask."""
+        selected = self.table if mask is None else self.table.filter(pa.array(mask))
+        return adds_of_table(selected, data_change=data_change)
 
     def find(self, path: str, vector_id: str | None = None) -> AddFile | None:
-        """The live file of this identity: the path as in the log, and the id of its vector."""
+        """The live file with this key: the path as in the log, and the id of its deletion vector."""
         key = path if vector_id is None else f"{path}\n{vector_id}"
         for block in self._blocks:
             positions = block.positions_of(pa.array([key]), pa.array([path]))
@@ -328,11 +329,11 @@ class LiveFiles:
         return None
 
     def at_path(self, path: str) -> list[AddFile]:
-        """The live files of this path: one, unless the log breaks the protocol."""
-        found: list[AddFile] = []
+        """The live files with this path: at most one, unless the log violates the protocol."""
+        files: list[AddFile] = []
         for block in self._blocks:
-            found += adds_of_table(block.take(block.positions_at(pa.array([path]))), data_change=False)
-        return found
+            files += adds_of_table(block.take(block.positions_at(pa.array([path]))), data_change=False)
+        return files
 
     def apply(self, changes: FileChanges) -> LiveFiles:
         """The files after these changes."""
@@ -345,7 +346,7 @@ class LiveFiles:
 
 
 def _merge_small(blocks: list[FileBlock]) -> list[FileBlock]:
-    """Join the last blocks while the one before is not much larger, so that their number grows with the logarithm."""
+    """Merge the last two blocks while their sizes are similar, so that the number of blocks is logarithmic."""
     blocks = [block for block in blocks if block.count]
     while len(blocks) > 1 and blocks[-2].count <= 2 * blocks[-1].count:
         joined = FileBlock.of_table(pa.concat_tables([block.columns(LIVE_FILE_SCHEMA.names) for block in blocks[-2:]]))

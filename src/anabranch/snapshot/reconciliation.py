@@ -1,4 +1,4 @@
-"""The newest action per logical file wins. See "Action Reconciliation"."""
+"""Reconciliation of file actions: the newest of a logical file counts. See "Action Reconciliation"."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from anabranch.log.file_columns import (
 from anabranch.protocol.actions import AddFile, RemoveFile
 
 PENDING_MAX = 50_000
-"""File actions held as objects before they become columns; a commit may hold millions."""
+"""File actions that are objects before they are converted to columns; a commit may have millions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
-    """What a run of consecutive commits did to the files of a table, each logical file at most once."""
+    """The changes of consecutive commits to the files of a table. No logical file occurs twice."""
 
     adds: pa.Table
-    """Live after the last of the commits. Columns of `LIVE_FILE_SCHEMA`."""
+    """Files added and still live, with the columns of `LIVE_FILE_SCHEMA`."""
     removes: pa.Table
-    """Removed and not added again. Columns of `TOMBSTONE_SCHEMA`."""
+    """Files removed and not added again, with the columns of `TOMBSTONE_SCHEMA`."""
 
     @property
     def count(self) -> int:
@@ -38,9 +38,9 @@ class FileChanges:
 
 
 class FileReconciler:
-    """Takes the file actions of consecutive commits in order and keeps the newest of each logical file.
+    """Receives the file actions of consecutive commits in order and keeps the newest of each logical file.
 
-    At most `PENDING_MAX` actions are objects at a time, so that the memory needed is that of the columns.
+    At most `PENDING_MAX` actions are objects at a time, so that most of the memory needed is that of the columns.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class FileReconciler:
             self._flush()
 
     def changes(self) -> FileChanges:
-        """What all actions taken so far amount to."""
+        """The net changes of all actions received so far."""
         if self._pending or not self._flushed:
             self._flush()
         if len(self._flushed) > 1:
@@ -74,7 +74,7 @@ class FileReconciler:
 
 
 def _newest_of(batches: list[FileChanges]) -> FileChanges:
-    """One from many, oldest first, each of which names a logical file once."""
+    """The net changes of batches, oldest first, each without a logical file that occurs twice."""
     adds = pa.concat_tables([batch.adds for batch in batches])
     removes = pa.concat_tables([batch.removes for batch in batches])
     generations = np.concatenate(
@@ -82,8 +82,8 @@ def _newest_of(batches: list[FileChanges]) -> FileChanges:
         + [np.full(batch.removes.num_rows, number) for number, batch in enumerate(batches)]
     )
     keys = logical_keys_of(adds, removes)
-    # Within a batch a key is there once, so that (key, generation) tells all rows apart and the
-    # newest is where the generation is the largest of its key.
+    # A key occurs once in a batch, so that (key, generation) is unique, and the newest row of a key is
+    # the one with its largest generation.
     codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     newest = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
     np.maximum.at(newest, codes, generations)
@@ -100,23 +100,23 @@ def no_tombstones() -> pa.Table:
     return TOMBSTONE_SCHEMA.empty_table()
 
 
-def subtract(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """The rows whose logical key is none of `keys`."""
+def without_keys(table: pa.Table, keys: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """The rows whose logical key is not in `keys`."""
     if len(keys) == 0 or table.num_rows == 0:
         return table
-    gone = pc.is_in(logical_keys(table), value_set=keys)
-    return table.filter(pc.invert(gone))
+    matches = pc.is_in(logical_keys(table), value_set=keys)
+    return table.filter(pc.invert(matches))
 
 
-# Files that were removed, kept for VACUUM and for checkpoints. See "Action Reconciliation".
+# Removed files, which VACUUM and checkpoints need. See "Action Reconciliation".
 
 
 LAYERS_MAX = 64
-"""Commits noted before they are worked in, so that the chain behind a long-lived table stays short."""
+"""Commits that are kept apart before they are merged, which bounds the memory of a table open for long."""
 
 
 class Tombstones:
-    """The tombstones of one version. Immutable; worked out when asked for, since reading needs none."""
+    """The tombstones of one version. Immutable; computed at first use, since reading needs none."""
 
     def __init__(self, load: Callable[[], pa.Table] = no_tombstones, layers: tuple[FileChanges, ...] = ()) -> None:
         self._load = load
@@ -124,25 +124,25 @@ class Tombstones:
 
     @functools.cached_property
     def table(self) -> pa.Table:
-        """One row a logical file: `TOMBSTONE_SCHEMA`."""
+        """One row per logical file, with the columns of `TOMBSTONE_SCHEMA`."""
         if not self._layers:
             return self._load()
-        # Keys of all tombstones are compared once, not once for each commit: a table may keep many.
+        # Keys of all tombstones are compared once, not once per commit: a table may have many.
         changes = _newest_of(list(self._layers))
         keys = logical_keys_of(changes.adds, changes.removes)
-        return pa.concat_tables([subtract(self._load(), keys), changes.removes]).combine_chunks()
+        return pa.concat_tables([without_keys(self._load(), keys), changes.removes]).combine_chunks()
 
     def apply(self, changes: FileChanges) -> Tombstones:
         """The tombstones after these changes."""
         if not changes.count:
             return self
         if len(self._layers) >= LAYERS_MAX or "table" in vars(self):
-            worked_in = self.table
-            return Tombstones(lambda: worked_in, (changes,))
+            merged = self.table
+            return Tombstones(lambda: merged, (changes,))
         return Tombstones(self._load, (*self._layers, changes))
 
     def retained(self, *, after_ms: int) -> pa.Table:
-        """Those removed later than `after_ms`; one without a time counts as removed at the epoch, as in Delta."""
+        """The tombstones removed after `after_ms`; one without a time counts as removed at the epoch, as in Delta."""
         table = self.table
         removed_at = pc.fill_null(table["deletion_timestamp"], 0)
         return table.filter(pc.greater(removed_at, after_ms))

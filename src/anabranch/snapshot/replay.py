@@ -1,4 +1,4 @@
-"""Commits over a state make the next state. See "Action Reconciliation"."""
+"""Replaying commits on the state of a version gives the next state. See "Action Reconciliation"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from anabranch.storage.log_store import LogStore
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """What replaying a log comes to. `protocol` and `metadata` are missing where the log is damaged."""
+    """The state after replaying a log. `protocol` and `metadata` are None only where the log is damaged."""
 
     protocol: Protocol | None
     metadata: Metadata | None
@@ -41,7 +41,7 @@ class TableState:
     set_transactions: Mapping[str, SetTransaction]
     domain_metadata: Mapping[str, DomainMetadata]
     info: CommitInfo | None = None
-    """Of the last commit replayed, if that was a commit."""
+    """The `commitInfo` of the last file replayed, if it was a commit."""
 
 
 EMPTY_STATE = TableState(
@@ -55,7 +55,7 @@ EMPTY_STATE = TableState(
 
 
 class Replay:
-    """Takes the actions of consecutive commits, in order, on top of a state."""
+    """Applies the actions of consecutive commits, in order, to a state."""
 
     def __init__(self, base: TableState) -> None:
         self._base = base
@@ -67,7 +67,7 @@ class Replay:
         self._info: CommitInfo | None = None
 
     def begin_commit(self) -> None:
-        """What follows belongs to the next version."""
+        """Start the next version, to which the following actions belong."""
         self._info = None
 
     def take(self, action: Action) -> None:
@@ -87,8 +87,8 @@ class Replay:
             case Protocol():
                 self._protocol = action
             case _:
-                # Change data files are no part of a version, and the actions of V2 checkpoints take no
-                # part in the replay of commits.
+                # Change data files are not part of a version, and the actions of V2 checkpoints are not
+                # part of commits.
                 pass
 
     def state(self) -> TableState:
@@ -104,35 +104,35 @@ class Replay:
         )
 
 
-# From log files to the state of a version.
+# Reading the state of a version from log files.
 
 
-PASSED_OVER_MAX = 16
-"""Damaged checkpoints and compactions passed over, one after the other, before the commits alone are tried."""
+SKIPPED_MAX = 16
+"""Damaged checkpoints and compactions that are skipped one by one, before only commits are read."""
 
 
 def load_newest(store: LogStore, *, upto: int | None = None) -> tuple[LogSegment, TableState]:
-    """The segment of `upto`, or of the newest version, and the state it comes to.
+    """The segment of `upto`, or of the newest version, and the state after replaying it.
 
-    A checkpoint or a compaction that cannot be read is passed over where older files can stand in for
-    it; the error about it is raised where they cannot.
+    A checkpoint or a compaction that cannot be read is skipped where older files can replace it; where they
+    cannot, its error is raised.
     """
     unusable: frozenset[str] = frozenset()
     segment = find_segment(store, upto=upto)
-    for passed_over in itertools.count(1):
+    for skipped in itertools.count(1):
         try:
-            return segment, load(store, segment)
+            return segment, load_segment(store, segment)
         except (CorruptCheckpointError, CorruptCommitError) as error:
             damaged = _damaged(segment, error)
-            if not damaged or passed_over > PASSED_OVER_MAX:
+            if not damaged or skipped > SKIPPED_MAX:
                 raise
-            unusable |= damaged if passed_over < PASSED_OVER_MAX else _all_but_commits(store, upto=upto)
+            unusable |= damaged if skipped < SKIPPED_MAX else _all_but_commits(store, upto=upto)
             segment = _segment_without(store, upto=upto, unusable=unusable, error=error)
     raise AssertionError("the count has no end")
 
 
-def load(store: LogStore, segment: LogSegment) -> TableState:
-    """The state that the files of `segment` come to."""
+def load_segment(store: LogStore, segment: LogSegment) -> TableState:
+    """The state after replaying the files of `segment`."""
     base = EMPTY_STATE if segment.checkpoint is None else _state_of(read_checkpoint(store, segment.checkpoint))
     state = advance(store, base, segment.steps())
     if segment.compactions:
@@ -141,24 +141,24 @@ def load(store: LogStore, segment: LogSegment) -> TableState:
 
 
 def _check_paths_live_once(files: LiveFiles, segment: LogSegment, *, table: str) -> None:
-    """A compaction that leaves out a removal brings a file to life under two vectors, and so rows that are gone.
+    """Check that no path is live twice: a compaction that lacks a removal would bring back deleted rows.
 
-    Raises `CorruptCommitError` for the newest compaction, so that it is passed over, and the next if need be.
+    Raises `CorruptCommitError` for the newest compaction, so that it is skipped, and then the next one if needed.
     """
     columns = files.columns("path", "deletion_vector")
     vectors = columns["deletion_vector"]
     if vectors.null_count == len(vectors):
         return
-    path = pc.value_counts(columns["path"].combine_chunks())
-    doubled = path.field("values").filter(pc.greater(path.field("counts"), 1))
-    if len(doubled):
+    paths = pc.value_counts(columns["path"].combine_chunks())
+    repeated = paths.field("values").filter(pc.greater(paths.field("counts"), 1))
+    if len(repeated):
         newest = segment.compactions[-1]
-        reason = f"it leaves {doubled[0].as_py()} live under two deletion vectors"
+        reason = f"it leaves {repeated[0].as_py()} live under two deletion vectors"
         raise CorruptCommitError(table=table, version=newest.last, path=newest.file.path, reason=reason)
 
 
 def advance(store: LogStore, base: TableState, steps: Iterable[CommitFile | CompactedFile]) -> TableState:
-    """The state after `steps`, which follow upon `base`. Raises `CorruptCommitError`, `StorageError`."""
+    """The state after `steps`, which continue `base`. Raises `CorruptCommitError`, `StorageError`."""
     replay = Replay(base)
     for _, actions in read_actions(store, steps):
         replay.begin_commit()
@@ -168,16 +168,16 @@ def advance(store: LogStore, base: TableState, steps: Iterable[CommitFile | Comp
 
 
 def _damaged(segment: LogSegment, error: CorruptCheckpointError | CorruptCommitError) -> frozenset[str]:
-    """The files that others may stand in for; none where a commit is damaged."""
+    """The damaged files that others may replace; none where a commit is damaged."""
     if isinstance(error, CorruptCheckpointError):
         return frozenset(file.path for file in segment.checkpoint.files) if segment.checkpoint else frozenset()
-    return frozenset(one.file.path for one in segment.compactions if one.file.path == error.path)
+    return frozenset(compaction.file.path for compaction in segment.compactions if compaction.file.path == error.path)
 
 
 def _all_but_commits(store: LogStore, *, upto: int | None) -> frozenset[str]:
     listing = list_log(store, first=0, upto=upto)
     checkpoints = {file.path for checkpoint in listing.checkpoints for file in checkpoint.files}
-    return frozenset(checkpoints | {one.file.path for one in listing.compactions})
+    return frozenset(checkpoints | {compaction.file.path for compaction in listing.compactions})
 
 
 def _segment_without(
@@ -186,13 +186,13 @@ def _segment_without(
     try:
         return find_segment(store, upto=upto, unusable=unusable)
     except DeltaError:
-        # What is damaged is the thing to tell; that nothing older is there follows from it.
+        # The damaged file is the cause, and the missing older files only its consequence.
         raise error from None
 
 
 def _state_of(checkpoint: Checkpoint) -> TableState:
     rows = FileRows(checkpoint.adds, checkpoint.load_stats)
-    # Parts of two writers that wrote the same checkpoint may name a file twice. Reconciliation leaves it there once.
+    # If two writers wrote parts of the same checkpoint, these may have a file twice; reconciliation keeps it once.
     files = FileBlock(rows).without(rows.repeated())
     return TableState(
         protocol=checkpoint.protocol,

@@ -24,9 +24,9 @@ from anabranch.snapshot.reconciliation import Tombstones
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
-    """One version of one table. We can read it: its protocol was checked.
+    """One version of one table. Its protocol was checked: anabranch can read it.
 
-    What is derived from `metadata` is parsed when first asked for.
+    Values derived from `metadata` are parsed at first use.
     """
 
     table_root: str
@@ -35,13 +35,13 @@ class Snapshot:
     metadata: Metadata
     files: LiveFiles
     set_transactions: Mapping[str, SetTransaction]
-    """By application id, those within `delta.setTransactionRetentionDuration`."""
+    """The transactions within `delta.setTransactionRetentionDuration`, by application id."""
     domain_metadata: Mapping[str, DomainMetadata]
-    """By domain, without tombstones."""
+    """The domain metadata by domain, without removed ones."""
     timestamp_ms: int
     """When the version was committed: the in-commit timestamp where the table has them, else the file's time."""
     info: CommitInfo | None = None
-    """Provenance of this version; None where the commit has none, or a checkpoint spared reading it."""
+    """The provenance of this version; None if the commit has none, or was not read because of a checkpoint."""
     segment: LogSegment
     all_tombstones: Tombstones = dataclasses.field(repr=False)
 
@@ -51,7 +51,7 @@ class Snapshot:
 
     @functools.cached_property
     def schema(self) -> StructType:
-        """With logical names. Raises an error of `errors.schema` where nothing can be made of it."""
+        """The schema with logical names. Raises an error of `errors.schema` if it is invalid."""
         schema = parse_schema(self.metadata.schema_string, self.table_root)
         check_type_changes(schema, self.table_root)
         for name in self.metadata.partition_columns:
@@ -66,23 +66,23 @@ class Snapshot:
 
     @functools.cached_property
     def partition_columns(self) -> tuple[str, ...]:
-        """Logical names."""
+        """The logical names of the partition columns."""
         return tuple(self.metadata.partition_columns)
 
     @functools.cached_property
     def physical_partition_columns(self) -> tuple[str, ...]:
-        """The names under which `partition_values` has them, in the order of `partition_columns`."""
+        """The names of the partition columns in `partition_values`, in the order of `partition_columns`."""
         physical = {field.name: physical_name(field, self.column_mapping_mode) for field in self.schema.fields}
         return tuple(physical.get(name, name) for name in self.partition_columns)
 
     @functools.cached_property
     def physical_schema(self) -> StructType:
-        """`schema` under the names that files and statistics use."""
+        """The schema with the names that data files and statistics use."""
         return to_physical(self.schema, self.column_mapping_mode)
 
     @functools.cached_property
     def skipping_columns(self) -> SkippingColumns:
-        """What partition values and statistics say of the files, rows as in `files.table`; parsed column by column."""
+        """Partition values and statistics of the files, in the order of `files.table`; parsed column by column."""
         return SkippingColumns(
             self.files.table,
             physical_schema=self.physical_schema,
@@ -91,9 +91,9 @@ class Snapshot:
         )
 
     def tombstones(self, *, after_ms: int | None = None) -> pa.Table:
-        """Removed files, `TOMBSTONE_SCHEMA`; with `after_ms` only those removed later. Read when asked for."""
+        """Removed files as in `TOMBSTONE_SCHEMA`; with `after_ms` only those removed later. Read at first use."""
         return self.all_tombstones.table if after_ms is None else self.all_tombstones.retained(after_ms=after_ms)
 
     def tombstone_retention_start_ms(self, *, now_ms: int) -> int:
-        """Tombstones up to this time are of no use any more. See `delta.deletedFileRetentionDuration`."""
+        """The time up to which tombstones have expired. See `delta.deletedFileRetentionDuration`."""
         return now_ms - self.properties.deleted_file_retention_ms

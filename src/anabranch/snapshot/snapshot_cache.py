@@ -1,4 +1,4 @@
-"""The versions of one table, cached and refreshed by what is new."""
+"""The versions of one table, cached, and refreshed by reading only new commits."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from anabranch.snapshot.snapshot import Snapshot
 from anabranch.storage.log_store import LogStore
 
 OLDER_VERSIONS_CACHED = 4
-"""Versions kept for time travel beside the newest."""
+"""The number of versions that are cached for time travel, besides the newest."""
 ATTEMPTS_MAX = 3
-"""Log clean-up may take files away between listing and reading; then the log is listed anew."""
+"""Log cleanup may delete files between listing and reading; then the log is listed again."""
 
 
 class SnapshotCache:
-    """The versions of one table. Any number of threads may use it; what it returns never changes.
+    """The versions of one table. Any number of threads may use it; the snapshots that it returns never change.
 
-    The newest version known is kept, and `latest` applies only the commits that landed since.
+    The newest version seen is kept, and `latest` applies only the commits since.
     """
 
     def __init__(self, store: LogStore, clock: Clock) -> None:
@@ -51,23 +51,23 @@ class SnapshotCache:
         return self._store
 
     def latest(self) -> Snapshot:
-        """The newest version there is now.
+        """The newest version.
 
         Raises `TableNotFoundError`, the errors of `errors.log`, `UnsupportedFeatureError`, `StorageError`.
         """
         with self._lock:
-            known = self._newest
-            snapshot = None if known is None else self._refreshed(known)
+            cached = self._newest
+            snapshot = None if cached is None else self._refreshed(cached)
             if snapshot is None:
                 self._forget()
                 snapshot = self._loaded(upto=None)
-            if known is not None and snapshot is not known and snapshot.version > known.version:
-                self._keep(known)
+            if cached is not None and snapshot is not cached and snapshot.version > cached.version:
+                self._keep(cached)
             self._newest = snapshot
             return snapshot
 
     def latest_or_none(self) -> Snapshot | None:
-        """As `latest`, or None where there is no table."""
+        """The newest version, or None where there is no table. Raises the other errors of `latest`."""
         try:
             return self.latest()
         except TableNotFoundError:
@@ -76,17 +76,17 @@ class SnapshotCache:
             return None
 
     def cached(self) -> Snapshot | None:
-        """The newest version seen so far, without looking at the storage."""
+        """The newest version seen so far; reads nothing from storage."""
         return self._newest
 
     def at_version(self, version: int) -> Snapshot:
-        """That version. Raises as `latest`, and `VersionNotFoundError` with the versions there are."""
+        """The snapshot of a version. Raises the errors of `latest`, and `VersionNotFoundError`."""
         with self._lock:
             cached = self._newest if self._newest and self._newest.version == version else self._older.get(version)
             if cached is not None and self._is_current(cached):
                 self._keep(cached)
                 return cached
-            snapshot = self._ahead_of_known(version) or self._loaded(upto=version)
+            snapshot = self._advanced_from_cache(version) or self._loaded(upto=version)
             self._keep(snapshot)
             return snapshot
 
@@ -105,7 +105,7 @@ class SnapshotCache:
         return search.version_at(timestamp_ms).version
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot:
-        """The version of that time. Raises as `version_at_timestamp` and `at_version`."""
+        """The snapshot at a time. Raises the errors of `version_at_timestamp` and `at_version`."""
         return self.at_version(self.version_at_timestamp(timestamp_ms))
 
     def earliest_version(self) -> int:
@@ -116,41 +116,42 @@ class SnapshotCache:
         return listing.earliest_recreatable_version()
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """The commits up to the newest version that are still there, newest first."""
+        """The commits up to the newest version that still exist, newest first."""
         latest = self.latest()
         return read_history(self._store, upto=latest.version, properties=latest.properties, limit=limit)
 
-    def _refreshed(self, known: Snapshot) -> Snapshot | None:
-        """`known` or what followed it; None where the log is no continuation of it."""
-        listing = list_log(self._store, first=known.version, upto=None)
-        if _version_file(listing, known.version) != known.segment.version_file:
-            # The file of a version never changes. The table was dropped and made anew, or cleaned up.
+    def _refreshed(self, cached: Snapshot) -> Snapshot | None:
+        """`cached` or a later version; None where the log does not continue it."""
+        listing = list_log(self._store, first=cached.version, upto=None)
+        if _version_file(listing, cached.version) != cached.segment.version_file:
+            # The file of a version never changes. The table was dropped and created again, or its log cleaned up.
             return None
-        new = tuple(commit for commit in listing.commits if commit.version > known.version)
-        if not new and (listing.latest_version or 0) <= known.version:
-            return self._expired(known)
-        if [commit.version for commit in new] != list(range(known.version + 1, known.version + 1 + len(new))):
+        new = tuple(commit for commit in listing.commits if commit.version > cached.version)
+        if not new and (listing.latest_version or 0) <= cached.version:
+            return self._without_expired(cached)
+        if [commit.version for commit in new] != list(range(cached.version + 1, cached.version + 1 + len(new))):
             return None
         if not new:
             return None
         try:
-            return self._advanced(known, new)
+            return self._advanced(cached, new)
         except FileMissingError:
             return None
 
-    def _advanced(self, known: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
-        state = advance(self._store, state_of(known), new)
+    def _advanced(self, base: Snapshot, new: tuple[CommitFile, ...]) -> Snapshot:
+        state = advance(self._store, state_of(base), new)
         segment = dataclasses.replace(
-            known.segment, version=new[-1].version, commits=(*known.segment.commits, *new), version_file=new[-1].file
+            base.segment, version=new[-1].version, commits=(*base.segment.commits, *new), version_file=new[-1].file
         )
         return self._snapshot(segment, state)
 
-    def _ahead_of_known(self, version: int) -> Snapshot | None:
-        """`version`, if commits lead there from a version that is known; None otherwise."""
-        bases = [one for one in (*self._older.values(), self._newest) if one and one.version < version]
+    def _advanced_from_cache(self, version: int) -> Snapshot | None:
+        """The snapshot of `version`, if commits lead to it from a cached version; None otherwise."""
+        snapshots = (*self._older.values(), self._newest)
+        bases = [snapshot for snapshot in snapshots if snapshot and snapshot.version < version]
         if not bases:
             return None
-        base = max(bases, key=lambda one: one.version)
+        base = max(bases, key=lambda snapshot: snapshot.version)
         if not self._is_current(base):
             self._forget()
             return None
@@ -211,7 +212,7 @@ class SnapshotCache:
         return read_commit_info(self._store, CommitFile(version=segment.version, file=segment.version_file))
 
     def _retained(self, state: TableState, properties: TableProperties) -> MappingProxyType[str, SetTransaction]:
-        """See `delta.setTransactionRetentionDuration`: ids without a time are kept."""
+        """The transactions within `delta.setTransactionRetentionDuration`; those without a time are kept."""
         transactions = state.set_transactions
         retention_ms = properties.set_transaction_retention_ms
         if retention_ms is None:
@@ -225,15 +226,15 @@ class SnapshotCache:
             }
         )
 
-    def _expired(self, known: Snapshot) -> Snapshot:
-        """`known` without the application ids that have expired since."""
-        retained = self._retained(state_of(known), known.properties)
-        if len(retained) == len(known.set_transactions):
-            return known
-        return dataclasses.replace(known, set_transactions=retained)
+    def _without_expired(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without the application ids that have expired since it was read."""
+        retained = self._retained(state_of(snapshot), snapshot.properties)
+        if len(retained) == len(snapshot.set_transactions):
+            return snapshot
+        return dataclasses.replace(snapshot, set_transactions=retained)
 
     def _is_current(self, snapshot: Snapshot) -> bool:
-        """Whether the log still has the very commit that the snapshot was read from."""
+        """Whether the log still has the commit from which the snapshot was read."""
         file = self._store.head(commit_path(snapshot.version))
         return file is not None and file == snapshot.segment.version_file
 
@@ -251,7 +252,7 @@ class SnapshotCache:
 
 
 def state_of(snapshot: Snapshot) -> TableState:
-    """What the next commits are replayed on."""
+    """The state on which the commits after `snapshot` are replayed."""
     return TableState(
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,

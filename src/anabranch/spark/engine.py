@@ -1,4 +1,4 @@
-"""Requests that are made of Spark's reader and writer, and what they return."""
+"""Requests to the engine, which reads and writes data files, and the values that it returns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from anabranch.schema.computed_columns import RowTrackingColumns
 from anabranch.spark.conditions.column_names import RowNames
 
 NEWEST_VERSION = 2**63 - 1
-"""Stands for the version that is newest when a frame runs, in the place of one that is known."""
+"""In the place of a version number: the version that is newest when a frame runs."""
 
 FILE_ID_COLUMN = "__anabranch_file_id"
-"""Row number of the file in `ScanRequest.files`; int."""
+"""The column with the row number of the file in `ScanRequest.files`; int."""
 ROW_INDEX_COLUMN = "__anabranch_row_index"
-"""Position of the row in its data file, counting hidden rows; long."""
+"""The column with the position of the row in its data file, counting hidden rows; long."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,28 +40,28 @@ class ScanRequest:
     schema: StructType
     """Logical schema of the table, partition columns included, column-mapping metadata on its fields."""
     partition_columns: tuple[str, ...]
-    """Logical names."""
+    """The names of the partition columns, logical ones."""
     column_mapping: ColumnMappingMode
     files: pa.Table
-    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`. One file may stand there several times, with
+    """Live files; see "LIVE FILE COLUMNS" in `anabranch.log.file_columns`. One file may be in it several times, with
     other partition values and other vectors."""
     load_vector: Callable[[DeletionVectorDescriptor], BitMap64]
-    """Positions of the hidden rows; called once for each file that has a vector and survives skipping."""
+    """Returns the positions of the hidden rows; called once for each file that has a vector and survives skipping."""
     prune: Callable[[Predicate], FileMask]
-    """Which files can hold a row for which the predicate, in physical names, is true."""
+    """Returns which files can hold a row for which the predicate, in physical names, is true."""
     with_positions: bool = False
     """Add `FILE_ID_COLUMN` and `ROW_INDEX_COLUMN` after the columns of `schema`."""
     with_metadata: bool = False
     """Add Spark's `_metadata` of the file and the row after all other columns."""
     tracked: bool = False
-    """`prune` must see the filters of every use of this scan. Otherwise Spark may run one scan, or take cached rows,
-    for all scans of the same files."""
+    """Whether `prune` must be called with the filters of every use of this scan. Otherwise Spark may run one scan, or
+    use cached rows, for all scans of the same files."""
     load_vectors: Callable[[Sequence[DeletionVectorDescriptor]], Sequence[BitMap64]] | None = None
-    """As `load_vector`, for many at once, in their order; used instead of it where there is one."""
+    """As `load_vector`, for several vectors at once, in their order; it goes before `load_vector`."""
     vectors_show: bool = False
-    """Every file has a vector, and it names the rows that are read, not those that are hidden."""
+    """Whether every file has a vector that names the rows to read, instead of those that are hidden."""
     allowed_prefixes: tuple[str, ...] = ()
-    """Where data files outside `table_root` may lie, as in a shallow clone."""
+    """Folders outside `table_root` in which data files may be, as for a shallow clone."""
     options: Sequence[tuple[str, str]] = ()
     """Settings of the file system, such as ("fs.s3a.endpoint", …), for this scan alone."""
 
@@ -72,22 +72,22 @@ class WriteRequest:
 
     table_root: str
     frame: DataFrame
-    """Its columns are exactly those of `schema`: same order, logical names, same types."""
+    """The rows. The columns are exactly those of `schema`: same order, logical names, same types."""
     schema: StructType
     partition_columns: tuple[str, ...]
     column_mapping: ColumnMappingMode
     properties: TableProperties
-    """Which columns get statistics, random file prefixes, compression."""
+    """The table's properties: they decide on columns with statistics, random file prefixes, compression."""
     max_records_per_file: int | None = None
     options: Sequence[tuple[str, str]] = ()
     """Further Parquet writer options, such as ("compression", "zstd"), and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
     """Opens a file of the table by its relative, plain path, for its footer; by default from disk or through Hadoop."""
     directory: str = ""
-    """A folder of the table below which the files go; the table's own by default."""
+    """The folder of the table in which the files are written; the table's root by default."""
     partition_values: Mapping[str, str | None] | None = None
     """The one partition that all rows belong to: by physical names, in the form of the log. Then `schema` is that of
-    the files (`stored_fields`), and these hold the rows in the order in which the frame has them."""
+    the files (`stored_fields`), and the files hold the rows in the frame's order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +101,15 @@ class WrittenFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteRequest:
-    """Write the rows that these files show into one new file, in an order that is known; nothing is committed."""
+    """Write the rows of these files that are not hidden to one new file, in a known order; nothing is committed."""
 
     scan: ScanRequest
-    """Its files lie in one partition."""
+    """The scan of the files, all of one partition."""
     row_counts: Sequence[int] | None
-    """Rows of each file, hidden ones included; None where the log does not say so of all."""
+    """The number of rows of each file, hidden ones included; None where the log does not have it for all files."""
     properties: TableProperties
     row_tracking: RowTrackingColumns | None = None
-    """Columns at the end of the scan's schema, in which rows keep their ids."""
+    """Columns at the end of the scan's schema that hold the ids of the rows."""
     options: Sequence[tuple[str, str]] = ()
     """Further Parquet writer options, and settings of the file system."""
     open_file: Callable[[str], pa.NativeFile] | None = None
@@ -118,16 +118,16 @@ class RewriteRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenFile:
-    """The file that was written, none where no row was left, and whose rows stand in it where."""
+    """The file that was written, none where no row was left, and the order of the rows in it."""
 
     written: WrittenFiles
     order: tuple[int, ...]
-    """The files of the request as their rows follow each other; those of one file are in ascending order."""
+    """The files of the request in the order of their rows; rows of one file are in ascending order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Match:
-    """Rows of other tables, which stand still, and when one of them belongs to a row of ours."""
+    """Rows of other tables, at fixed versions, and the condition by which one of them matches a row of ours."""
 
     rows: DataFrame
     condition: Column
@@ -135,39 +135,28 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnRead:
-    """A read of the table that rows are written to: they depend on no row of it that `ask` would leave out."""
+    """A read of the table that rows are written to: the written rows depend on no row that `select` would leave out."""
 
     predicate: Predicate
-    """In logical names. True for every row on which they depend, maybe for more."""
+    """A predicate in logical names. It is true for every row on which the written rows depend, maybe for more."""
     row_by_row: bool = False
-    """Whether single rows can be asked. Where not, files must tell, as where a query counts rows or takes the first of
-    them.
-    """
+    """Whether each row can be tested for itself. If not, as where a query counts rows or takes the first of them, only
+    whole files can be tested."""
     condition: Column | None = None
-    """On rows that `names` has renamed."""
+    """A condition on rows under the names of `names`."""
     matches: tuple[Match, ...] = ()
-    """The query joins the table with these, and depends on no row to which none of theirs belongs."""
+    """Joins of the table in the query: it depends on no row of the table without a match in each of them."""
     names: RowNames = None
 
     @property
     def narrows(self) -> bool:
-        """Whether anything is asked of a row."""
+        """Whether `select` leaves out any rows."""
         return self.row_by_row and (self.condition is not None or bool(self.matches))
 
-    def ask(self, frame: DataFrame) -> DataFrame:
-        """Those of the rows, renamed, on which the written rows depend."""
+    def select(self, frame: DataFrame) -> DataFrame:
+        """The rows on which the written rows depend, of a frame under the names of `names`."""
         if self.condition is not None:
             frame = frame.where(self.condition)
         for match in self.matches:
             frame = frame.join(match.rows, match.condition, "left_semi")
         return frame
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptRows:
-    """Rows that are computed once and used several times."""
-
-    frame: DataFrame
-    """Its columns are called what they were, also by Columns taken from the frame that was kept."""
-    let_go: Callable[[], object]
-    """Frees the memory. May be called again."""

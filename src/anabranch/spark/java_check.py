@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark can use, as PySpark's own error for a missing one does not name it."""
+"""Checks for a Java that Spark can use: PySpark's own error for a missing one does not mention Java."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def require_java() -> None:
     java = java or shutil.which("java")
     if java is None:
         raise JavaMissingError(found="no java was found")
-    asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
-    found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)
-    if found is None:
+    java_output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    version = re.search(r'version "(\d+)', java_output.stderr + java_output.stdout)
+    if version is None:
         raise JavaMissingError(found=f"{java} does not say its version")
-    if int(found[1]) < JAVA_MIN:
-        raise JavaMissingError(found=f"{java} is version {found[1]}")
+    if int(version[1]) < JAVA_MIN:
+        raise JavaMissingError(found=f"{java} is version {version[1]}")
 
 
 @contextlib.contextmanager
 def starting_java() -> Iterator[None]:
-    """Within, a session is made. Raises `JavaMissingError` where no JVM starts because there is no Java for it."""
+    """A block that makes a session. Raises `JavaMissingError` where no JVM starts because there is no Java for it."""
     try:
         yield
     except PySparkRuntimeError as error:
@@ -44,6 +44,6 @@ def starting_java() -> Iterator[None]:
         try:
             require_java()
         except JavaMissingError as missing:
-            # What PySpark says of its gateway helps nobody here.
+            # PySpark's error is about its gateway, and does not help a user without Java.
             raise missing from None
         raise

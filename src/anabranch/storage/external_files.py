@@ -1,7 +1,7 @@
-"""Files of a table that lie in folders of others, as those of a shallow clone do.
+"""Files of a table that are outside its folder, as those of a shallow clone are.
 
-A log may name any file, and whoever reads it does so with his own rights. So nothing outside a table's folder is
-opened but below places that the reader himself has allowed; and nothing there is ever written or deleted.
+A log may name any file, and a reader opens it with the reader's own permissions. So files outside a table's folder are
+opened only below prefixes that the reader has allowed, and nothing external is ever written or deleted.
 """
 
 from __future__ import annotations
@@ -9,72 +9,63 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.storage.file_tree import Deletion, Enters
 from anabranch.storage.log_store import LogStore, PutOutcome, StoredFile
-from anabranch.storage.store_opening import open_store
 
-PLACES_SETTING = "spark.anabranch.allowedPathPrefixes"
-"""Folders and buckets, separated by commas, below which tables may name files outside their own folder."""
+PREFIX_SETTING = "spark.anabranch.allowedPathPrefixes"
+"""Folders and buckets, separated by commas, below which tables may have files outside their own folder."""
 
 _LOCAL = re.compile(r"^file:/+")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
-def parse_places(text: str | None) -> tuple[str, ...]:
-    """The places that a setting lists, in one spelling each. Raises `InvalidOptionError`."""
-    found = [place_of(each.strip()) for each in (text or "").split(",") if each.strip()]
-    for place in found:
-        if not place.startswith("/") and not _SCHEME.match(place):
-            problem = "each prefix is an absolute path, or a URL such as s3://bucket/folder; commas part them"
-            raise InvalidOptionError(option=PLACES_SETTING, value=place, problem=problem)
-    return tuple(dict.fromkeys(found))
+def parse_allowed_prefixes(text: str | None) -> tuple[str, ...]:
+    """The allowed prefixes that a setting lists, spelled canonically. Raises `InvalidOptionError`."""
+    prefixes = [canonical_root(part.strip()) for part in (text or "").split(",") if part.strip()]
+    for prefix in prefixes:
+        if not prefix.startswith("/") and not _SCHEME.match(prefix):
+            problem = "each prefix is an absolute path, or a URL such as s3://bucket/folder; separate them with commas"
+            raise InvalidOptionError(option=PREFIX_SETTING, value=prefix, problem=problem)
+    return tuple(dict.fromkeys(prefixes))
 
 
-def place_of(root: str) -> str:
-    """The root of a table, or another folder, as a place."""
+def canonical_root(root: str) -> str:
+    """The root of a table or another folder, spelled canonically: without `file:`, and without a slash at its end."""
     return _LOCAL.sub("/", root).rstrip("/") or "/"
 
 
-def allowed_places(store: LogStore) -> tuple[str, ...]:
-    """Where else the table in that store may have files."""
-    return store.places() if isinstance(store, ExternalFileStore) else ()
-
-
-def open_reaching(url: str, options: Mapping[str, str]) -> LogStore:
-    """As `open_store`, without a session: the places are those that `options` lists under `PLACES_SETTING`."""
-    own, places = open_store(url, options), parse_places(options.get(PLACES_SETTING))
-    if not places:
-        return own
-    return ExternalFileStore(own, places=lambda: places, open_place=lambda place: open_store(place, options))
+def allowed_prefixes_of(store: LogStore) -> tuple[str, ...]:
+    """The prefixes below which the table in a store may have files outside its own folder."""
+    return store.allowed_prefixes() if isinstance(store, ExternalFileStore) else ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Elsewhere:
-    """A file below an allowed place."""
+class _ExternalFile:
+    """A file below an allowed prefix."""
 
     store: LogStore
     path: str
-    """Below the root of that store."""
+    """The path below the root of that store."""
 
 
 class ExternalFileStore:
-    """A table's own store, which also reads files below allowed places by their absolute plain paths.
+    """The store of a table that also reads files below allowed prefixes, by their absolute plain paths.
 
-    `places` is asked anew each time: users allow and forbid while tables are open. Everything else that a store
-    does is confined to the table's root, as ever.
+    `allowed_prefixes` is called for every file, since users change the setting while tables are open. All other
+    operations are confined to the table's root.
     """
 
     def __init__(
-        self, own: LogStore, *, places: Callable[[], tuple[str, ...]], open_place: Callable[[str], LogStore]
+        self, own: LogStore, *, allowed_prefixes: Callable[[], tuple[str, ...]], open_prefix: Callable[[str], LogStore]
     ) -> None:
         self.own = own
-        self.places = places
-        self._open_place = open_place
+        self.allowed_prefixes = allowed_prefixes
+        self._open_prefix = open_prefix
         self._opened: dict[str, LogStore] = {}
         self._lock = threading.Lock()
 
@@ -83,26 +74,26 @@ class ExternalFileStore:
         return self.own.root
 
     def head(self, path: str) -> StoredFile | None:
-        there = self._elsewhere(path)
-        if there is None:
+        external = self._external_file(path)
+        if external is None:
             return self.own.head(path)
-        file = there.store.head(there.path)
+        file = external.store.head(external.path)
         return None if file is None else dataclasses.replace(file, path=path)
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
-        there = self._elsewhere(path)
-        store, path = (self.own, path) if there is None else (there.store, there.path)
+        external = self._external_file(path)
+        store, path = (self.own, path) if external is None else (external.store, external.path)
         return store.read(path, size_max=size_max)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        there = self._elsewhere(path)
-        if there is None:
+        external = self._external_file(path)
+        if external is None:
             return self.own.read_range(path, offset, length)
-        return there.store.read_range(there.path, offset, length)
+        return external.store.read_range(external.path, offset, length)
 
     def open(self, path: str) -> pa.NativeFile:
-        there = self._elsewhere(path)
-        return self.own.open(path) if there is None else there.store.open(there.path)
+        external = self._external_file(path)
+        return self.own.open(path) if external is None else external.store.open(external.path)
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         return self.own.list_from(directory, start_after)
@@ -131,15 +122,16 @@ class ExternalFileStore:
     def remove_directory(self, path: str) -> bool:
         return self.own.remove_directory(path)
 
-    def _elsewhere(self, path: str) -> _Elsewhere | None:
-        """Where an absolute path leads; None for a path of the table, and for one that only its own store may judge."""
+    def _external_file(self, path: str) -> _ExternalFile | None:
+        """The external file at an absolute path; None for any other path, which the table's own store checks."""
         if not path.startswith("/") and not _SCHEME.match(path):
             return None
-        place = next((each for each in self.places() if path.startswith(each.rstrip("/") + "/")), None)
-        if place is None:
+        prefixes = self.allowed_prefixes()
+        prefix = next((prefix for prefix in prefixes if path.startswith(prefix.rstrip("/") + "/")), None)
+        if prefix is None:
             return None
         with self._lock:
-            store = self._opened.get(place)
+            store = self._opened.get(prefix)
             if store is None:
-                store = self._opened[place] = self._open_place(place)
-        return _Elsewhere(store=store, path=path[len(place.rstrip("/")) + 1 :])
+                store = self._opened[prefix] = self._open_prefix(prefix)
+        return _ExternalFile(store=store, path=path[len(prefix.rstrip("/")) + 1 :])

@@ -1,4 +1,4 @@
-"""All files below a root, as columns, and many files removed at once: what clearing up needs of a storage."""
+"""All files below a root as columns, and the deletion of many files, as VACUUM needs them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ TREE_SCHEMA = pa.schema(
         pa.field("is_directory", pa.bool_(), nullable=False),
     ]
 )
-"""One row a file or directory; paths as in `StoredFile`."""
+"""The columns of files and directories; paths as in `StoredFile`."""
 PAGE_ROWS = 10_000
 LISTERS = 8
-"""Directories listed at once: enough to hide the latency of a network."""
+"""Directories listed in parallel: enough to hide the latency of a network."""
 FAILURES_MAX = 10
-"""So many failures tell enough of what is wrong; the rest of the files is left alone then."""
+"""After this many failures the remaining files are not tried: the cause is most likely the same."""
 
 Enters = Callable[[str], bool]
-"""Whether to look into a directory, by its path."""
+"""A function from the path of a directory to whether its content is listed."""
 Entry = tuple[str, int, int, bool]
 """A row of `TREE_SCHEMA`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What came of removing many files."""
+    """The result of deleting many files."""
 
     count: int = 0
-    """Files that are surely gone, those among them that were not there to begin with."""
+    """The number of files that certainly do not exist any more, including those that did not exist before."""
     failures: tuple[StorageError, ...] = ()
-    """Of files that are not; `FAILURES_MAX` at most, and then others were not tried."""
+    """The errors for other files, at most `FAILURES_MAX`; with that many, some files were not tried."""
 
     def __add__(self, other: Deletion) -> Deletion:
         return Deletion(count=self.count + other.count, failures=self.failures + other.failures)
 
 
 def pages_of(entries: Iterable[Entry]) -> Iterator[pa.Table]:
-    """The entries as tables of `TREE_SCHEMA`, each of a few thousand rows."""
+    """The entries as tables of `TREE_SCHEMA` of at most `PAGE_ROWS` rows."""
     rows: list[Entry] = []
     for entry in entries:
         rows.append(entry)
@@ -56,7 +56,7 @@ def pages_of(entries: Iterable[Entry]) -> Iterator[pa.Table]:
 
 
 def tree_page(rows: Sequence[Entry]) -> pa.Table:
-    """One table. A name that is no Unicode text is left out: no log can name it, and no command ours to handle."""
+    """The entries as one table, without names that are not Unicode text: no log or command can have them."""
     try:
         return _table(rows)
     except UnicodeEncodeError:
@@ -64,7 +64,7 @@ def tree_page(rows: Sequence[Entry]) -> pa.Table:
 
 
 def delete_one_by_one(paths: Sequence[str], delete: Callable[[str], None]) -> Deletion:
-    """For a storage that has nothing better; `delete` raises `StorageError`, and not for a file that is missing."""
+    """Delete files with one call each. `delete` raises `StorageError`, but not for a missing file."""
     count, failures = 0, list[StorageError]()
     for path in paths:
         try:

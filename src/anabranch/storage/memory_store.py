@@ -17,7 +17,7 @@ from anabranch.storage.storage_paths import (
     check_file_path,
     check_file_paths,
     join_path,
-    order_of,
+    sort_key,
     split_path,
 )
 
@@ -29,9 +29,9 @@ class _Content:
 
 
 class MemoryStore:
-    """A `LogStore` that lives as long as the object. Any number of threads may use it.
+    """A `LogStore` in memory, for any number of threads.
 
-    Two stores share nothing, also under one root. The clock gives the modified times.
+    Two stores share nothing, even with the same root. Modification times are those of the clock.
     """
 
     def __init__(self, root: str = "memory:/table", clock: Clock | None = None) -> None:
@@ -49,22 +49,22 @@ class MemoryStore:
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
         check_directory_path(directory, root=self._root)
-        floor = order_of(start_after)
+        floor = sort_key(start_after)
         with self._lock:
             contents = list(self._directories.get(directory, {}).items())
-        found = sorted((order_of(name), name, content) for name, content in contents if order_of(name) > floor)
-        return (_stored(join_path(directory, name), content) for _, name, content in found)
+        files = sorted((sort_key(name), name, content) for name, content in contents if sort_key(name) > floor)
+        return (_stored(join_path(directory, name), content) for _, name, content in files)
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         check_directory_path(directory, root=self._root)
         with self._lock:
-            found = [
+            files = [
                 _stored(join_path(within, name), content)
                 for within, contents in self._directories.items()
                 if directory in {"", within} or within.startswith(directory + "/")
                 for name, content in contents.items()
             ]
-        return iter(found)
+        return iter(files)
 
     def walk(self, enters: Enters) -> Iterator[pa.Table]:
         directories: dict[str, bool] = {"": True}
@@ -100,7 +100,7 @@ class MemoryStore:
         return pa.BufferReader(self.read(path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        directory, name = self._place_of(path)
+        directory, name = self._split(path)
         content = _Content(bytes(data), self._clock.now_ms())
         with self._lock:
             contents = self._directories.setdefault(directory, {})
@@ -110,16 +110,16 @@ class MemoryStore:
         return PutOutcome.CREATED
 
     def make_durable(self, path: str) -> None:
-        """Nothing here outlives the process."""
+        """Do nothing: files in memory do not outlive the process."""
 
     def put(self, path: str, data: bytes) -> None:
-        directory, name = self._place_of(path)
+        directory, name = self._split(path)
         content = _Content(bytes(data), self._clock.now_ms())
         with self._lock:
             self._directories.setdefault(directory, {})[name] = content
 
     def delete(self, path: str) -> None:
-        directory, name = self._place_of(path)
+        directory, name = self._split(path)
         with self._lock:
             self._directories.get(directory, {}).pop(name, None)
 
@@ -131,11 +131,11 @@ class MemoryStore:
         return False
 
     def _find(self, path: str) -> _Content | None:
-        directory, name = self._place_of(path)
+        directory, name = self._split(path)
         with self._lock:
             return self._directories.get(directory, {}).get(name)
 
-    def _place_of(self, path: str) -> tuple[str, str]:
+    def _split(self, path: str) -> tuple[str, str]:
         return split_path(check_file_path(path, root=self._root))
 
 

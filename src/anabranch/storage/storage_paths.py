@@ -1,4 +1,4 @@
-"""Rules for the paths that every storage takes."""
+"""Rules for paths, the same for all storages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from anabranch.errors.environment import PathOutsideTableError
 
 TEMPORARY_PREFIX = ".anabranch-"
-"""Names of files that a put has not finished begin so; no listing shows them."""
+"""The prefix of the names of temporary files of puts; no listing has them."""
 
 
 def check_file_path(path: str, *, root: str) -> str:
-    """`path` itself, when it names a file below `root`. Raises `PathOutsideTableError`."""
+    """`path` itself, if it is the path of a file below `root`. Raises `PathOutsideTableError`."""
     reason = _fault(path)
     if reason is not None:
         raise PathOutsideTableError(root=root, path=path, reason=reason)
@@ -19,19 +19,19 @@ def check_file_path(path: str, *, root: str) -> str:
 
 
 def check_file_paths(paths: Sequence[str], *, root: str) -> Sequence[str]:
-    """`paths` themselves, when all of them name files below `root`. Raises `PathOutsideTableError`."""
+    """`paths` themselves, if all are paths of files below `root`. Raises `PathOutsideTableError`."""
     for path in paths:
         check_file_path(path, root=root)
     return paths
 
 
 def check_directory_path(directory: str, *, root: str) -> str:
-    """`directory` itself, when it names a directory below `root` or, empty, the root."""
+    """`directory` itself, if it is the path of a directory below `root`, or empty, for the root."""
     return directory if directory == "" else check_file_path(directory, root=root)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is, or was when its writer died, part of an unfinished put."""
+    """Whether the name is that of a temporary file of a put, which may be left by a writer that died."""
     return name.startswith(TEMPORARY_PREFIX)
 
 
@@ -42,13 +42,13 @@ def split_path(path: str) -> tuple[str, str]:
 
 
 def join_path(directory: str, name: str) -> str:
-    """What `split_path` takes apart."""
+    """The path of a name in a directory, the reverse of `split_path`."""
     return f"{directory}/{name}" if directory else name
 
 
-def order_of(name: str) -> bytes:
-    """Key that sorts names as every storage lists them: by UTF-8 bytes."""
-    # Names on disk need not be UTF-8; the undecodable bytes come back as they were.
+def sort_key(name: str) -> bytes:
+    """The key that sorts names as storages list them: their UTF-8 bytes."""
+    # Names on disk need not be UTF-8; bytes that cannot be decoded are restored.
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -56,7 +56,7 @@ def _fault(path: str) -> str | None:
     if path == "":
         return "is empty"
     if "\0" in path:
-        return "holds a NUL character"
+        return "has a NUL character"
     if path.startswith("/"):
         return "is absolute"
     for segment in path.split("/"):

@@ -24,7 +24,7 @@ from anabranch.commands.vacuum.vacuum_command import VacuumRequest, nothing, vac
 from anabranch.errors.arguments import InvalidArgumentError
 from anabranch.errors.log import TableNotFoundError
 from anabranch.errors.tables import DeepCloneError
-from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans, once_more
+from anabranch.spark.extension.row_change_plans import PlannedClause, RowChangePlans, copy_of_frame
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier, split_identifier
 
@@ -96,7 +96,7 @@ class LocalTable:
             self._frame = rows_by_spark(self._spark, self._table)
             self._schema_string = schema_string
         # A frame that has run once keeps the rows of then; another over the same columns follows the table.
-        frame = once_more(self._frame)
+        frame = copy_of_frame(self._frame)
         return frame if alias is None else frame.alias(alias)
 
     def history(self, limit: int | None) -> DataFrame:

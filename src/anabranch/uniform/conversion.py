@@ -18,7 +18,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.log.commit_files import read_commits
 from anabranch.protocol.actions import AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot as DeltaSnapshot
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.uniform.iceberg_files import DataFileMaker, Places
 from anabranch.uniform.metadata_files import (
@@ -125,7 +125,7 @@ class _Conversion:
     def __init__(self, store: LogStore, snapshot: DeltaSnapshot, source: random.Random) -> None:
         self._store = store
         self._snapshot = snapshot
-        self._places = Places(snapshot.table_root, allowed_prefixes=allowed_places(store))
+        self._places = Places(snapshot.table_root, allowed_prefixes=allowed_prefixes_of(store))
         self._files = StoreFiles(store, self._places)
         self._published = MetadataFiles(store, self._places)
         self._snapshot_id = source.getrandbits(62) + 1

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 from anabranch.protocol import value_text
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import locate
-from anabranch.protocol.partition_values import parse
+from anabranch.protocol.partition_values import parse_partition_value
 from anabranch.schema.column_mapping import field_id, physical_name
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.uniform.iceberg_schema import primitive
@@ -117,7 +117,12 @@ class DataFileMaker:
             content=DataFileContent.DATA,
             file_path=self._places.of_add(add.path),
             file_format=FileFormat.PARQUET,
-            partition=Record(*(_stored(parse(add.partition_values.get(name), of), of) for name, of in self._partition)),
+            partition=Record(
+                *(
+                    _stored(parse_partition_value(add.partition_values.get(name), of), of)
+                    for name, of in self._partition
+                )
+            ),
             record_count=told["numRecords"],
             file_size_in_bytes=add.size,
             null_value_counts=self._null_counts(told.get("nullCount")),

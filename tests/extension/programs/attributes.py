@@ -14,22 +14,24 @@ from anabranch.patches import purposes
 
 def attributes() -> dict[tuple[str, str, str], int]:
     """What PySpark and Py4J have under which name, by identity; of classes what they have themselves."""
-    found: dict[tuple[str, str, str], int] = {}
+    values: dict[tuple[str, str, str], int] = {}
     for module_name, module in list(sys.modules.items()):
         if module_name.partition(".")[0] not in {"pyspark", "py4j"} or module_name in NEW:
             continue
         for name, value in list(vars(module).items()):
-            found[module_name, "", name] = id(value)
+            values[module_name, "", name] = id(value)
             if isinstance(value, type) and value.__module__ == module_name:
-                found |= {
-                    (module_name, value.__qualname__, each): id(kept)
-                    for each, kept in vars(value).items()
-                    if not is_volatile(each)
+                values |= {
+                    (module_name, value.__qualname__, name_of_attribute): id(kept)
+                    for name_of_attribute, kept in vars(value).items()
+                    if not is_volatile(name_of_attribute)
                 }
     gateway: Any = spark.sparkContext._gateway
     for label, owner in {"gateway": gateway, "client": gateway._gateway_client}.items():
-        found |= {("the gateway's", label, name): id(value) for name, value in vars(owner).items() if name not in CALLS}
-    return found
+        values |= {
+            ("the gateway's", label, name): id(value) for name, value in vars(owner).items() if name not in CALLS
+        }
+    return values
 
 
 def is_volatile(name: str) -> bool:
@@ -57,7 +59,7 @@ spark = started()
 # What PySpark imports at its first use.
 spark.range(3).select(F.col("id") + 1).write.mode("overwrite").parquet(f"{FOLDER}/plain")
 spark.sql("SELECT 1").collect()
-before, known = attributes(), set(sys.modules)
+before, imported = attributes(), set(sys.modules)
 for _ in range(2):
     anabranch.enable(spark)
     assert purposes()
@@ -72,7 +74,7 @@ for _ in range(2):
     during = attributes()
     assert {key for key in before if during[key] != before[key]}, "something is replaced"
     anabranch.disable(spark)
-    NEW |= set(sys.modules) - known
+    NEW |= set(sys.modules) - imported
     after = attributes()
     assert purposes() == frozenset(), purposes()
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

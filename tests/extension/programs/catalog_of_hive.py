@@ -26,14 +26,14 @@ def rows(query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in spark.sql(query).collect()]
 
 
-def told(table: str, about: str) -> str:
+def described(table: str, about: str) -> str:
     """What DESCRIBE EXTENDED says of it."""
-    found = spark.sql(f"DESCRIBE EXTENDED {table}").where(f"col_name = '{about}'").first()
-    return "" if found is None else str(found.data_type)
+    row = spark.sql(f"DESCRIBE EXTENDED {table}").where(f"col_name = '{about}'").first()
+    return "" if row is None else str(row.data_type)
 
 
 def entry(table: str) -> Any:
-    """What stands in Hive's own metastore, asked past every catalog of ours."""
+    """The properties in Hive's own metastore, read without our catalogs."""
     session: Any = spark._jsparkSession
     return session.sharedState().externalCatalog().getTable("default", table)
 
@@ -44,14 +44,18 @@ def tables_are_made() -> None:
     spark.sql("INSERT INTO made VALUES (1, named_struct('x', 2, 'Y', 'z'), DATE'2024-01-31')")
     assert rows("SELECT id, s.Y, Part FROM made WHERE Part > '2024-01-01'")[0][:2] == (1, "z")
     assert spark.table("made").columns == ["id", "s", "Part"]
-    assert (told("made", "Provider"), told("made", "Type"), told("made", "Comment")) == ("delta", "MANAGED", "c")
+    assert (described("made", "Provider"), described("made", "Type"), described("made", "Comment")) == (
+        "delta",
+        "MANAGED",
+        "c",
+    )
     assert entry("made").provider().get() == "delta"
     spark.sql("CREATE TABLE chosen USING delta AS SELECT id, 'a' AS v FROM range(3)")
     spark.range(5).write.format("delta").saveAsTable("saved")
     spark.range(2).write.format("delta").mode("append").saveAsTable("saved")
     spark.range(4).write.format("delta").mode("overwrite").saveAsTable("saved")
     spark.sql(f"CREATE TABLE outside USING delta LOCATION '{FOLDER}/outside' AS SELECT 1 AS a")
-    assert (told("outside", "Type"), rows("SELECT * FROM outside")) == ("EXTERNAL", [(1,)])
+    assert (described("outside", "Type"), rows("SELECT * FROM outside")) == ("EXTERNAL", [(1,)])
     assert rows("SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM saved)") == [(3, 4)]
     spark.sql("CREATE OR REPLACE TABLE chosen USING delta AS SELECT 7 AS other")
     assert rows("SELECT other FROM chosen") == [(7,)]
@@ -61,7 +65,7 @@ def tables_are_made() -> None:
 
 def tables_are_changed_and_described() -> None:
     assert {row[1] for row in rows("SHOW TABLES")} == {"made", "chosen", "saved", "outside", "written"}
-    assert {each.name for each in spark.catalog.listTables()} == {"made", "chosen", "saved", "outside", "written"}
+    assert {table.name for table in spark.catalog.listTables()} == {"made", "chosen", "saved", "outside", "written"}
     spark.sql("ALTER TABLE written ADD COLUMNS (n BIGINT COMMENT 'new')")
     spark.sql("ALTER TABLE written SET TBLPROPERTIES ('mine' = '1', 'delta.columnMapping.mode' = 'name')")
     spark.sql("ALTER TABLE written RENAME COLUMN w TO Words")
@@ -81,7 +85,7 @@ def tables_are_changed_and_described() -> None:
     spark.sql(f"DELETE FROM delta.`{FOLDER}/elsewhere` WHERE k = 1")
     spark.sql(f"ALTER TABLE renamed SET LOCATION '{FOLDER}/elsewhere'")
     assert rows("SELECT k FROM renamed") == [(2,)]
-    assert told("renamed", "Location").endswith("/elsewhere")
+    assert described("renamed", "Location").endswith("/elsewhere")
 
 
 def rows_are_changed() -> None:
@@ -115,7 +119,7 @@ def other_formats_are_sparks() -> None:
     assert rows("SHOW PARTITIONS plain") == [("p=1",), ("p=2",), ("p=3",)]
     spark.sql("CONVERT TO DELTA plain")
     assert rows("DELETE FROM plain WHERE p = 1") == [(1,)]
-    assert (told("plain", "Provider"), rows("SELECT * FROM plain")) == ("delta", [(2, 2)])
+    assert (described("plain", "Provider"), rows("SELECT * FROM plain")) == ("delta", [(2, 2)])
     spark.sql("CREATE TABLE copied LIKE hives USING delta")
     spark.sql("INSERT INTO copied SELECT * FROM hives")
     assert sorted(rows("SELECT * FROM copied")) == [(1,), (2,)]

@@ -11,11 +11,11 @@ import anabranch
 path = f"{FOLDER}/t"
 for number in range(3):
     spark = started()
-    known = set(sys.modules)
+    imported = set(sys.modules)
     anabranch.enable(spark)
     if number == 0:
         # No query has run yet. What PySpark imports for a session is its own.
-        assert not {"pyarrow", "obstore", "anabranch.commands"} & (sys.modules.keys() - known)
+        assert not {"pyarrow", "obstore", "anabranch.commands"} & (sys.modules.keys() - imported)
     spark.range(5).write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).count() == 5 * (number + 1)
     beside = spark.newSession()

@@ -79,7 +79,7 @@ def stopped(
     try:
         work()
     except KeyboardInterrupt as stop:
-        found = stop
+        interrupt = stop
     else:
         raise AssertionError(f"{point}: nothing was raised")
     took = time.monotonic() - begun
@@ -95,7 +95,7 @@ def stopped(
         assert time.monotonic() < deadline, f"{point}: jobs go on"
         time.sleep(0.1)
     print(point, f"{took:.1f} s", flush=True)
-    return found
+    return interrupt
 
 
 def reading() -> None:

@@ -121,12 +121,12 @@ def dying(folder: Path) -> Callable[[Batches], Batches]:
         (folder / f"executor of {context.partitionId()}").write_text(str(executor), "ascii")
         if context.partitionId() == PARTITIONS - 1 and not (folder / "killed").exists():
             others = [folder / f"executor of {number}" for number in range(PARTITIONS - 1)]
-            while not all(each.exists() for each in others):
+            while not all(file.exists() for file in others):
                 time.sleep(0.05)
             # The driver knows of the files of the others by now.
             time.sleep(3)
             (folder / "killed").touch()
-            for pid in {int(each.read_text("ascii")) for each in others} | {executor}:
+            for pid in {int(file.read_text("ascii")) for file in others} | {executor}:
                 os.kill(pid, signal.SIGKILL)
             time.sleep(60)
 
@@ -139,12 +139,12 @@ def numbered(rows: Callable[[Batches], Batches]) -> DataFrame:
 
 
 def was_tried_again(folder: Path) -> None:
-    again = [each.name for each in folder.iterdir() if each.name[0].isdigit() and not each.name.endswith(" 0")]
+    again = [file.name for file in folder.iterdir() if file.name[0].isdigit() and not file.name.endswith(" 0")]
     assert f"{PARTITIONS - 1} 1" in again, list(folder.iterdir())
 
 
 def check_table(path: str) -> None:
-    """Each row once, from files that are there; what else is there belongs to nobody, and VACUUM removes it."""
+    """The table has each row once, from existing files; no commit names the other files, and VACUUM removes them."""
     frame = spark.read.format("delta").load(path)
     assert frame.agg(F.count("*"), F.count_distinct("id"), F.sum("id")).first() == (ROWS, ROWS, ROWS * (ROWS - 1) // 2)
     actions = [json.loads(line) for line in Path(path, "_delta_log", f"{0:020d}.json").read_text("utf-8").splitlines()]
@@ -157,7 +157,7 @@ def check_table(path: str) -> None:
         DeltaTable.forPath(spark, path).vacuum(0)
 
     # A copy of a task that Spark has cancelled may still begin a file: on a busy machine that takes seconds.
-    until(lambda: {each.name for each in Path(path).glob("*.parquet")} == {add["path"] for add in adds}, vacuum)
+    until(lambda: {file.name for file in Path(path).glob("*.parquet")} == {add["path"] for add in adds}, vacuum)
     assert frame.count() == ROWS
 
 
@@ -180,8 +180,8 @@ def check_change_files(engine: NativeEngine, root: Path, frame: DataFrame) -> No
         properties=TableProperties({}),
     )
     assert len(changes) == PARTITIONS
-    found = spark.read.parquet(*(str(root / change.path) for change in changes))
-    assert found.agg(F.count("*"), F.count_distinct("id")).first() == (ROWS, ROWS)
+    changed_rows = spark.read.parquet(*(str(root / change.path) for change in changes))
+    assert changed_rows.agg(F.count("*"), F.count_distinct("id")).first() == (ROWS, ROWS)
     assert all((root / change.path).stat().st_size == change.size for change in changes)
 
 

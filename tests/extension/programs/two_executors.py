@@ -1,4 +1,5 @@
-"""Executors in processes of their own, which have stock Spark and none of our classes but those that write nested ids."""
+"""Executors in processes of their own, which have stock Spark and none of our classes but those that write nested
+ids."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from anabranch.tables import DeltaTable
 # Workers write into Spark's home: one of our own, of links to what is installed.
 home = Path(FOLDER, "home")
 home.mkdir()
-for each in Path(next(iter(pyspark.__path__))).iterdir():
-    (home / each.name).symlink_to(each)
+for entry in Path(next(iter(pyspark.__path__))).iterdir():
+    (home / entry.name).symlink_to(entry)
 os.environ["SPARK_HOME"] = str(home)
 spark = anabranch.enable(
     started(
@@ -139,7 +140,7 @@ def columns_are_mapped() -> None:
 def streams_write() -> None:
     Path(FOLDER, "in").mkdir()
     for number in range(2):
-        lines = "\n".join(json.dumps({"id": number * 100 + each}) for each in range(100))
+        lines = "\n".join(json.dumps({"id": number * 100 + offset}) for offset in range(100))
         Path(FOLDER, "in", f"{number}.json").write_text(lines, "utf-8")
     stream = spark.readStream.schema("id LONG").option("maxFilesPerTrigger", 1).json(f"{FOLDER}/in")
 
@@ -171,7 +172,7 @@ def nested_values_have_ids() -> None:
     for session in (spark, spark.newSession(), other):
         session.sql(f"INSERT INTO nested {rows}")
     assert one("SELECT count(*), sum(l[0].m['k']) FROM nested") == (120, 2340)
-    written = [Path(each) for each in spark.table("nested").inputFiles()]
+    written = [Path(file) for file in spark.table("nested").inputFiles()]
     assert len(written) == 12
     for file in written:
         assert ids_in(pq.read_schema(str(file).removeprefix("file:")).field(1)) == [2, 4, 3, 5, 6]
@@ -185,7 +186,7 @@ def ids_in(field: pa.Field) -> list[int]:
         below = [kind.value_field]
     elif pa.types.is_struct(kind):
         below = list(kind)
-    return [int(field.metadata[b"PARQUET:field_id"]), *(number for each in below for number in ids_in(each))]
+    return [int(field.metadata[b"PARQUET:field_id"]), *(number for child in below for number in ids_in(child))]
 
 
 both_executors_work()

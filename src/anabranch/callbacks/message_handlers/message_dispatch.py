@@ -14,7 +14,7 @@ from anabranch.callbacks.message_handlers.received_message import MessageFields,
 from anabranch.callbacks.resolved_commands import Command
 from anabranch.connect_messages.message_descriptor import COMMAND, RELATION
 from anabranch.errors.arguments import ClientMessageError
-from anabranch.spark.extension.door import Answer
+from anabranch.spark.gateway.callback_endpoint import Answer
 
 RELATIONS: Mapping[str, Callable[[ReceivedMessage], DataFrame]] = {
     "Scan": relation_handlers.scan,

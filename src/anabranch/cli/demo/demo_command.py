@@ -30,7 +30,7 @@ from anabranch.errors.base import DeltaError
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.spark.java_check import require_java
 from anabranch.storage.local.local_store import LocalStore
-from anabranch.storage.store_opening import scheme_of
+from anabranch.storage.opening.store_opening import scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from anabranch.errors.protocol import UnsafePathError
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.replay import TableState
-from anabranch.storage.external_files import PLACES_SETTING, allowed_places
+from anabranch.storage.external_files import PREFIX_SETTING, allowed_prefixes_of
 from anabranch.storage.log_store import LogStore, StoredFile
 
 READS_AT_ONCE = 8
@@ -61,7 +61,7 @@ def check_data_files(
     """Each live file is there, of the size that the log says."""
     files = state.files.columns("path", "size")
     pairs = zip(_texts(files["path"]), files["size"].to_pylist(), strict=True)
-    places = allowed_places(store)
+    places = allowed_prefixes_of(store)
     for uri, size_bytes in steps(pairs, "data files", files.num_rows):
         try:
             path = decode_path(uri, table_root=store.root, allowed_prefixes=places)
@@ -70,7 +70,7 @@ def check_data_files(
                 kind=FindingKind.DATA_FILE_OUTSIDE,
                 path=uri,
                 problem=f"It is refused: {error.reason}",
-                way_out=f"If it is a shallow clone that you trust, allow its source: --option {PLACES_SETTING}=FOLDER",
+                way_out=f"If it is a shallow clone that you trust, allow its source: --option {PREFIX_SETTING}=FOLDER",
             )
             continue
         # Hidden folders, such as those of partition columns that begin with `_`, are not in the listing.

@@ -22,7 +22,7 @@ from anabranch.log.segment import find_segment
 from anabranch.protocol.actions import Action
 from anabranch.protocol.log_paths import LAST_CHECKPOINT_PATH, LOG_DIRECTORY, LogFileKind, parse_log_path
 from anabranch.snapshot.checkpointing import checksum_of
-from anabranch.snapshot.replay import load
+from anabranch.snapshot.replay import load_segment
 from anabranch.snapshot.snapshot_cache import SnapshotCache
 from anabranch.storage.log_store import LogStore, StoredFile
 
@@ -209,7 +209,7 @@ def _difference(log: LogFiles, files: CheckpointFiles, checkpoint: Checkpoint) -
         file.path for one in log.listing.checkpoints for file in one.files if one.version >= files.version
     )
     try:
-        replayed = load(log.store, find_segment(log.store, upto=files.version, unusable=unusable)).files
+        replayed = load_segment(log.store, find_segment(log.store, upto=files.version, unusable=unusable)).files
     except DeltaError:
         return None
     ours, theirs = (_keys(table) for table in (checkpoint.adds, replayed.columns("path", "deletion_vector")))

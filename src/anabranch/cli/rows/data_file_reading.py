@@ -26,12 +26,12 @@ from anabranch.cli.rows.arrow_types import (
 )
 from anabranch.deletion_vectors.vector_reading import to_words
 from anabranch.errors.environment import DataFileMismatchError
-from anabranch.protocol.partition_values import parse
+from anabranch.protocol.partition_values import parse_partition_value
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.column_mapping import ColumnMappingMode, physical_name
 from anabranch.schema.logical_types import without_void
-from anabranch.storage.external_files import open_reaching
 from anabranch.storage.log_store import LogStore
+from anabranch.storage.opening.store_opening import open_with_external_files
 
 
 class DataFiles:
@@ -46,7 +46,7 @@ class DataFiles:
         """The file for random access. Raises `FileMissingError`, `StorageError`."""
         root, relative = self._place(name)
         if root not in self._stores:
-            self._stores[root] = open_reaching(root, self.storage_options)
+            self._stores[root] = open_with_external_files(root, self.storage_options)
         return self._stores[root].open(relative)
 
     def _place(self, name: str) -> tuple[str, str]:
@@ -112,7 +112,7 @@ class RowReader:
         if field.name not in self.partition_columns:
             return None
         text = file.partition_values.get(physical_name(field, self.column_mapping))
-        return pa.scalar(parse(text, field.dataType, zone=self.time_zone), kind)
+        return pa.scalar(parse_partition_value(text, field.dataType, zone=self.time_zone), kind)
 
     @functools.cached_property
     def _wanted(self) -> pa.Schema:

@@ -24,14 +24,14 @@ class PythonTimeZone:
 
     region: datetime.tzinfo
 
-    def moment_of(self, local: int) -> int:
+    def to_utc(self, local: int) -> int:
         return local - self._offset(local, fold=0)
 
-    def shows_once(self, local: int) -> bool:
+    def is_unambiguous(self, local: int) -> bool:
         # Offsets differ before and after a change of clocks, and only times around it belong to both.
         return self._offset(local, fold=0) == self._offset(local, fold=1)
 
-    def local_of(self, moment: int) -> int:
+    def to_local(self, moment: int) -> int:
         within = _EPOCH + datetime.timedelta(microseconds=min(max(moment, _FIRST), _LAST))
         offset = within.replace(tzinfo=datetime.UTC).astimezone(self.region).utcoffset()
         return moment + _micros(offset)

@@ -32,7 +32,7 @@ from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import NameIdentifier, PathIdentifier, TableIdentifier
-from anabranch.storage.external_files import allowed_places, place_of
+from anabranch.storage.external_files import allowed_prefixes_of, canonical_root
 from anabranch.transaction.commit.commit_draft import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION, PROTECTED_BEFORE
 from anabranch.transaction.conflicts.metadata_compatibility import CLUSTERING_DOMAIN
 
@@ -86,7 +86,7 @@ def delta_source(table: TableRef, travel: TimeTravel) -> CloneSource:
         name=table.label if table.entry is None else ".".join(table.entry.full_name.parts),
         version=snapshot.version,
         root=table.path,
-        places=allowed_places(table.delta_log.store),
+        places=allowed_prefixes_of(table.delta_log.store),
         metadata=snapshot.metadata,
         protocol=snapshot.protocol,
         domains=snapshot.domain_metadata,
@@ -248,7 +248,7 @@ def cloned_files(files: pa.Table, *, source_root: str, places: Collection[str], 
 def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
     """Absolute URIs, but for files in the table's own folder, which are named from there."""
     # A scheme may be spelled in several ways; what follows it, in one.
-    folder = absolute_uri(place_of(target_root)).partition(":")[2].rstrip("/") + "/"
+    folder = absolute_uri(canonical_root(target_root)).partition(":")[2].rstrip("/") + "/"
     maybe_own = pc.match_substring(paths, folder)
     if not pc.any(maybe_own).as_py():
         return paths
@@ -261,7 +261,7 @@ def _relative_where_own(paths: pa.Array, target_root: str) -> pa.Array:
 def absolute_uris(uris: pa.ChunkedArray, *, root: str, places: Collection[str]) -> pa.Array:
     """Paths of a log, as a log of another table may name the same files. Raises `UnsafePathError`."""
     text = uris.combine_chunks().cast(pa.string())
-    below = pc.binary_join_element_wise(absolute_uri(place_of(root)).rstrip("/"), text, "/")
+    below = pc.binary_join_element_wise(absolute_uri(canonical_root(root)).rstrip("/"), text, "/")
     unusual = pc.invert(pc.match_substring_regex(text, _PLAIN))
     if not pc.any(unusual).as_py():
         return below
@@ -279,8 +279,8 @@ def absolute_uri(plain: str) -> str:
 def _absolute(uri: str, root: str, places: Collection[str]) -> str:
     plain = decode_path(uri, table_root=root, allowed_prefixes=places)
     if plain.startswith("/") or _URL.match(plain):
-        return absolute_uri(place_of(plain))
-    return absolute_uri(f"{place_of(root)}/{plain}")
+        return absolute_uri(canonical_root(plain))
+    return absolute_uri(f"{canonical_root(root)}/{plain}")
 
 
 def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, places: Collection[str]) -> pa.Array:
@@ -296,6 +296,6 @@ def _absolute_vectors(vectors: pa.ChunkedArray, *, root: str, places: Collection
         if text not in known:
             plain = vector_path(DeletionVectorDescriptor(**fields), table_root=root, allowed_prefixes=places)
             is_absolute = plain.startswith("/") or _URL.match(plain)
-            known[text] = absolute_uri(place_of(plain) if is_absolute else f"{place_of(root)}/{plain}")
+            known[text] = absolute_uri(canonical_root(plain) if is_absolute else f"{canonical_root(root)}/{plain}")
         found.append({**fields, "storage_type": _BY_PATH, "path_or_inline_dv": known[text]})
     return pa.array(found, DELETION_VECTOR)

@@ -26,7 +26,7 @@ from anabranch.protocol.features import check_writable
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.table_identifiers import PathIdentifier, parse_identifier
-from anabranch.storage.external_files import place_of
+from anabranch.storage.external_files import canonical_root
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.conflicts.winners import Winner
 from anabranch.transaction.proposed_commit import Operation
@@ -92,7 +92,7 @@ def shallow_clone(
         check_named(target)
         return None
     # Only now: until the commit, whatever is there is not of our making.
-    target.session.allow_places(target.path, [source.root, *source.places])
+    target.session.allow_prefixes(target.path, [source.root, *source.places])
     if target.entry is not None:
         register(target, target.entry, cloned.committed)
     return cloned
@@ -106,7 +106,7 @@ def clone_frame(session: DeltaSession, cloned: Cloned | None) -> DataFrame:
 
 def prepare_clone(target: TableRef, source: CloneSource, properties: Mapping[str, str]) -> PreparedClone:
     """All of `shallow_clone` but the commit."""
-    if place_of(target.path) == place_of(source.root):
+    if canonical_root(target.path) == canonical_root(source.root):
         raise CloneOntoItselfError(table=target.label)
     snapshot = target.delta_log.snapshots.latest_or_none()
     if snapshot is not None:

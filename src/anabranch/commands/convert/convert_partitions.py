@@ -13,8 +13,8 @@ from anabranch.errors.convert import (
     UnexpectedPartitionFolderError,
 )
 from anabranch.errors.protocol import PartitionValueError
-from anabranch.protocol.data_paths import NULL_DIRECTORY, unescape
-from anabranch.protocol.partition_values import parse, serialize
+from anabranch.protocol.data_paths import NULL_DIRECTORY, unescape_path_name
+from anabranch.protocol.partition_values import parse_partition_value, serialize_partition_value
 from anabranch.protocol.time_zones import TimeZone
 from anabranch.schema.paths import fold
 from anabranch.spark.session.table_identifiers import quote
@@ -46,7 +46,7 @@ def folder_values(folder: str) -> FolderValues:
     for part in reversed(folder.split("/")):
         column, equals, text = part.partition("=")
         if equals and column:
-            found.append((unescape(column), None if text == NULL_DIRECTORY else unescape(text)))
+            found.append((unescape_path_name(column), None if text == NULL_DIRECTORY else unescape_path_name(text)))
         elif found:
             break
     return tuple(reversed(found))
@@ -95,7 +95,9 @@ class PartitionRules:
         try:
             if not text:
                 raise PartitionValueError(value=text, data_type=field.dataType.simpleString(), reason="it is empty")
-            return serialize(parse(text, field.dataType, zone=self.zone), field.dataType)
+            return serialize_partition_value(
+                parse_partition_value(text, field.dataType, zone=self.zone), field.dataType
+            )
         except PartitionValueError as error:
             if self.ignores_bad_values:
                 return None
@@ -138,7 +140,7 @@ def _type_of(texts: set[str]) -> str:
 def _is_plainly(text: str, data_type: IntegerType | LongType | DateType) -> bool:
     """Whether the value would be written the same way: `007` is text."""
     try:
-        return serialize(parse(text, data_type), data_type) == text
+        return serialize_partition_value(parse_partition_value(text, data_type), data_type) == text
     except PartitionValueError:
         return False
 

@@ -47,7 +47,7 @@ def record_query_reads(
 def _asking(target: TargetRows, read: OwnRead) -> EvaluateRows:
     def matching(rows: Sequence[RowsOfFile]) -> Sequence[BitMap64 | None]:
         try:
-            return target.answers(rows, read.ask)
+            return target.answers(rows, read.select)
         except (PySparkException, Py4JError):
             if not read.matches:
                 raise

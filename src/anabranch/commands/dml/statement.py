@@ -18,7 +18,7 @@ from anabranch.errors.commits import AppendOnlyTableError, ConcurrentTransaction
 from anabranch.protocol.actions import Action, SetTransaction
 from anabranch.protocol.features import active, check_writable
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.repeatable_rows import CachedRows
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.proposed_commit import already_written
@@ -65,7 +65,7 @@ class Prepared:
         counts: Mapping[str, int] | None = None,
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
-        kept: Sequence[KeptRows] = (),
+        kept: Sequence[CachedRows] = (),
     ) -> None:
         self.transaction = transaction
         self.actions = tuple(actions)
@@ -106,7 +106,7 @@ class Prepared:
     def close(self) -> None:
         """Let go of what Spark keeps."""
         for rows in self._kept:
-            rows.let_go()
+            rows.release()
 
     def __enter__(self) -> Self:
         return self

@@ -24,14 +24,14 @@ from anabranch.predicates.expressions import Predicate
 from anabranch.protocol.actions import AddFile
 from anabranch.protocol.data_paths import decode_path
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_named, named
-from anabranch.spark.conditions.user_condition import ReadCondition, understood
+from anabranch.spark.conditions.column_names import RowNames, check_resolved, metadata_columns, named
+from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.engine import FILE_ID_COLUMN, ScanRequest
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.rows.hidden_rows import marked_positions
-from anabranch.spark.rows.row_tracking import metadata_with_ids, stable, with_tracking
+from anabranch.spark.rows.row_tracking import metadata_with_ids, with_stable_ids, with_tracking
 from anabranch.spark.session.table_identifiers import quote
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.transaction.read_set import EvaluateRows, FileKey, RowsOfFile
 from anabranch.transaction.rows.row_access import Vectors
 from anabranch.transaction.rows.row_ids import row_count
@@ -152,12 +152,12 @@ class TargetRows:
         )
 
     def _read(self, request: ScanRequest) -> ReadFiles:
-        asks = bool(metadata_named(self.alias))
+        asks = bool(metadata_columns(self.alias))
         scanned = dataclasses.replace(request, with_metadata=asks)
         frame = self.table.session.engine.scan(with_tracking(scanned, self.tracking))
         if asks and self.tracking is not None:
             frame = frame.withColumn("_metadata", metadata_with_ids(frame, request.files, self.tracking))
-        rows = stable(frame, request.files, self.tracking)
+        rows = with_stable_ids(frame, request.files, self.tracking)
         return ReadFiles(files=request.files, frame=named(rows, self.alias))
 
 
@@ -169,7 +169,7 @@ def understand(
     Raises Spark's `AnalysisException`, and `SchemaChangedSinceAnalysisError`.
     """
     check_resolved(alias, snapshot)
-    return understood(
+    return resolve_condition(
         table.session.spark,
         condition,
         schema=snapshot.schema,
@@ -198,7 +198,7 @@ def with_counted_rows(file: AddFile, table: TableRef) -> AddFile:
     if row_count(file.stats) is not None:
         return file
     store = table.delta_log.store
-    path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_places(store))
+    path = decode_path(file.path, table_root=table.path, allowed_prefixes=allowed_prefixes_of(store))
     with store.open(path) as source:
         count = pq.ParquetFile(source).metadata.num_rows
     try:

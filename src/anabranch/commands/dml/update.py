@@ -37,11 +37,11 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import BoundAttributes, RowNames
-from anabranch.spark.conditions.repeatable_rows import kept
-from anabranch.spark.conditions.user_condition import has_subquery, stand_in, subqueries_may_read
+from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
+from anabranch.spark.conditions.user_condition import empty_frame, has_subquery, subqueries_may_read
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import typed_violations
@@ -92,7 +92,7 @@ def _prepared(
         record(transaction, target, asking, ())
         return Prepared(transaction, (), num_affected_rows=0)
     # Computed once: what is written is what was marked, whatever the expressions are.
-    kept_rows = kept(changed)
+    kept_rows = cache_or_checkpoint(changed)
     changed = kept_rows.frame
     try:
         with watch.measured("scanTimeMs"), typed_violations():
@@ -105,7 +105,7 @@ def _prepared(
         with watch.measured("rewriteTimeMs"):
             changes, written = _replaced(target, changed, rows)
     except BaseException:
-        kept_rows.let_go()
+        kept_rows.release()
         raise
     num_updated = 0 if written is None else written.num_rows
     return Prepared(
@@ -128,7 +128,7 @@ def _values_may_read(target: TargetRows, setting: Assignments) -> bool:
     of the condition's subqueries `understand` knows.
     """
     schema, table = target.snapshot.schema, target.table
-    rows = stand_in(table.session.spark, schema, target.alias)
+    rows = empty_frame(table.session.spark, schema, target.alias)
     values = rows.select(
         *(setting.value(field, F.col(quote(field.name))) for field in schema if setting.sets(field.name))
     )
@@ -158,7 +158,7 @@ def _replaced(
 
 def _written(target: TargetRows, changed: DataFrame, replacement: Replacement) -> WrittenFiles:
     names = without_void(target.snapshot.schema).fieldNames()
-    frame = replacement.together(changed.select(*map(quote, names), *ids_kept(target.tracking)))
+    frame = replacement.together(changed.select(*map(quote, names), *stored_tracking_columns(target.tracking)))
     return replacement.without_staying(write_new_rows(target, frame))
 
 

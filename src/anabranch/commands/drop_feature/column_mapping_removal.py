@@ -34,7 +34,7 @@ from anabranch.schema.names import invalid_names
 from anabranch.schema.serialization import parse_schema, schema_string
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import WriteRequest
-from anabranch.spark.rows.row_tracking import stable, with_tracking
+from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.rewrite_request import NO_LIMIT
 from anabranch.transaction.commit.commit_context import CommittedVersion
@@ -126,7 +126,7 @@ def _written(table: TableRef, snapshot: Snapshot, chosen: FileMask, sources: fro
     files = snapshot.files.table.filter(pa.array(chosen))
     everything = np.ones(len(files), dtype=np.bool_)
     scan = with_tracking(dataclasses.replace(request, files=files, prune=lambda _: everything), tracking)
-    frame = stable(table.session.engine.scan(scan), files, tracking)
+    frame = with_stable_ids(table.session.engine.scan(scan), files, tracking)
     schema = without_void(strip_mapping(snapshot.schema))
     if tracking is not None:
         schema = tracking.added_to(schema)

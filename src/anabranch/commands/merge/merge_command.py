@@ -38,9 +38,9 @@ from anabranch.protocol.actions import Action, AddCDCFile, AddFile, Metadata
 from anabranch.protocol.features import check_writable
 from anabranch.schema.computed_columns import identity_columns
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.column_names import check_resolved, metadata_named
-from anabranch.spark.conditions.repeatable_rows import keep
-from anabranch.spark.engine import KeptRows, WrittenFiles
+from anabranch.spark.conditions.column_names import check_resolved, metadata_columns
+from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows
+from anabranch.spark.engine import WrittenFiles
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.write.row_checks import typed_violations
 from anabranch.transaction.proposed_commit import Operation
@@ -94,7 +94,7 @@ class _Execution:
         self.source_reads = source_reads
         """The versions of the table that the source reads."""
         self.watch = Stopwatch(table)
-        self.kept: list[KeptRows] = []
+        self.kept: list[CachedRows] = []
 
     @property
     def keeps_old_values(self) -> bool:
@@ -178,7 +178,7 @@ class _Execution:
             return None, no_marks()
         read = target.read(candidates)
         named = plan.on.target_columns
-        everything = [*self.snapshot.schema.fieldNames(), *metadata_named(self.statement.alias)]
+        everything = [*self.snapshot.schema.fieldNames(), *metadata_columns(self.statement.alias)]
         columns = everything if named is None else list(named)
         keeps = everything if self.keeps_old_values else columns if self.statement.not_matched else []
         keeps = [*keeps, *_id_columns(target)]
@@ -190,7 +190,7 @@ class _Execution:
             frame = join.decided(read.frame, {}, keeps=keeps)
         if (at_once and plan.updates) or self.statement.not_matched or (at_once and self.keeps_old_values):
             # Computed once: what is written is what was marked, whatever the expressions are.
-            rows = keep(frame)
+            rows = cache_rows(frame)
             self.kept.append(rows)
             frame = rows.frame
         with typed_violations():
@@ -286,7 +286,7 @@ class _Execution:
 
     def _let_go(self) -> None:
         for rows in self.kept:
-            rows.let_go()
+            rows.release()
 
 
 def _is_small_change(plan: MergePlan, facts: SourceFacts) -> bool:

@@ -131,11 +131,11 @@ def plan_merge(table: TableRef, snapshot: Snapshot, statement: MergeStatement, s
 
     def asked(clauses: Sequence[MergeClause], visible: Scope, kind: str) -> tuple[JoinCondition | None, ...]:
         return tuple(
-            None if each.condition is None else scope.understood(each.condition, visible, clause=kind)
+            None if each.condition is None else scope.resolve_condition(each.condition, visible, clause=kind)
             for each in clauses
         )
 
-    on = scope.understood(statement.condition, Scope.BOTH, clause="ON")
+    on = scope.resolve_condition(statement.condition, Scope.BOTH, clause="ON")
     matched = asked(statement.matched, Scope.BOTH, "WHEN MATCHED")
     not_matched = asked(statement.not_matched, Scope.SOURCE, "WHEN NOT MATCHED")
     by_source = asked(statement.not_matched_by_source, Scope.TARGET, "WHEN NOT MATCHED BY SOURCE")

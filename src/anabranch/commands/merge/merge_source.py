@@ -36,8 +36,7 @@ from anabranch.schema.type_widening import record_type_changes
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import RowNames
 from anabranch.spark.conditions.join_conditions import JoinKey
-from anabranch.spark.conditions.repeatable_rows import is_repeatable, keep
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.repeatable_rows import CachedRows, cache_rows, is_repeatable
 from anabranch.spark.session.table_identifiers import split_identifier
 
 VALUES_MAX = 100
@@ -58,7 +57,7 @@ class FrozenSource:
 
     frame: DataFrame
     """Its columns are called what they were, also by Columns taken from the user's frame."""
-    kept: tuple[KeptRows, ...]
+    kept: tuple[CachedRows, ...]
     """What is to be let go of at the end: nothing where the user had cached the frame before."""
 
 
@@ -68,7 +67,7 @@ def freeze(source: DataFrame, *, counts: bool = True) -> FrozenSource:
     if level.useMemory or level.useDisk or level.useOffHeap:
         return FrozenSource(frame=source, kept=())
     if is_repeatable(source):
-        rows = keep(source, counts=counts)
+        rows = cache_rows(source, counts=counts)
         return FrozenSource(frame=rows.frame, kept=(rows,))
     # Rows of a checkpoint are never computed again.
     return FrozenSource(frame=source.localCheckpoint(eager=False), kept=())

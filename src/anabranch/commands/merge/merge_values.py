@@ -178,7 +178,7 @@ class ValuePlanner:
         return found
 
     def _assigned(self, values: Mapping[str, Value]) -> Assignments:
-        steady = {name: self._scope.at_one_time(value) for name, value in values.items()}
+        steady = {name: self._scope.with_fixed_clock(value) for name, value in values.items()}
         return assignments(
             steady,
             self._schema,

@@ -24,9 +24,9 @@ from anabranch.schema.computed_columns import RowTrackingColumns, with_tracking_
 from anabranch.schema.enforcement import Fill, WritePlan, fill_of
 from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import quoted
-from anabranch.spark.conditions.repeatable_rows import kept
+from anabranch.spark.conditions.repeatable_rows import cache_or_checkpoint
 from anabranch.spark.engine import WrittenFiles
-from anabranch.spark.rows.row_tracking import ids_kept
+from anabranch.spark.rows.row_tracking import stored_tracking_columns
 from anabranch.spark.session.table_identifiers import quote
 from anabranch.spark.write.conform import conform
 from anabranch.spark.write.row_checks import refuse_when
@@ -116,10 +116,12 @@ def write_merged(
     # Computed once, so that the feed tells the very rows that are in the table.
     kept_rows = None
     if tells:
-        kept_rows = kept(rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids))))
+        kept_rows = cache_or_checkpoint(
+            rows.select(*(rows[quote(name)] for name in (*schema.fieldNames(), *told, *ids)))
+        )
         rows = kept_rows.frame
     try:
-        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *ids_kept(tracking))
+        stored = rows.select(*(rows[quote(name)] for name in schema.fieldNames()), *stored_tracking_columns(tracking))
         together = replacement.together(stored, tasks_min=_tasks(rows_max))
         written = replacement.without_staying(
             write_data_files(
@@ -133,7 +135,7 @@ def write_merged(
         change_files = _change_files(table, rows, schema, partition_columns, properties) if tells else ()
     finally:
         if kept_rows is not None:
-            kept_rows.let_go()
+            kept_rows.release()
     return MergedFiles(written=written, plan=plan, change_files=change_files)
 
 

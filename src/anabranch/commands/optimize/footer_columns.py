@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from anabranch.commands.table_access import TableRef
 from anabranch.protocol.data_paths import decode_path
 from anabranch.schema.column_mapping import ColumnMappingMode, field_id, physical_name
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 _FOOTERS_AT_ONCE = 16
 _PARQUET_ID = b"PARQUET:field_id"
@@ -40,7 +40,7 @@ _WIDE: dict[type[DataType], pa.DataType] = {
 def read_schemas(table: TableRef, paths: Sequence[str]) -> list[pa.Schema]:
     """The Parquet schema of each of these files, named as in the log. Raises `StorageError`."""
     store = table.delta_log.store
-    elsewhere = allowed_places(store)
+    elsewhere = allowed_prefixes_of(store)
 
     def read(path: str) -> pa.Schema:
         with store.open(decode_path(path, table_root=table.path, allowed_prefixes=elsewhere)) as file:

@@ -21,9 +21,9 @@ from anabranch.log.file_columns import FileMask
 from anabranch.protocol.partition_values import parse_column
 from anabranch.schema.column_mapping import physical_name
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.spark.conditions.user_condition import ReadCondition, understood
+from anabranch.spark.conditions.user_condition import ReadCondition, resolve_condition
 from anabranch.spark.rows.file_listing import FileListing, listing_of
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 # Which files are rewritten together: by partition, smallest first, as long as the result is not too large.
 
@@ -237,7 +237,7 @@ def _understood(table: TableRef, snapshot: Snapshot, condition: str) -> ReadCond
     """The condition as one on rows that have the partition columns alone."""
     partitions = StructType([snapshot.schema[name] for name in snapshot.partition_columns])
     try:
-        asked = understood(
+        asked = resolve_condition(
             table.session.spark,
             condition,
             schema=partitions,
@@ -280,5 +280,5 @@ def _listing(table: TableRef, snapshot: Snapshot) -> FileListing:
     fields = [snapshot.schema[name] for name in snapshot.partition_columns]
     names = [physical_name(field, snapshot.column_mapping_mode) for field in fields]
     files: pa.Table = snapshot.files.table
-    places = allowed_places(table.delta_log.store)
+    places = allowed_prefixes_of(table.delta_log.store)
     return listing_of(files, table_root=table.path, physical_partition_columns=names, allowed_prefixes=places)

@@ -26,7 +26,7 @@ from anabranch.log.file_columns import FileMask, adds_of_table
 from anabranch.protocol.actions import INSERTION_TIME, AddFile, RemoveFile
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import RewriteRequest
-from anabranch.spark.extension.answer_threads import carried
+from anabranch.spark.gateway.answer_threads import as_part_of_answer
 from anabranch.spark.rows.row_tracking import with_tracking
 from anabranch.transaction.conflicts.row_map import Run, moved_to_tags, runs_of
 from anabranch.transaction.proposed_commit import Bin
@@ -213,7 +213,7 @@ def _with_job_group(
     run: Callable[[], RewrittenBin] = inheritable_thread_target(table.session.spark)(
         lambda: rewrite(snapshot, plan, planned)
     )
-    return carried(table.session.spark, run)
+    return as_part_of_answer(table.session.spark, run)
 
 
 def compacted(table: TableRef, snapshot: Snapshot, plan: Plan, planned: PlannedBin, *, target: int) -> RewrittenBin:

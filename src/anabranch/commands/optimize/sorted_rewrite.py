@@ -44,7 +44,7 @@ from anabranch.spark.layout.hilbert import HilbertOrder
 from anabranch.spark.layout.range_numbers import has_order
 from anabranch.spark.layout.row_order import Curve, OrderColumn, ordered_frame
 from anabranch.spark.layout.zorder_keys import ZOrder
-from anabranch.spark.rows.row_tracking import stable
+from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.session.table_identifiers import quote, split_identifier
 from anabranch.spark.write.rewrite_request import stored_columns, write_request
 from anabranch.transaction.rows.deletion_vector_actions import removal
@@ -73,7 +73,7 @@ def ordered(
     request = rewrite_request(table, snapshot, plan, planned)
     counts, scan = request.row_counts, dataclasses.replace(request.scan, with_positions=True)
     shown = None if counts is None else sum(counts) - sum(map(hidden_rows, adds))
-    frame = stable(table.session.engine.scan(scan), scan.files, request.row_tracking)
+    frame = with_stable_ids(table.session.engine.scan(scan), scan.files, request.row_tracking)
     rows = ordered_frame(
         frame,
         order.columns,

@@ -37,7 +37,7 @@ from anabranch.protocol.properties import TableProperties
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.session.delta_session import DeltaSession
 from anabranch.spark.session.session_settings import flag_of
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 # Times as users write them.
 
@@ -46,7 +46,7 @@ def to_milliseconds(session: DeltaSession, timestamp: str | datetime, *, option:
     """Milliseconds since the epoch of what Spark's cast to TIMESTAMP gives, in the session's zone."""
     if isinstance(timestamp, datetime):
         micros = value_text.datetime_to_micros(timestamp)
-        return (micros if timestamp.tzinfo else session.time_zone.moment_of(micros)) // 1000
+        return (micros if timestamp.tzinfo else session.time_zone.to_utc(micros)) // 1000
     query = "SELECT unix_millis(try_cast(:written AS TIMESTAMP)) AS at"
     row = session.spark.sql(query, args={"written": timestamp}).first()
     if row is None or row[0] is None:
@@ -158,7 +158,7 @@ def feed_source(table: TableRef, snapshot: Snapshot) -> FeedSource:
         table_root=table.path,
         table=table.label,
         load_vector=functools.partial(load_vector, store),
-        allowed_prefixes=allowed_places(store),
+        allowed_prefixes=allowed_prefixes_of(store),
         options=table.storage,
     )
 

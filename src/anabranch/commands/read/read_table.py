@@ -27,7 +27,7 @@ from anabranch.schema.paths import same_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import ScanRequest
 from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 
 
 def table_in_folder(
@@ -103,7 +103,7 @@ def scan_request(
         load_vector=load,
         prune=prune,
         with_positions=with_positions,
-        allowed_prefixes=allowed_places(store),
+        allowed_prefixes=allowed_prefixes_of(store),
         options=table.storage,
     )
 

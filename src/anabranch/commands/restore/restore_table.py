@@ -42,7 +42,7 @@ from anabranch.protocol.data_paths import decode_path_column
 from anabranch.protocol.features import check_writable
 from anabranch.snapshot.live_files import LiveFiles
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.transaction.conflicts.winners import Winner
@@ -88,7 +88,7 @@ def missing_files(store: LogStore, files: pa.Table) -> list[str]:
 
     Raises `UnsafePathError` for a file outside of where the table may reach, `StorageError`.
     """
-    places = allowed_places(store)
+    places = allowed_prefixes_of(store)
     wanted = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=places)
     vectors = files["deletion_vector"].drop_null().to_pylist()
     named = {
@@ -290,7 +290,7 @@ def _version(table: TableRef, travel: TimeTravel) -> tuple[int, str | None]:
         return travel.version, None
     assert travel.timestamp is not None
     timestamp_ms = to_milliseconds(table.session, travel.timestamp)
-    local = table.session.time_zone.local_of(timestamp_ms * 1000)
+    local = table.session.time_zone.to_local(timestamp_ms * 1000)
     at = value_text.micros_to_datetime(local, utc=False)
     fraction = f"{timestamp_ms % 1000:03}".rstrip("0") or "0"
     return table.delta_log.snapshots.version_at_timestamp(timestamp_ms), f"{at:%Y-%m-%d %H:%M:%S}.{fraction}"

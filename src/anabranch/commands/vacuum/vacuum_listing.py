@@ -14,7 +14,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from anabranch.commands.table_access import TableRef
 from anabranch.errors.maintenance import InventorySchemaError
-from anabranch.protocol.data_paths import escape
+from anabranch.protocol.data_paths import escape_path_name
 from anabranch.protocol.log_paths import CHANGE_DATA_DIRECTORY, LOG_DIRECTORY
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.rows.file_listing import file_root
@@ -50,7 +50,7 @@ class Hiding:
 
     @functools.cached_property
     def _partition_prefixes(self) -> tuple[str, ...]:
-        names = {*self.partition_columns, *map(escape, self.partition_columns)}
+        names = {*self.partition_columns, *map(escape_path_name, self.partition_columns)}
         return tuple(f"{name}=" for name in names if name.startswith(("_", ".")))
 
     def hides(self, name: str) -> bool:

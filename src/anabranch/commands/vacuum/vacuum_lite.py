@@ -19,7 +19,7 @@ from anabranch.errors.environment import FileMissingError, FileTooLargeError, St
 from anabranch.errors.log import TimestampEarlierThanFirstCommitError
 from anabranch.errors.maintenance import VacuumLiteError
 from anabranch.log.commit_files import read_actions
-from anabranch.log.listing import CommitFile, consecutive, list_log
+from anabranch.log.listing import CommitFile, after_last_gap, list_log
 from anabranch.log.time_travel import TimestampSearch
 from anabranch.protocol.actions import Action, AddCDCFile, RemoveFile
 from anabranch.protocol.data_paths import relative_path
@@ -50,7 +50,7 @@ class CommitWindow:
     @classmethod
     def of(cls, store: LogStore, snapshot: Snapshot, *, cutoff_ms: int) -> CommitWindow:
         """List the log. Raises `MissingInCommitTimestampError`, `StorageError`."""
-        commits = consecutive(list_log(store, first=0, upto=snapshot.version).commits)
+        commits = after_last_gap(list_log(store, first=0, upto=snapshot.version).commits)
         if not commits:
             return cls(commits=(), expired_upto=None)
         search = TimestampSearch.among(

@@ -30,7 +30,7 @@ from anabranch.predicates.expressions import (
     disjunction,
 )
 from anabranch.protocol.actions import AddFile
-from anabranch.protocol.partition_values import parse as parse_partition_value
+from anabranch.protocol.partition_values import parse_partition_value
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.transaction.read_set import FileKey
 from anabranch.transaction.rows.deletion_vector_actions import removal

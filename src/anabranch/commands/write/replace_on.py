@@ -25,8 +25,8 @@ from anabranch.schema.enforcement import WriteApi
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import alias_of, alias_of_text
-from anabranch.spark.conditions.user_condition import stand_in
-from anabranch.spark.engine import KeptRows
+from anabranch.spark.conditions.repeatable_rows import CachedRows
+from anabranch.spark.conditions.user_condition import empty_frame
 from anabranch.spark.native.plan_reading import versions_read
 from anabranch.spark.session.table_identifiers import quote
 
@@ -62,12 +62,12 @@ class Replacing:
 
     rows: DataFrame
     options: WriteOptions
-    kept: tuple[KeptRows, ...]
+    kept: tuple[CachedRows, ...]
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
         for rows in self.kept:
-            rows.let_go()
+            rows.release()
 
 
 def replacing(
@@ -186,7 +186,7 @@ def _check_condition(
         # In a subquery a field of that column would go before a column of the table.
         reason = f"{alias} is the name of the table and of a column of the rows."
         raise AmbiguousReplaceOnError(**facts, reason=reason)
-    target = stand_in(table.session.spark, snapshot.schema, alias)
+    target = empty_frame(table.session.spark, snapshot.schema, alias)
     try:
         condition = F.expr(written) if options.replace_on_read is None else options.replace_on_read.column
         target.join(frame, condition, "left_semi").schema  # noqa: B018 - has Spark resolve the condition

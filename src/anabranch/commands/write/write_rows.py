@@ -43,7 +43,7 @@ from anabranch.schema.logical_types import DECLARED_TYPE, without_char_varchar
 from anabranch.schema.paths import fold
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.conditions.column_names import check_resolved, named
-from anabranch.spark.conditions.user_condition import stand_in, text_of
+from anabranch.spark.conditions.user_condition import empty_frame, text_of
 from anabranch.spark.engine import NEWEST_VERSION, WrittenFiles
 from anabranch.spark.extension.first_appends import CREATION_RACES_MAX
 from anabranch.spark.native.plan_reading import versions_read
@@ -281,7 +281,7 @@ def _versions_read(table: TableRef, frame: DataFrame, snapshot: Snapshot, option
     found = versions_read(frame, table.path)
     if options.replaced is None:
         return found
-    asked = stand_in(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
+    asked = empty_frame(table.session.spark, snapshot.schema, options.replaced.alias).where(options.replaced.condition)
     return found | options.replaced.versions_read | versions_read(asked, table.path)
 
 

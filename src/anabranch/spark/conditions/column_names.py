@@ -1,4 +1,4 @@
-"""What a statement calls the columns of its table: an alias and names, or the attributes of a resolved plan."""
+"""The names by which a statement uses its table's columns: an alias and names, or attributes of a resolved plan."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from anabranch.snapshot.snapshot import Snapshot
 class BoundAttributes:
     """The attributes that a resolved plan has for a table's first columns, in order.
 
-    Columns made of the plan's expressions find them in frames that `named` has renamed.
+    Columns made from the plan's expressions refer to them, and are resolved in frames that `named` has returned.
     """
 
     attributes: Any
     """A Scala Seq."""
     metadata: Any = None
-    """The attribute that it has for `_metadata` of the rows; None where the statement does not name that."""
+    """The plan's attribute for `_metadata` of the rows; None where the statement does not use that column."""
     check: Callable[[Snapshot], None] = lambda _: None
     """Raises `SchemaChangedSinceAnalysisError` where the table has other columns at that version."""
 
 
 RowNames = str | BoundAttributes | None
-"""An alias, attributes, or the table's own names alone."""
+"""An alias, attributes, or None for the table's own names alone."""
 
 
-def metadata_named(names: RowNames) -> list[str]:
-    """The column `_metadata`, where the statement asks for it: rewriting the files changes what it says of a row."""
+def metadata_columns(names: RowNames) -> list[str]:
+    """`_metadata`, if the statement reads it, else nothing. Rewriting the files of a table changes its values."""
     return ["_metadata"] if isinstance(names, BoundAttributes) and names.metadata is not None else []
 
 
 def check_resolved(names: RowNames, snapshot: Snapshot) -> None:
-    """Raises `SchemaChangedSinceAnalysisError` where attributes are those of other columns than the version has."""
+    """Raises `SchemaChangedSinceAnalysisError` where the attributes are of other columns than the version has."""
     if isinstance(names, BoundAttributes):
         names.check(snapshot)
 
 
 def named(frame: DataFrame, names: RowNames) -> DataFrame:
-    """The rows of a table, as they are read, under the statement's names."""
+    """The frame, which has a table's columns first, with the statement's names for them."""
     if names is None:
         return frame
     if isinstance(names, str):
@@ -55,25 +55,22 @@ def named(frame: DataFrame, names: RowNames) -> DataFrame:
 
 
 def named_again(frame: DataFrame, names: RowNames) -> DataFrame:
-    """Rows made of a frame that `named` gave, under the same names. Attributes stay; an alias is lost on the way."""
+    """A frame made from one that `named` returned, under the same names: attributes stay, but an alias is lost."""
     return frame.alias(names) if isinstance(names, str) else frame
 
 
 def alias_of_text(names: RowNames) -> str | None:
-    """What SQL text may call the table."""
+    """The alias that SQL text may use for the table; None where there is none."""
     return names if isinstance(names, str) else None
 
 
-# What a DataFrame is called, by `DataFrame.alias` or as a table.
-
-
 def alias_of(frame: DataFrame) -> str | None:
-    """The one name that may stand before all columns of the frame; None where they have none, or several."""
+    """The qualifier of all columns of the frame, an alias or a table's name; None where they have none, or several."""
     try:
         output = frame._jdf.queryExecution().analyzed().output()
         names = set()
-        for place in range(output.length()):
-            qualifier = output.apply(place).qualifier()
+        for index in range(output.length()):
+            qualifier = output.apply(index).qualifier()
             names.add(str(qualifier.apply(qualifier.length() - 1)) if qualifier.length() else None)
     except Py4JError:
         return None

@@ -1,7 +1,7 @@
-"""What the conditions of a MERGE ask of the table and of the source, before either is read.
+"""The conditions of a MERGE, resolved before table or source are read.
 
-Decides which files of the table can hold a row that matters: by what the conditions say of the table alone, and by
-values of the source that rows of the table must equal.
+They decide which files of the table can hold a row that matters: by conditions on the table alone, and by values of the
+source that rows of the table must equal.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from anabranch.errors.dml import NonDeterministicConditionError, SubqueryInCondi
 from anabranch.predicates.expressions import TRUE, Predicate, conjunction
 from anabranch.schema.column_mapping import ColumnMappingMode
 from anabranch.schema.paths import fold
-from anabranch.spark.conditions.column_names import RowNames, metadata_named
+from anabranch.spark.conditions.column_names import RowNames, metadata_columns
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
-from anabranch.spark.conditions.repeatable_rows import stop_clock
-from anabranch.spark.conditions.user_condition import passed_filters, stand_in, tells_the_time, text_of
-from anabranch.spark.native.jvm_classes import JvmClasses
-from anabranch.spark.native.jvm_time_zones import session_zone
+from anabranch.spark.conditions.repeatable_rows import fix_clock
+from anabranch.spark.conditions.user_condition import empty_frame, passed_filters, reads_clock, text_of
+from anabranch.spark.gateway.jvm_classes import JvmClasses
+from anabranch.spark.gateway.jvm_time_zones import session_zone
 
 
 class Scope(enum.Enum):
@@ -37,33 +37,33 @@ class Scope(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinKey:
-    """Two values, of which the condition says that they are equal."""
+    """Two values that are equal in all rows for which the condition is true."""
 
     target: Column
-    """Of the stand-in for the table."""
+    """A value of `JoinScope.target`."""
     source: Column
     data_type: str
-    """Of both, as Spark calls it; empty where it is not known."""
+    """Spark's name for the type of both; empty where the types differ."""
     null_safe: bool
     column: str | None
-    """The table's column, where the value is one as it is."""
+    """The table's column, where the target value is a column and no other expression."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinCondition:
-    """A condition of a MERGE, as far as it is understood."""
+    """A condition of a MERGE, resolved by Spark's analyzer."""
 
     condition: Column | str
-    """To hand to Spark; the clock in it stands still where it is text."""
+    """The condition for Spark; clock functions in a text are replaced by literals."""
     text: str
-    """For people and the log: as it was written, where it was text."""
+    """The condition for people and the log: as the user wrote it, where it was text."""
     repeatable: bool
-    """Whether it tells the same of the same rows, asked again later."""
+    """Whether it has the same value for the same rows when it is evaluated again later."""
     of_target: tuple[Column, ...] = ()
-    """Conditions on the stand-in for the table that are true wherever this one is."""
+    """Conditions on `JoinScope.target` that are true whenever this one is."""
     keys: tuple[JoinKey, ...] = ()
     target_columns: tuple[str, ...] | None = None
-    """The table's columns that it names, maybe more; None where that is not known."""
+    """The table's columns that it reads, maybe more; None where that is not known."""
 
 
 class JoinScope:
@@ -80,59 +80,62 @@ class JoinScope:
         alias: RowNames,
         now_ms: int,
     ) -> None:
-        self.target = stand_in(spark, schema, alias)
-        """Stands for the table: its columns and no rows."""
+        self.target = empty_frame(spark, schema, alias)
+        """An empty frame with the table's columns."""
         self.source = source
         self._spark = spark
-        self._repeatable = not metadata_named(alias)
+        self._repeatable = not metadata_columns(alias)
         self._table = table
         self._schema = schema
         self._names = PhysicalNames(schema, column_mapping)
         self._now_ms = now_ms
 
     def frame(self, scope: Scope) -> DataFrame:
-        """A frame that shows what a scope shows."""
+        """A frame with the columns that a condition of the scope may name."""
         if scope is Scope.BOTH:
             return self.target.join(self.source)
         return self.source if scope is Scope.SOURCE else self.target
 
-    def at_one_time(self, value: Column | str) -> Column | str:
-        """`value` with the clock in it stopped, where it is text."""
+    def with_fixed_clock(self, value: Column | str) -> Column | str:
+        """`value`, with literals for its clock functions where it is text."""
         if not isinstance(value, str):
             return value
         columns = {fold(name) for name in (*self._schema.fieldNames(), *self.source.columns)}
-        return stop_clock(value, columns=columns, time_zone=session_zone(self._spark), now_ms=self._now_ms)
+        return fix_clock(value, columns=columns, time_zone=session_zone(self._spark), now_ms=self._now_ms)
 
     def has_subquery(self, frame: DataFrame, scope: Scope) -> bool:
         """Whether one of the values that `frame` computes in the scope holds a subquery."""
-        whole, without = (_subqueries(each) for each in (frame, self.frame(scope)))
+        whole, without = (_subqueries(part) for part in (frame, self.frame(scope)))
         return whole > without
 
-    def understood(self, condition: Column | str, scope: Scope, *, clause: str) -> JoinCondition:
-        """What the condition asks. Raises `NonDeterministicConditionError`, `SubqueryInConditionError`, and Spark's
-        `AnalysisException` for a condition that makes no sense in its scope.
+    def resolve_condition(self, condition: Column | str, scope: Scope, *, clause: str) -> JoinCondition:
+        """The condition, resolved in its scope.
+
+        Raises `NonDeterministicConditionError`, `SubqueryInConditionError`, and Spark's `AnalysisException` for a
+        condition that cannot be resolved in its scope.
         """
-        asked = self.at_one_time(condition)
+        timed = self.with_fixed_clock(condition)
         text = text_of(condition)
         facts = {"table": self._table, "clause": clause, "expression": text}
-        filtered = self.frame(scope).where(asked)
+        filtered = self.frame(scope).where(timed)
         resolved = filtered._jdf.queryExecution().analyzed().condition()
         jvm: Any = self._spark.sparkContext._jvm
         if jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(resolved):
             raise SubqueryInConditionError(**facts)
         if not resolved.deterministic():
             raise NonDeterministicConditionError(**facts)
-        told = text if isinstance(condition, str) else str(resolved.sql())
+        shown = text if isinstance(condition, str) else str(resolved.sql())
         target = self.target._jdf.queryExecution().analyzed().outputSet()
-        columns = tuple(str(each.name()) for each in _elements(resolved.references().toSeq()) if target.contains(each))
-        if tells_the_time(resolved):
-            # It is the clock of a Column, which goes on.
-            return JoinCondition(condition=asked, text=told, repeatable=False, target_columns=columns)
-        parts = [_Part.of(each, target) for each in _conjuncts(resolved)]
+        references = _elements(resolved.references().toSeq())
+        columns = tuple(str(column.name()) for column in references if target.contains(column))
+        if reads_clock(resolved):
+            # Clock functions of a Column are not replaced: their values change.
+            return JoinCondition(condition=timed, text=shown, repeatable=False, target_columns=columns)
+        parts = [_Part.of(conjunct, target) for conjunct in _conjuncts(resolved)]
         to_column = JvmClasses(jvm).ExpressionUtils.column
         return JoinCondition(
-            condition=asked,
-            text=told,
+            condition=timed,
+            text=shown,
             repeatable=self._repeatable,
             of_target=tuple(_column(to_column(part.whole)) for part in parts if part.is_of_target),
             keys=tuple(part.key(to_column) for part in parts if part.is_key),
@@ -140,7 +143,7 @@ class JoinScope:
         )
 
     def predicate(self, conditions: Sequence[Column]) -> Predicate:
-        """What all of these conditions on the stand-in say together, in physical names; maybe less."""
+        """A predicate in physical names: true whenever all these conditions on `target` are, maybe for more rows."""
         if not conditions:
             return TRUE
         frame = self.target
@@ -151,7 +154,7 @@ class JoinScope:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Part:
-    """One of the conditions that must all be true, as the JVM has it."""
+    """One conjunct of a condition, as an expression of the JVM's."""
 
     whole: Any
     is_of_target: bool
@@ -163,11 +166,11 @@ class _Part:
         if whole.references().subsetOf(target):
             return cls(whole=whole, is_of_target=True)
         if str(whole.nodeName()) in ("EqualTo", "EqualNullSafe"):
-            for here, there in ((whole.left(), whole.right()), (whole.right(), whole.left())):
-                one_side = not here.references().isEmpty() and here.references().subsetOf(target)
-                other_side = there.references().intersect(target).isEmpty()
+            for ours, theirs in ((whole.left(), whole.right()), (whole.right(), whole.left())):
+                one_side = not ours.references().isEmpty() and ours.references().subsetOf(target)
+                other_side = theirs.references().intersect(target).isEmpty()
                 if one_side and other_side:
-                    return cls(whole=whole, is_of_target=False, target=here, source=there)
+                    return cls(whole=whole, is_of_target=False, target=ours, source=theirs)
         return cls(whole=whole, is_of_target=False)
 
     @property
@@ -201,8 +204,8 @@ def _conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def _elements(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(place) for place in range(sequence.size()))
+    return (sequence.apply(index) for index in range(sequence.size()))
 
 
-def _column(of_jvm: Any) -> Column:
-    return cast("Column", ClassicColumn(of_jvm))
+def _column(jvm_column: Any) -> Column:
+    return cast("Column", ClassicColumn(jvm_column))

@@ -1,4 +1,4 @@
-"""Predicates of a query, in the names that data files and their statistics use."""
+"""Predicates of a query, renamed to the column names of data files and their statistics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PhysicalNames:
         self._paths: Mapping[ColumnPath, ColumnPath] = physical_paths(schema, mode)
 
     def of(self, predicate: Predicate) -> Predicate:
-        """The same condition. What names a column that the table does not have becomes unknown."""
+        """The same condition. Parts with a column that the table does not have become `Unknown`."""
         match predicate:
             case And(operands):
                 return And(tuple(map(self.of, operands)))
@@ -43,8 +43,8 @@ class PhysicalNames:
             case Not(operand):
                 return Not(self.of(operand))
             case Unknown():
-                known = [self._paths.get(column.path) for column in predicate.columns]
-                return dataclasses.replace(predicate, columns=tuple(Column(path) for path in known if path))
+                paths = [self._paths.get(column.path) for column in predicate.columns]
+                return dataclasses.replace(predicate, columns=tuple(Column(path) for path in paths if path))
         if any(column.path not in self._paths for column in columns_of(predicate)):
             return Unknown(str(predicate))
         match predicate:

@@ -5,18 +5,18 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import scala.collection.immutable.Seq;
 
-/** Rows that Spark keeps in memory for the user. */
+/** Rows that Spark has cached for the user. */
 public final class Cached {
   private Cached() {}
 
-  /** The plan with kept rows in the place of what gives them; the plan itself where nothing is kept. */
+  /** The plan with cached rows instead of the plans that compute them; the plan itself if nothing is cached. */
   public static LogicalPlan used(Object session, LogicalPlan plan) {
     org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
     if (spark.sharedState().cacheManager().isEmpty()) return plan;
     return spark.sessionState().executePlan(plan, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).withCachedData();
   }
 
-  /** Whether kept rows in the plan are made from the table in that folder. */
+  /** Whether the plan reads cached rows that were computed from the table in that folder. */
   public static boolean readsTable(LogicalPlan plan, String path) {
     if (keepsRowsOf(plan, path)) return true;
     Seq nested = plan.subqueriesAll();
@@ -38,7 +38,7 @@ public final class Cached {
     return false;
   }
 
-  /** Whatever is kept of the table in that folder is read anew when it is next asked for. */
+  /** Makes cached rows of the table in that folder be read again at their next use. */
   public static void refresh(Object session, String path) {
     org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
     if (spark.sharedState().cacheManager().isEmpty()) return;

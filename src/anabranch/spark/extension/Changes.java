@@ -7,8 +7,8 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
- * What `CHANGES FROM` gets from our catalog. Spark has the interface since 4.2, so a proxy implements it. It only carries the
- * table of changes, which takes the place of the relation (Reads) before Spark would scan it.
+ * The changelog that our catalog returns for `CHANGES FROM`. Spark has the interface since 4.2, so a proxy implements it. It only
+ * holds the table of changes, which replaces the relation (Reads) before Spark scans it.
  */
 public class Changes implements InvocationHandler {
   private final DeltaTable feed;
@@ -26,21 +26,21 @@ public class Changes implements InvocationHandler {
     }
   }
 
-  /** The table of changes that the relation stands for, or null. */
+  /** The table of changes of such a relation; null for other nodes. */
   public static DeltaTable read(Object node) {
     if (!(node instanceof DataSourceV2Relation)) return null;
     Object table = ((DataSourceV2Relation) node).table();
     if (!table.getClass().getSimpleName().equals("ChangelogTable")) return null;
     try {
-      Object found = table.getClass().getMethod("changelog", new Class[0]).invoke(table, new Object[0]);
-      Object handler = Proxy.isProxyClass(found.getClass()) ? Proxy.getInvocationHandler(found) : null;
+      Object changelog = table.getClass().getMethod("changelog", new Class[0]).invoke(table, new Object[0]);
+      Object handler = Proxy.isProxyClass(changelog.getClass()) ? Proxy.getInvocationHandler(changelog) : null;
       return handler instanceof Changes ? ((Changes) handler).feed : null;
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }
   }
 
-  /** The rows are as they were asked for: Spark has nothing to take out of them, and nothing to pair. */
+  /** The rows are complete as they are: Spark must remove none of them, and pair none. */
   public Object invoke(Object proxy, Method method, Object[] arguments) {
     String name = method.getName();
     if (name.equals("name") || name.equals("toString")) return feed.name();
@@ -49,7 +49,7 @@ public class Changes implements InvocationHandler {
     if (name.equals("rowId")) return new NamedReference[0];
     if (name.equals("equals")) return Boolean.valueOf(proxy == arguments[0]);
     if (name.equals("hashCode")) return Integer.valueOf(System.identityHashCode(proxy));
-    // Only a stream asks for a scan.
+    // Only a stream calls this.
     if (name.equals("newScanBuilder")) return Python.ask("refuse to stream changes", new Object[] {feed.name()});
     throw new UnsupportedOperationException("changes of " + feed.name() + ": " + name);
   }

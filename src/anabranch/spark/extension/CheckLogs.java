@@ -6,8 +6,8 @@ import org.apache.logging.log4j.core.LoggerContext;
 import org.apache.logging.log4j.core.filter.AbstractFilter;
 
 /**
- * Keeps out of the log what Spark writes when a check of ours ends a task: up to 260 lines, with the text of the check that Python
- * reads. Python raises an error with the same facts for people.
+ * A filter for the log entries that Spark writes when a check of ours ends a task: up to 260 lines, with the text that Python parses.
+ * Python raises a readable error with the same facts.
  */
 public final class CheckLogs extends AbstractFilter {
   private static final String MARK = "anabranch-check:";
@@ -19,7 +19,7 @@ public final class CheckLogs extends AbstractFilter {
   static synchronized void begin() {
     end();
     Object context = LogManager.getContext(org.apache.spark.SparkContext.class.getClassLoader(), false);
-    // Whoever has put another library in the place of Spark's reads its log in his own way.
+    // Another logging library than Spark's is configured: its log is left alone.
     if (!(context instanceof LoggerContext)) return;
     filter = new CheckLogs();
     filter.start();

@@ -12,8 +12,8 @@ public final class Conditions {
   private Conditions() {}
 
   /**
-   * Spark's JSON, with every value: Spark leaves out those of an `InSet`, which is an `In` of many. Timestamps are in UTC, not in
-   * the session's zone, in which a text may mean two moments, and to Python's zone data another one than to the JVM's.
+   * Spark's JSON with all values: Spark leaves out those of an `InSet`, an `In` of many values. Timestamps are in UTC. In the session's
+   * zone a text may be ambiguous, and Python's zone data may differ from the JVM's.
    */
   public static String json(Expression condition) {
     SQLConf inUtc = SQLConf.get().clone();
@@ -21,7 +21,7 @@ public final class Conditions {
     return (String) SQLConf.withExistingConf(inUtc, new Written((Expression) condition.transform(new AsIn())));
   }
 
-  /** Writes an expression as Spark does, by the settings of the moment. */
+  /** Writes an expression as JSON, with the current settings. */
   public static class Written extends scala.runtime.AbstractFunction0 {
     private final Expression expression;
 
@@ -34,7 +34,7 @@ public final class Conditions {
     }
   }
 
-  /** Makes an `In` of every `InSet`. */
+  /** Replaces every `InSet` by an `In`. */
   public static class AsIn extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof InSet;
@@ -44,8 +44,8 @@ public final class Conditions {
       if (!isDefinedAt(node)) return otherwise.apply(node);
       Expression subject = ((InSet) node).child();
       List values = new ArrayList();
-      for (scala.collection.Iterator each = ((InSet) node).hset().iterator(); each.hasNext();) {
-        values.add(new Literal(each.next(), subject.dataType()));
+      for (scala.collection.Iterator items = ((InSet) node).hset().iterator(); items.hasNext();) {
+        values.add(new Literal(items.next(), subject.dataType()));
       }
       return new org.apache.spark.sql.catalyst.expressions.In(subject, scala.jdk.javaapi.CollectionConverters.asScala(values).toList());
     }

@@ -5,8 +5,8 @@ import scala.Option;
 import scala.collection.immutable.Map$;
 
 /**
- * Somebody else made the table while CREATE TABLE was at work. The statement loses to that by `error`; by this class Spark, which
- * alone knows of IF NOT EXISTS, lets it pass.
+ * Another writer created the table while CREATE TABLE was running. The statement fails with `error`, unless it has IF NOT EXISTS:
+ * only Spark knows that, and accepts an error of this class.
  */
 public final class CreatedMeanwhile extends TableAlreadyExistsException {
   private final DeltaError error;
@@ -48,7 +48,7 @@ public final class CreatedMeanwhile extends TableAlreadyExistsException {
     return this;
   }
 
-  /** Where it was made says nothing: Python raised it, and knows where. */
+  /** No stack trace: Python raised the error, and has its own. */
   public Throwable fillInStackTrace() {
     return this;
   }

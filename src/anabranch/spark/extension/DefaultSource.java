@@ -18,26 +18,26 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** `format("delta")`, found by its name, for batches and streams, from Python and from the JVM. */
+/** The data source `delta`, which Spark finds by this class's name, for batches and streams, from Python and from the JVM. */
 public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRelationProvider, StreamSourceProvider, StreamSinkProvider,
     DataSourceRegister {
-  /** What was found when Spark asked for the columns; with them, it asks for the table. */
-  private DeltaTable found;
-  /** Whether `save` asks, which knows the schema, and is about to hand over the rows. */
+  /** The table of the last `inferSchema`: Spark passes its schema to `getTable`. */
+  private DeltaTable resolvedTable;
+  /** Whether `save` is the caller: it has the schema, and will pass the rows. */
   private boolean isWritten;
 
   public String shortName() {
     return "delta";
   }
 
-  /** Python tells which types a table cannot have. */
+  /** Python checks which types a table can have. */
   public boolean supportsDataType(DataType type) {
     return true;
   }
 
   /**
-   * A reader may bring a schema. To a writer it is denied: it would bring `partitionBy` and `clusterBy`, too, and read them
-   * as SQL first, where `save` takes plain names, as in delta-spark.
+   * A reader may pass a schema. A writer may not: it would pass `partitionBy` and `clusterBy`, too, parsed as SQL, but `save` takes
+   * plain names, as in delta-spark.
    */
   public boolean supportsExternalMetadata() {
     String caller = Thread.currentThread().getStackTrace()[2].getClassName();
@@ -46,21 +46,21 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    found = table(options, isWritten ? new StructType() : null);
-    return found.schema;
+    resolvedTable = table(options, isWritten ? new StructType() : null);
+    return resolvedTable.schema;
   }
 
   public Table getTable(StructType schema, Transform[] partitions, Map properties) {
-    if (found != null && found.schema == schema) return found;
+    if (resolvedTable != null && resolvedTable.schema == schema) return resolvedTable;
     return table(new CaseInsensitiveStringMap(properties), schema);
   }
 
-  /** Whoever brings a schema may be about to create the table: then there need be none yet. */
-  private static DeltaTable table(CaseInsensitiveStringMap options, StructType given) {
+  /** The table of the options. With a schema the caller may be about to create it, so it need not exist. */
+  private static DeltaTable table(CaseInsensitiveStringMap options, StructType schema) {
     Object session = org.apache.spark.sql.classic.SparkSession.active();
-    DeltaTable table = (DeltaTable) Python.ask("table of options", new Object[] {session, options.asCaseSensitiveMap(), given});
-    if (table == null) return new DeltaTable("delta", "", given.json(), "", "", "", null, "", null);
-    if (given != null) table.declared = given.json();
+    DeltaTable table = (DeltaTable) Python.ask("table of options", new Object[] {session, options.asCaseSensitiveMap(), schema});
+    if (table == null) return new DeltaTable("delta", "", schema.json(), "", "", "", null, "", null);
+    if (schema != null) table.declared = schema.json();
     return table;
   }
 
@@ -70,12 +70,12 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
     return new Saved(context);
   }
 
-  /** The columns of a stream. Those of a table by name are brought by Spark, as the catalog has them, and are no wish of the user's. */
+  /** The columns of a stream. For a table by name the schema comes from the catalog, not from the user. */
   public scala.Tuple2 sourceSchema(SQLContext context, scala.Option schema, String name, scala.collection.immutable.Map parameters) {
     boolean isNamed = DeltaSink.taken(DeltaSink.path(parameters)) != null;
     String declared = isNamed || schema.isEmpty() || ((StructType) schema.get()).isEmpty() ? null : ((StructType) schema.get()).json();
-    Object found = Python.ask("stream columns", new Object[] {context.sparkSession(), DeltaSink.options(parameters), declared});
-    return new scala.Tuple2(shortName(), DataType.fromJson((String) found));
+    Object columns = Python.ask("stream columns", new Object[] {context.sparkSession(), DeltaSink.options(parameters), declared});
+    return new scala.Tuple2(shortName(), DataType.fromJson((String) columns));
   }
 
   public Source createSource(
@@ -88,7 +88,7 @@ public class DefaultSource implements TableProvider, SAVES_AS_TABLE, CreatableRe
     return new DeltaSink(context.sparkSession(), parameters, partitions, mode);
   }
 
-  /** What Spark asks for after a save. */
+  /** The relation that Spark needs after a save. */
   private static final class Saved extends BaseRelation {
     private final SQLContext context;
 

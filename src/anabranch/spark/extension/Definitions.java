@@ -14,80 +14,80 @@ import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 
-/** What a statement says of a table to be, as JSON, in one call. */
+/** The definition of a new table in a statement, as JSON, for one call. */
 public final class Definitions {
   private Definitions() {}
 
   /** The table's name as a list of parts, its columns, partition transforms and properties. */
   public static String facts(Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
-    Map found = new LinkedHashMap();
+    Map definition = new LinkedHashMap();
     List name = new ArrayList(java.util.Arrays.asList(ident.namespace()));
     name.add(ident.name());
-    found.put("name", name);
+    definition.put("name", name);
     List all = new ArrayList();
     for (int i = 0; i < columns.length; i++) all.add(column(columns[i]));
-    found.put("columns", all);
+    definition.put("columns", all);
     List transforms = new ArrayList();
     for (int i = 0; i < partitions.length; i++) transforms.add(transform(partitions[i]));
-    found.put("transforms", transforms);
-    found.put("properties", properties);
-    return Json.text(found);
+    definition.put("transforms", transforms);
+    definition.put("properties", properties);
+    return Json.text(definition);
   }
 
-  /** What Spark's older kind of statement says of a table to be: name, place, properties, options of the writer. */
+  /** The definition of a new table in Spark's older kind of statement: name, location, properties, options of the writer. */
   public static String factsOf(CatalogTable table) {
-    Map found = new LinkedHashMap();
-    found.put("database", table.identifier().database().isDefined() ? table.identifier().database().get() : null);
-    found.put("name", table.identifier().table());
+    Map definition = new LinkedHashMap();
+    definition.put("database", table.identifier().database().isDefined() ? table.identifier().database().get() : null);
+    definition.put("name", table.identifier().table());
     scala.Option location = table.storage().locationUri();
-    found.put("location", location.isDefined() ? new Path((java.net.URI) location.get()).toString() : null);
-    found.put("comment", table.comment().isDefined() ? table.comment().get() : null);
+    definition.put("location", location.isDefined() ? new Path((java.net.URI) location.get()).toString() : null);
+    definition.put("comment", table.comment().isDefined() ? table.comment().get() : null);
     Map properties = new LinkedHashMap(scala.jdk.javaapi.CollectionConverters.asJava(table.properties()));
     Object clustering = properties.remove("clusteringColumns");
-    found.put("clusteringColumns", clustering == null ? new ArrayList() : clusteringColumns((String) clustering));
-    found.put("properties", properties);
-    found.put("options", scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()));
-    found.put("partitionColumns", scala.jdk.javaapi.CollectionConverters.asJava(table.partitionColumnNames()));
-    return Json.text(found);
+    definition.put("clusteringColumns", clustering == null ? new ArrayList() : clusteringColumns((String) clustering));
+    definition.put("properties", properties);
+    definition.put("options", scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()));
+    definition.put("partitionColumns", scala.jdk.javaapi.CollectionConverters.asJava(table.partitionColumnNames()));
+    return Json.text(definition);
   }
 
-  /** Of a property of the catalog, a list of names that are lists of parts. */
+  /** The columns in a property of the catalog, a list of names that are lists of parts. */
   private static List clusteringColumns(String text) {
-    List found = new ArrayList();
+    List names = new ArrayList();
     scala.collection.immutable.Seq columns = ClusterBySpec$.MODULE$.fromProperty(text).columnNames();
-    for (int i = 0; i < columns.size(); i++) found.add(columns.apply(i).toString());
-    return found;
+    for (int i = 0; i < columns.size(); i++) names.add(columns.apply(i).toString());
+    return names;
   }
 
   private static Map column(Column column) {
-    Map found = new LinkedHashMap();
-    found.put("name", column.name());
-    found.put("type", column.dataType().json());
-    found.put("nullable", Boolean.valueOf(column.nullable()));
-    found.put("comment", column.comment());
-    found.put("metadata", column.metadataInJSON());
+    Map description = new LinkedHashMap();
+    description.put("name", column.name());
+    description.put("type", column.dataType().json());
+    description.put("nullable", Boolean.valueOf(column.nullable()));
+    description.put("comment", column.comment());
+    description.put("metadata", column.metadataInJSON());
     ColumnDefaultValue value = column.defaultValue();
-    found.put("default", value == null ? null : TableChanges.told(value, "getSql"));
-    found.put("generated", column.generationExpression());
+    description.put("default", value == null ? null : TableChanges.optionalValue(value, "getSql"));
+    description.put("generated", column.generationExpression());
     IdentityColumnSpec identity = column.identityColumnSpec();
     if (identity != null) {
       Map numbers = new LinkedHashMap();
       numbers.put("start", Long.valueOf(identity.getStart()));
       numbers.put("step", Long.valueOf(identity.getStep()));
       numbers.put("allow_explicit", Boolean.valueOf(identity.isAllowExplicitInsert()));
-      found.put("identity", numbers);
+      description.put("identity", numbers);
     }
-    return found;
+    return description;
   }
 
   private static Map transform(Transform transform) {
-    Map found = new LinkedHashMap();
-    found.put("name", transform.name());
-    found.put("text", transform.describe());
+    Map description = new LinkedHashMap();
+    description.put("name", transform.name());
+    description.put("text", transform.describe());
     List columns = new ArrayList();
     NamedReference[] references = transform.references();
     for (int i = 0; i < references.length; i++) columns.add(java.util.Arrays.asList(references[i].fieldNames()));
-    found.put("columns", columns);
-    return found;
+    description.put("columns", columns);
+    return description;
   }
 }

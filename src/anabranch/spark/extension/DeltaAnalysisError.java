@@ -4,14 +4,14 @@ import scala.Option;
 import scala.collection.immutable.Map$;
 
 /**
- * What `DeltaError` is, for errors that are Spark's AnalysisException to Python, too: clients of a server know an error by the names
- * of its classes alone. Spark throws such on with a place in a statement, as a copy; this one stays what it is.
+ * A `DeltaError` for errors that are an AnalysisException in Python: clients of a server recognize an error only by the names of its
+ * classes. Spark copies such exceptions to add a position in a statement; this class returns itself instead.
  */
 public final class DeltaAnalysisError extends org.apache.spark.sql.AnalysisException {
   private final DeltaError error;
 
-  public DeltaAnalysisError(String condition, String sqlState, String message, int number, String told) {
-    this(new DeltaError(condition, sqlState, message, number, told));
+  public DeltaAnalysisError(String condition, String sqlState, String message, int number, String facts) {
+    this(new DeltaError(condition, sqlState, message, number, facts));
   }
 
   private DeltaAnalysisError(DeltaError error) {
@@ -20,7 +20,7 @@ public final class DeltaAnalysisError extends org.apache.spark.sql.AnalysisExcep
     this.error = error;
   }
 
-  /** The same, for where an AnalysisException would not stay what it is. */
+  /** The same error, for code where an AnalysisException would be wrapped. */
   public DeltaError unchecked() {
     return error;
   }
@@ -57,7 +57,7 @@ public final class DeltaAnalysisError extends org.apache.spark.sql.AnalysisExcep
     return this;
   }
 
-  /** Where it was made says nothing: Python raised it, and knows where. */
+  /** No stack trace: Python raised the error, and has its own. */
   public Throwable fillInStackTrace() {
     return this;
   }

@@ -24,16 +24,16 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The session catalog: tables of ours by name, version, time or path; all others as before. Or, under another name, one of folders. */
+/** The session catalog, with our tables by name, version, time or path, and all others as before. Under another name it may be one of folders. */
 public class DeltaCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
-  /** Null where the tables are those of the session's catalog. */
+  /** Null if the tables are those of the session's catalog. */
   private FolderCatalog folders;
 
   private Object session() {
     return folders != null ? folders.session() : org.apache.spark.sql.classic.SparkSession.active();
   }
 
-  private Table known(Identifier ident, String version, Long time) throws NoSuchTableException {
+  private Table tableAt(Identifier ident, String version, Long time) throws NoSuchTableException {
     if (isPath(ident)) {
       Table table = (Table) Python.ask("table at", new Object[] {session(), ident.name(), version, time});
       if (table == null) throw new NoSuchTableException(ident);
@@ -53,7 +53,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     }
   }
 
-  /** The entry of a table of ours. Spark's own catalog would ask `DefaultSource` for a table that no longer knows its entry. */
+  /** The entry of a table of ours. Spark's own catalog would get a table without its entry from `DefaultSource`. */
   private CatalogTable deltaEntry(Identifier ident) {
     if (folders != null) return folders.entry(ident);
     if (ident.namespace().length != 1) return null;
@@ -72,7 +72,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return ours && entry.storage().locationUri().isDefined() ? entry : null;
   }
 
-  /** `t@v3` and `t@20240131093000000`, where there is a table of the name before the sign. */
+  /** The table of `t@v3` or `t@20240131093000000`, if there is a table with the name before the sign. */
   private Table withSuffix(Identifier ident) throws NoSuchTableException {
     if (ident.name().indexOf('@') < 0) return null;
     String parts = (String) Python.ask("table with suffix", new Object[] {session(), ident.name()});
@@ -80,10 +80,10 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     String[] part = parts.split("\0", -1);
     Identifier plain = Identifier.of(ident.namespace(), part[0]);
     if (deltaEntry(plain) == null) return null;
-    return part[1].equals("version") ? known(plain, part[2], null) : known(plain, null, Long.valueOf(part[2]));
+    return part[1].equals("version") ? tableAt(plain, part[2], null) : tableAt(plain, null, Long.valueOf(part[2]));
   }
 
-  /** delta.`/folder`, or a URI. */
+  /** Whether the name is that of a path: delta.`/folder`, or a URI. */
   private static boolean isPath(Identifier ident) {
     return Python.isOpen() && ident.namespace().length == 1 && isPath(ident.namespace()[0], ident.name());
   }
@@ -92,7 +92,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return namespace.equalsIgnoreCase("delta") && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:.*"));
   }
 
-  /** The name with the catalog's, but for a path. */
+  /** The name with the catalog's; a path has none. */
   private Identifier full(Identifier ident) {
     if (isPath(ident)) return ident;
     String[] namespace = new String[ident.namespace().length + 1];
@@ -101,13 +101,13 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return Identifier.of(namespace, ident.name());
   }
 
-  /** Its parts, parted by NUL. */
+  /** The parts of the full name, separated by NUL. */
   private String parts(Identifier ident) {
     Identifier full = full(ident);
     return String.join("\0", full.namespace()) + '\0' + full.name();
   }
 
-  /** Whether a table to be is one of ours; without USING, the session's setting tells. Folders hold nothing else. */
+  /** Whether a new table is one of ours; without USING, the session's setting decides. Catalogs of folders have no others. */
   private boolean isDelta(Map properties) {
     return isDelta((String) properties.get("provider"));
   }
@@ -118,27 +118,27 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    return known(ident, null, null);
+    return tableAt(ident, null, null);
   }
 
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
-    return known(ident, version, null);
+    return tableAt(ident, version, null);
   }
 
   public Table loadTable(Identifier ident, long time) throws NoSuchTableException {
-    return known(ident, null, Long.valueOf(time));
+    return tableAt(ident, null, Long.valueOf(time));
   }
 
   /** `CHANGES FROM`, from Spark 4.2 on. */
-  public CHANGES_FOUND loadChangelog(Identifier ident, CHANGES_ASKED asked, CaseInsensitiveStringMap options) throws NoSuchTableException {
+  public CHANGES_RESULT loadChangelog(Identifier ident, CHANGES_CONTEXT context, CaseInsensitiveStringMap options) throws NoSuchTableException {
     Table table = loadTable(ident);
-    // In the words by which Spark knows that a catalog cannot do it.
+    // By this message Spark recognizes that a catalog does not support it.
     if (!(table instanceof DeltaTable)) throw new UnsupportedOperationException(name() + " does not support Change Data Capture (CDC)");
-    DeltaTable feed = (DeltaTable) Python.ask("changes asked", new Object[] {session(), table, asked});
-    return (CHANGES_FOUND) Changes.of(feed);
+    DeltaTable feed = (DeltaTable) Python.ask("changes asked", new Object[] {session(), table, context});
+    return (CHANGES_RESULT) Changes.of(feed);
   }
 
-  /** REFRESH TABLE: commits of others show in rows that are kept in memory, too. */
+  /** REFRESH TABLE: cached rows of the table are read again, too. */
   public void invalidateTable(Identifier ident) {
     if (isPath(ident)) {
       Cached.refresh(session(), ident.name());
@@ -154,13 +154,13 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return Python.ask("table at", new Object[] {session(), ident.name(), null, null}) != null;
   }
 
-  /** What Spark lets statements say only if the catalog can do it, as far as this version of Spark knows it. */
+  /** The capabilities that Spark requires for some statements, if this version of Spark has them. */
   public Set capabilities() {
     Set all = new HashSet(super.capabilities());
     String[] ours = {"SUPPORT_COLUMN_DEFAULT_VALUE", "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
         "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS", "SUPPORT_TABLE_CONSTRAINT"};
-    TableCatalogCapability[] known = TableCatalogCapability.values();
-    for (int i = 0; i < known.length; i++) if (Arrays.asList(ours).contains(known[i].name())) all.add(known[i]);
+    TableCatalogCapability[] capabilities = TableCatalogCapability.values();
+    for (int i = 0; i < capabilities.length; i++) if (Arrays.asList(ours).contains(capabilities[i].name())) all.add(capabilities[i]);
     return all;
   }
 
@@ -171,11 +171,11 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   /** From Spark 4.1 on: with constraints. */
   public Table createTable(Identifier ident, TABLE_INFO info) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    Column[] columns = (Column[]) TableChanges.told(info, "columns");
-    Transform[] partitions = (Transform[]) TableChanges.told(info, "partitions");
-    Map properties = (Map) TableChanges.told(info, "properties");
+    Column[] columns = (Column[]) TableChanges.optionalValue(info, "columns");
+    Transform[] partitions = (Transform[]) TableChanges.optionalValue(info, "partitions");
+    Map properties = (Map) TableChanges.optionalValue(info, "properties");
     if (!isDelta(properties)) return super.createTable(ident, columns, partitions, properties);
-    String checks = TableChanges.constraints((Object[]) TableChanges.told(info, "constraints"));
+    String checks = TableChanges.constraints((Object[]) TableChanges.optionalValue(info, "constraints"));
     return created(ident, columns, partitions, properties, checks);
   }
 
@@ -188,28 +188,28 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   /** From Spark 4.2 on. */
   public Table createTableLike(Identifier ident, TABLE_INFO info, Table source) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    Map properties = (Map) TableChanges.told(info, "properties");
+    Map properties = (Map) TableChanges.optionalValue(info, "properties");
     boolean likeOurs = source instanceof DeltaTable;
     boolean unsaid = properties.get("provider") == null;
     checkSchema(ident);
     if (unsaid ? !likeOurs : !isDelta(properties)) return createTable(ident, info);
-    Object[] facts = new Object[] {session(), full(ident), TableChanges.told(info, "columns"), TableChanges.told(info, "partitions"),
+    Object[] facts = new Object[] {session(), full(ident), TableChanges.optionalValue(info, "columns"), TableChanges.optionalValue(info, "partitions"),
         properties, likeOurs ? source : null};
     Python.ask("create like", facts);
     return existing(ident);
   }
 
-  /** Of folders; the session's catalog says it itself when it gets the table. */
+  /** Checks that the schema exists, for a catalog of folders; the session's catalog checks it itself. */
   private void checkSchema(Identifier ident) throws NoSuchNamespaceException {
-    boolean asks = folders != null && ident.namespace().length == 1 && !isPath(ident);
-    if (asks && !folders.namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(full(ident).namespace());
+    boolean inFolders = folders != null && ident.namespace().length == 1 && !isPath(ident);
+    if (inFolders && !folders.namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(full(ident).namespace());
   }
 
   private Table existing(Identifier ident) {
     try {
       return loadTable(ident);
     } catch (Exception failure) {
-      // The table is made or altered; a storage that fails behind that makes no failure of it, and Spark asks again.
+      // The table has been created or altered; a later error of the storage is no failure of that, and Spark loads the table again.
       return null;
     }
   }
@@ -221,7 +221,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return existing(ident);
   }
 
-  /** Under another name than the session's catalog, too, it has the tables of the session's, unless it is told of a folder. */
+  /** A catalog under another name has the tables of the session's catalog, too, unless its settings have a folder. */
   public void initialize(String name, CaseInsensitiveStringMap options) {
     super.initialize(name, options);
     if (name.equals("spark_catalog")) return;
@@ -252,7 +252,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return isOurs(ident) ? dropped(ident, true) : super.purgeTable(ident);
   }
 
-  /** Spark's own catalog would load the table first; one with a broken log is to be dropped, too. */
+  /** Spark's own catalog would load the table first, but a table with a broken log can be dropped, too. */
   private boolean dropped(Identifier ident, boolean purge) {
     Python.ask("drop", new Object[] {session(), parts(ident), Boolean.valueOf(purge)});
     return true;
@@ -262,7 +262,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return isPath(ident) || Python.isOpen() && deltaEntry(ident) != null;
   }
 
-  /** Of other formats: made at once, and dropped where the statement fails, as tables are without staging. */
+  /** Stages a table. One of another format is created at once, and dropped if the statement fails, as without staging. */
   private StagedTable staged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties, String checks) {
     if (!isDelta(properties)) return otherStaged(how, ident, columns, partitions, properties);
     try {
@@ -276,7 +276,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
 
   private StagedTable otherStaged(String how, Identifier ident, Column[] columns, Transform[] partitions, Map properties) {
     try {
-      // Refused there: nothing may be dropped before.
+      // It throws an error, before anything is dropped.
       if (folders != null) folders.createTable(ident, columns, partitions, properties);
       if (!how.equals("create") && super.tableExists(ident)) super.dropTable(ident);
       return new StagedWrites(this, ident, super.createTable(ident, columns, partitions, properties));
@@ -287,10 +287,10 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
   }
 
   private StagedTable staged(String how, Identifier ident, TABLE_INFO info) {
-    Column[] columns = (Column[]) TableChanges.told(info, "columns");
-    Transform[] partitions = (Transform[]) TableChanges.told(info, "partitions");
-    Map properties = (Map) TableChanges.told(info, "properties");
-    String checks = TableChanges.constraints((Object[]) TableChanges.told(info, "constraints"));
+    Column[] columns = (Column[]) TableChanges.optionalValue(info, "columns");
+    Transform[] partitions = (Transform[]) TableChanges.optionalValue(info, "partitions");
+    Map properties = (Map) TableChanges.optionalValue(info, "properties");
+    String checks = TableChanges.constraints((Object[]) TableChanges.optionalValue(info, "constraints"));
     return staged(how, ident, columns, partitions, properties, checks);
   }
 
@@ -306,7 +306,7 @@ public class DeltaCatalog extends DelegatingCatalogExtension implements StagingT
     return staged("create or replace", ident, columns, partitions, properties, "[]");
   }
 
-  /** These three from Spark 4.1 on: with constraints. */
+  /** From Spark 4.1 on, as the next two: with constraints. */
   public StagedTable stageCreate(Identifier ident, TABLE_INFO info) {
     return staged("create", ident, info);
   }

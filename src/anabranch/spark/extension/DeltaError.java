@@ -1,58 +1,58 @@
 package delta;
 
 /**
- * An error of ours as the JVM sees it: condition, SQLSTATE, message. By its number Python finds its own error again.
- * Of the kinds that PySpark knows it is one that Spark itself neither catches nor copies.
+ * An error of ours in the JVM: condition, SQLSTATE, message. Python finds its own error by the number.
+ * Among the exceptions that PySpark converts, this kind is neither caught nor copied by Spark.
  */
 public class DeltaError extends UnsupportedOperationException implements org.apache.spark.SparkThrowable {
-  private static final String TOLD = "anabranch";
+  private static final String FACTS = "anabranch";
   private static final int CAUSES_MAX = 100;
   private static final java.util.Set PASSING =
       java.util.Collections.synchronizedSet(java.util.Collections.newSetFromMap(new java.util.WeakHashMap()));
   private final String condition;
   private final String sqlState;
   private final int number;
-  private final java.util.Map told;
+  private final java.util.Map parameters;
 
   public DeltaError(String condition, String sqlState, String message, int number) {
     this(condition, sqlState, message, number, null);
   }
 
-  /** @param told the error for clients that may find it again, or null */
-  public DeltaError(String condition, String sqlState, String message, int number, String told) {
+  /** @param facts the error as text, from which clients make it again, or null */
+  public DeltaError(String condition, String sqlState, String message, int number, String facts) {
     super(condition.isEmpty() ? message : "[" + condition + "] " + message + " SQLSTATE: " + sqlState);
     this.condition = condition.isEmpty() ? null : condition;
     this.sqlState = sqlState.isEmpty() ? null : sqlState;
     this.number = number;
-    this.told = told == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(TOLD, told);
+    this.parameters = facts == null ? java.util.Collections.emptyMap() : java.util.Collections.singletonMap(FACTS, facts);
   }
 
-  /** The same, as delta-spark's exception of that name, where a server has such for its clients. */
-  public static DeltaError of(String name, String condition, String sqlState, String message, int number, String told) {
+  /** The same, as delta-spark's exception of that name, if a server has such classes for its clients. */
+  public static DeltaError of(String name, String condition, String sqlState, String message, int number, String facts) {
     try {
-      Class found = Class.forName("io.delta.exceptions." + name);
-      if (DeltaError.class.isAssignableFrom(found)) {
-        Object[] facts = {condition, sqlState, message, Integer.valueOf(number), told};
-        return (DeltaError) found.getConstructors()[0].newInstance(facts);
+      Class errorClass = Class.forName("io.delta.exceptions." + name);
+      if (DeltaError.class.isAssignableFrom(errorClass)) {
+        Object[] arguments = {condition, sqlState, message, Integer.valueOf(number), facts};
+        return (DeltaError) errorClass.getConstructors()[0].newInstance(arguments);
       }
     } catch (ReflectiveOperationException absent) {
       // No server, or no name of delta-spark's.
     }
-    return new DeltaError(condition, sqlState, message, number, told);
+    return new DeltaError(condition, sqlState, message, number, facts);
   }
 
-  /** What a session says that has our classes and nobody to ask. */
+  /** The error of a session that has our classes while Python does not answer. */
   public static DeltaError disabled() {
     return new DeltaError("ANABRANCH_NOT_ENABLED", "55000",
-        "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame anew.", 0);
+        "This session does not know Delta tables (any more). Call anabranch.enable(spark) and make the DataFrame again.", 0);
   }
 
   /**
-   * What Python needs to raise its own error for one of the JVM's, or null where it has none: the number of an error of ours that
-   * is the error or among its causes; or of a data file that could not be read or written the condition, the path and the reason,
-   * parted by NUL. What ends a stream stays Spark's own.
+   * A text from which Python makes its own error for one of the JVM, or null if it has none. It is the number of an error of ours that
+   * is the error or among its causes, or, for a data file that could not be read or written, the condition, the path and the
+   * reason, separated by NUL. The error that ends a stream stays Spark's own.
    */
-  public static String told(Throwable error) {
+  public static String origin(Throwable error) {
     if (error instanceof org.apache.spark.sql.streaming.StreamingQueryException) return null;
     for (int i = 0; i < CAUSES_MAX && error != null; i++) {
       if (error instanceof DeltaError) return String.valueOf(((DeltaError) error).number);
@@ -61,7 +61,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
       if (condition != null && (condition.startsWith("FAILED_READ_FILE") || condition.equals("TASK_WRITE_FAILED"))) {
         Throwable reason = reason(error);
         boolean written = condition.equals("TASK_WRITE_FAILED");
-        // Rows are computed while they are written: what fails then may be anything.
+        // Rows are computed while they are written: any other failure may be from that.
         if (written && !(reason instanceof java.io.IOException)) return null;
         return condition + '\0' + ((org.apache.spark.SparkThrowable) error).getMessageParameters().get("path") + '\0' + reason.getMessage();
       }
@@ -70,7 +70,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
-  /** Why no data file could be written, where that ended a job of ours; null where it was something else. */
+  /** The reason why a data file could not be written, if that ended a job of ours; null for other failures. */
   public static String unwritten(Throwable error) {
     Throwable reason = reason(error);
     if (!(reason instanceof java.io.IOException)) return null;
@@ -81,23 +81,23 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return null;
   }
 
-  /** An error that an answer of Python's ended with, on its way through Spark. */
+  /** Remembers an error that ended an answer of Python's, and is thrown into Spark. */
   static Throwable passing(Throwable error) {
     PASSING.add(error);
     return error;
   }
 
   /**
-   * Whether the error, not one of ours, ended an answer. Then it loses frames: all of an interruption, else those from the first of
-   * Py4J's on, which are the way in, once for each question. Spark looks through their text when a stream stops, by an expression
-   * that takes several frames of the thread for each character.
+   * Whether the error, not one of ours, ended an answer. Its stack trace is then shortened: all frames of an interruption are
+   * removed, else those from the first of Py4J's on, which repeat for each callback. When a stream stops, Spark matches their text
+   * by a regular expression that needs several stack frames for each character.
    */
   public static boolean shortened(Throwable error) {
     boolean passed = false;
-    Throwable each = error;
-    for (int i = 0; i < CAUSES_MAX && each != null && !passed; i++) {
-      passed = PASSING.contains(each);
-      each = each.getCause();
+    Throwable cause = error;
+    for (int i = 0; i < CAUSES_MAX && cause != null && !passed; i++) {
+      passed = PASSING.contains(cause);
+      cause = cause.getCause();
     }
     if (passed) cut(error, isInterruption(error), 0);
     return passed;
@@ -118,8 +118,8 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     for (int i = 0; i < CAUSES_MAX && error != null; i++) {
       if (error instanceof InterruptedException || error instanceof java.io.InterruptedIOException) return true;
       if (error instanceof java.nio.channels.ClosedByInterruptException) return true;
-      boolean known = error instanceof org.apache.spark.SparkThrowable;
-      if (known && "SPARK_JOB_CANCELLED".equals(((org.apache.spark.SparkThrowable) error).getCondition())) return true;
+      boolean isSparks = error instanceof org.apache.spark.SparkThrowable;
+      if (isSparks && "SPARK_JOB_CANCELLED".equals(((org.apache.spark.SparkThrowable) error).getCondition())) return true;
       error = error.getCause();
     }
     return false;
@@ -130,7 +130,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
     return error;
   }
 
-  /** Where it was made says nothing: Python raised it, and knows where. Clients of a server would be shown a hundred lines. */
+  /** No stack trace: Python raised the error, and has its own. Clients of a server would see a hundred lines. */
   public Throwable fillInStackTrace() {
     return this;
   }
@@ -146,7 +146,7 @@ public class DeltaError extends UnsupportedOperationException implements org.apa
   }
 
   public java.util.Map getMessageParameters() {
-    return told;
+    return parameters;
   }
 
   public String getErrorClass() {

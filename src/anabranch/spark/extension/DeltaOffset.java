@@ -1,6 +1,6 @@
 package delta;
 
-/** A position of a stream in a table, as it stands in the checkpoint. */
+/** A position of a stream in a table, as it is in the checkpoint. */
 public final class DeltaOffset extends V1_OFFSET {
   private final String text;
 

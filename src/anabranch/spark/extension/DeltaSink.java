@@ -17,10 +17,10 @@ public class DeltaSink implements Sink {
   private final String options;
   private final String partitions;
   private final String mode;
-  /** Of the session's catalog, or null for a table by path. */
+  /** The entry in the session's catalog, or null for a table by path. */
   private final Object catalogTable;
 
-  /** What was told is checked now, before the query starts. */
+  /** Checks the options now, before the query starts. */
   public DeltaSink(Object session, scala.collection.immutable.Map parameters, scala.collection.immutable.Seq partitions, OutputMode mode) {
     this.path = path(parameters);
     this.options = options(parameters);
@@ -30,7 +30,7 @@ public class DeltaSink implements Sink {
     Python.ask("open sink", new Object[] {session, this.options, this.partitions, this.mode, catalogTable});
   }
 
-  /** Spark hands a stream by name on as a stream by path, on the same thread: this is the name behind the path. */
+  /** Remembers the table of a stream by name. Spark opens it as a stream by path, on the same thread. */
   public static void name(CatalogTable table) {
     NAMED.set(table);
   }
@@ -39,20 +39,20 @@ public class DeltaSink implements Sink {
     return parameters.contains("path") ? (String) parameters.apply("path") : "";
   }
 
-  /** What was told, as it was written: keys and values, each ended by NUL. */
+  /** The options as the user wrote them: keys and values, each with NUL at its end. */
   static String options(scala.collection.immutable.Map parameters) {
-    Object told = parameters instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) parameters).originalMap() : parameters;
-    return joined(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) told));
+    Object options = parameters instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) parameters).originalMap() : parameters;
+    return joined(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) options));
   }
 
-  /** The name's entry, if the last stream by name on this thread was of the table in that folder. */
+  /** The entry of the last stream by name on this thread, if its table is in that folder. */
   static Object taken(String path) {
     CatalogTable named = (CatalogTable) NAMED.get();
     NAMED.remove();
     return named != null && new org.apache.hadoop.fs.Path(named.location()).toString().equals(path) ? named : null;
   }
 
-  /** After each batch Spark refreshes the name, for which it wants an entry in a catalog. */
+  /** Refuses a name without an entry in a catalog: after each batch Spark refreshes the table by its name. */
   private static Object ofCatalog(Object named) {
     if (named == null) return null;
     TableIdentifier name = ((CatalogTable) named).identifier();
@@ -63,14 +63,14 @@ public class DeltaSink implements Sink {
 
   private static String joined(Map entries) {
     StringBuilder text = new StringBuilder();
-    for (Iterator each = entries.entrySet().iterator(); each.hasNext();) {
-      Map.Entry entry = (Map.Entry) each.next();
+    for (Iterator iterator = entries.entrySet().iterator(); iterator.hasNext();) {
+      Map.Entry entry = (Map.Entry) iterator.next();
       text.append(entry.getKey()).append('\0').append(entry.getValue()).append('\0');
     }
     return text.toString();
   }
 
-  /** The rows come as Spark's own sinks take them: of the query's plan, with its state, there is one execution. */
+  /** Passes the rows as Spark's own sinks read them: the query's plan, with its state, runs once. */
   public void addBatch(long id, org.apache.spark.sql.Dataset rows) {
     org.apache.spark.sql.classic.Dataset batch = (org.apache.spark.sql.classic.Dataset) rows;
     QueryExecution execution = batch.queryExecution();

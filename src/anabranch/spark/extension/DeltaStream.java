@@ -15,18 +15,18 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A table from which a stream reads. Python knows the positions and which files lie between them; here is what Spark asks of
- * a source. V1_OFFSET is the class of offsets, whose package differs between releases.
+ * A table from which a stream reads. Python has the positions and the files between them; this class has the methods of a Spark
+ * source. V1_OFFSET is the class of offsets, whose package differs between releases.
  */
 public class DeltaStream implements Source, SupportsTriggerAvailableNow, ReportsSourceMetrics {
   private final Object session;
   private final String key;
   private final StructType schema;
   private final String path;
-  /** Whether Python is told which batches are done. */
+  /** Whether Python is called when a batch is done. */
   private final boolean tracks;
 
-  /** @param opened key, schema as JSON, path, and whether it keeps a schema log, parted by NUL */
+  /** @param opened key, schema as JSON, path, and whether it keeps a schema log, separated by NUL */
   public DeltaStream(Object session, String opened) {
     String[] parts = opened.split("\0", -1);
     this.session = session;
@@ -44,7 +44,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
     Python.ask("stream until now", new Object[] {key});
   }
 
-  /** How much a batch takes is decided by the options, in Python; a limit that Spark sets tells only whether there is one. */
+  /** The options decide how much a batch reads, in Python. Only whether Spark sets a limit matters, not which. */
   public ReadLimit getDefaultReadLimit() {
     return ReadLimit.maxFiles(Integer.MAX_VALUE);
   }
@@ -66,19 +66,19 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
         (org.apache.spark.sql.classic.SparkSession) session, (LogicalPlan) rows.transformUp(new Streamed()));
   }
 
-  /** Spark says so when it plans the next batch. A stream that keeps a schema log stops behind a change of the columns. */
+  /** Spark calls this when it plans the next batch. A stream with a schema log stops after a change of the columns. */
   public void commit(V1_OFFSET end) {
     if (tracks) Python.ask("stream committed", new Object[] {key, end.json()});
   }
 
-  /** Delta's names, in `StreamingQueryProgress`. */
+  /** Metrics under Delta's names, for `StreamingQueryProgress`. */
   public Map metrics(Optional latest) {
-    Map found = new HashMap();
-    String told = (String) Python.ask("stream metrics", new Object[] {key});
-    if (told == null) return found;
-    String[] parts = told.split("\0", -1);
-    for (int i = 0; i + 1 < parts.length; i += 2) found.put(parts[i], parts[i + 1]);
-    return found;
+    Map metrics = new HashMap();
+    String text = (String) Python.ask("stream metrics", new Object[] {key});
+    if (text == null) return metrics;
+    String[] parts = text.split("\0", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) metrics.put(parts[i], parts[i + 1]);
+    return metrics;
   }
 
   public void stop() {
@@ -89,7 +89,7 @@ public class DeltaStream implements Source, SupportsTriggerAvailableNow, Reports
     return "DeltaSource[" + path + "]";
   }
 
-  /** Spark wants the rows of a batch to say that they are of a stream. */
+  /** Marks the leaves of a batch as streaming, which Spark requires. */
   public static final class Streamed extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof LogicalRelation;

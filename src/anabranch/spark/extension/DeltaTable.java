@@ -28,33 +28,33 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A table as Spark's analyzer sees it: its columns as they were when it was looked up. Which version is read is chosen
- * when a query runs (Versions), unless one was asked for. Reading it is a rule's work (Resolve), and so is writing it.
+ * A table for Spark's analyzer, with its columns at the time when it was looked up. The version to read is chosen when a query
+ * runs (Versions), unless the user named one. A rule (Resolve) replaces reads and writes of it.
  */
 public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite, StagedTable, V2TableWithV1Fallback {
   public final String name;
   public final String path;
   public final StructType schema;
-  /** The schema as it was given. */
+  /** The schema as JSON. */
   public final String schemaJson;
   public final String[] partitionColumns;
-  /** In backticks where they need them, fields of structs behind dots. */
+  /** Clustering columns: names in backticks where SQL needs them, fields of structs after dots. */
   public final String[] clusteringColumns;
   public final Map properties;
-  /** The version asked for, or null: then it is the newest when a query runs. */
+  /** The version that the user named, or null for the newest when a query runs. */
   public final Long version;
-  /** What a reader was told that decides which rows it gets: settings of the file system, bounds of a change feed, … */
+  /** Options of a reader that decide which rows it gets: settings of the file system, bounds of a change feed, … */
   public final Map options;
-  /** Of the session's catalog, or null for a table by path. */
+  /** The entry in the session's catalog, or null for a table by path. */
   public final Object catalogTable;
-  /** The columns that whoever looked it up said it has, as JSON; null where nobody did. A writer says those of its rows. */
+  /** The schema that a reader declared, or that of a writer's rows, as JSON; null without one. */
   public volatile String declared;
-  /** As long as a table takes any schema, Spark leaves the columns of INSERT and MERGE to us. */
+  /** While a table accepts any schema, Spark leaves the columns of INSERT and MERGE to us. */
   public volatile boolean takesAnySchema = true;
 
   /**
    * @param schema as JSON
-   * @param partitionColumns parted by NUL, which no name holds, as are clustering columns, and keys and values of the maps
+   * @param partitionColumns separated by NUL, which is in no name, as are clustering columns, and keys and values of the maps
    */
   public DeltaTable(String name, String path, String schema, String partitionColumns, String clusteringColumns, String properties,
       Object version, String options, Object catalogTable) {
@@ -75,17 +75,17 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
   }
 
   private static Map map(String text) {
-    Map found = new HashMap();
+    Map map = new HashMap();
     String[] parts = parts(text);
-    for (int i = 0; i + 1 < parts.length; i += 2) found.put(parts[i], parts[i + 1]);
-    return found;
+    for (int i = 0; i + 1 < parts.length; i += 2) map.put(parts[i], parts[i + 1]);
+    return map;
   }
 
   public String name() {
     return name;
   }
 
-  /** With the types that columns were declared with, CHAR and VARCHAR among them, as Spark expects of a catalog. */
+  /** The schema with the declared types, such as CHAR and VARCHAR, as Spark expects from a catalog. */
   public StructType schema() {
     return CharVarcharUtils.getRawSchema(schema);
   }
@@ -94,7 +94,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return catalogTable;
   }
 
-  /** `toTable` and `readStream.table` ask for it, to go on with the format and the place of the table. A path gets one made. */
+  /** The catalog entry, from which `toTable` and `readStream.table` take format and location. For a path one is made. */
   public CatalogTable v1Table() {
     Object entry = catalogTable;
     Object session = org.apache.spark.sql.classic.SparkSession.active();
@@ -103,7 +103,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return (CatalogTable) entry;
   }
 
-  /** Whether its rows are changes of a table, read when the table was looked up. */
+  /** Whether its rows are changes of a table. */
   public boolean isChanges() {
     return options.containsKey("anabranch.changes");
   }
@@ -113,7 +113,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return "true".equalsIgnoreCase((String) properties.get("delta.enableRowTracking"));
   }
 
-  /** The columns that data files hold. */
+  /** The columns that are in data files. */
   public StructType dataSchema() {
     List fields = new ArrayList();
     StructField[] all = schema.fields();
@@ -132,12 +132,12 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return false;
   }
 
-  /** Clustering is among it: `saveAsTable` that appends compares it with what its writer was told. */
+  /** Partition columns, or clustering: an append by `saveAsTable` compares them with those of its writer. */
   public Transform[] partitioning() {
     if (clusteringColumns.length > 0) return new Transform[] {clustering()};
-    Transform[] found = new Transform[partitionColumns.length];
-    for (int i = 0; i < found.length; i++) found[i] = Expressions.identity(quoted(partitionColumns[i]));
-    return found;
+    Transform[] transforms = new Transform[partitionColumns.length];
+    for (int i = 0; i < transforms.length; i++) transforms[i] = Expressions.identity(quoted(partitionColumns[i]));
+    return transforms;
   }
 
   private Transform clustering() {
@@ -178,7 +178,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     return true;
   }
 
-  /** Both interfaces have one, so that Java would take neither. */
+  /** Two interfaces have a default method of this name, so Java needs one here. */
   public CustomTaskMetric[] reportDriverMetrics() {
     return new CustomTaskMetric[0];
   }
@@ -191,7 +191,7 @@ public class DeltaTable implements TruncatableTable, SupportsRead, SupportsWrite
     Python.ask("abort staged", new Object[] {options.get("anabranch.staged")});
   }
 
-  /** Two of the same answer for each other's rows. */
+  /** Equal tables have the same rows. */
   public boolean equals(Object other) {
     if (!(other instanceof DeltaTable)) return false;
     DeltaTable table = (DeltaTable) other;

@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.sources.InsertableRelation;
 
-/** What Spark's planner asks of a table that can be written. Writes do not get here: `Resolve` makes commands of them. One within another command does, as in CREATE FLOW. */
+/** The write that Spark's planner needs for a table. `Resolve` turns writes into commands first, except one within another command, as in CREATE FLOW. */
 public class DeltaWrite implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
   private final DeltaTable table;
   private final LogicalWriteInfo info;

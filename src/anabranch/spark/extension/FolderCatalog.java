@@ -30,26 +30,26 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Schemas and tables that are folders below one folder: what a DeltaCatalog that has such a folder does not do itself. */
+/** Schemas and tables that are folders in one folder, for a DeltaCatalog with such a folder. */
 public final class FolderCatalog implements TableCatalog, SupportsNamespaces, FunctionCatalog {
   private final String name;
-  private final Object known;
+  private final Object catalog;
   private volatile WeakReference owner = new WeakReference(null);
 
-  /** @param known what the session knows as the catalog */
-  public FolderCatalog(String name, Object known) {
+  /** @param catalog the catalog as the session has it */
+  public FolderCatalog(String name, Object catalog) {
     this.name = name;
-    this.known = known;
+    this.catalog = catalog;
   }
 
-  /** The one whose settings name the folder. Spark also asks while another session is the active one of the thread. */
+  /** The session whose settings name the folder. Spark also calls the catalog while another session is active on the thread. */
   public Object session() {
-    Object found = owner.get();
-    if (found != null) return found;
-    found = Sessions.of(name, known);
-    if (found == null) return org.apache.spark.sql.classic.SparkSession.active();
-    owner = new WeakReference(found);
-    return found;
+    Object session = owner.get();
+    if (session != null) return session;
+    session = Sessions.of(name, catalog);
+    if (session == null) return org.apache.spark.sql.classic.SparkSession.active();
+    owner = new WeakReference(session);
+    return session;
   }
 
   public String name() {
@@ -58,20 +58,18 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
 
   public void initialize(String name, CaseInsensitiveStringMap options) {}
 
-  /** Tables may lie in the catalog's own folder, which is there without anybody having made a schema. */
+  /** The catalog's own folder: it may have tables, without a schema. */
   public String[] defaultNamespace() {
     return new String[0];
   }
 
-  // Tables.
-
-  /** As the catalog of a session has one for each of its tables; null where there is none. */
+  /** An entry as the session's catalog has for its tables; null if there is no such table. */
   public CatalogTable entry(Identifier ident) {
-    // So Spark writes the name below, when it looks the table up again after a batch of a stream.
+    // Spark uses the name of the entry made below when it looks the table up again after a batch of a stream.
     boolean isRoot = ident.namespace().length == 1 && ident.namespace()[0].isEmpty();
     String[] namespace = isRoot ? defaultNamespace() : ident.namespace();
-    String asked = full(Identifier.of(namespace, ident.name()));
-    String location = (String) Python.ask("folder of table", new Object[] {session(), asked});
+    String fullName = full(Identifier.of(namespace, ident.name()));
+    String location = (String) Python.ask("folder of table", new Object[] {session(), fullName});
     if (location == null) return null;
     TableIdentifier named = new TableIdentifier(
         ident.name(), scala.Option.apply(namespace.length == 0 ? "" : namespace[0]), scala.Option.apply(name));
@@ -80,11 +78,11 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     CatalogStorageFormat empty = CatalogStorageFormat.empty();
     Object storage = made(CatalogStorageFormat.class, new Object[] {
         scala.Option.apply(uri), none, none, none, Boolean.FALSE, empty.properties(), none});
-    Object[] known = {named, CatalogTableType$.MODULE$.MANAGED(), storage, new StructType(), scala.Option.apply("delta")};
-    return (CatalogTable) made(CatalogTable.class, known);
+    Object[] arguments = {named, CatalogTableType$.MODULE$.MANAGED(), storage, new StructType(), scala.Option.apply("delta")};
+    return (CatalogTable) made(CatalogTable.class, arguments);
   }
 
-  /** The name with the catalog's, its parts parted by NUL. */
+  /** The name with the catalog's, its parts separated by NUL. */
   public String full(Identifier ident) {
     return full(ident.namespace()) + '\0' + ident.name();
   }
@@ -93,7 +91,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     return namespace.length == 0 ? name : name + '\0' + String.join("\0", namespace);
   }
 
-  /** A case class by its first arguments, the others, of which each Spark has other ones, by default. */
+  /** A case class from its first arguments. The others differ by release of Spark, and get defaults. */
   private static Object made(Class of, Object[] first) {
     try {
       Constructor constructor = of.getConstructors()[0];
@@ -110,9 +108,9 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     if (!namespaceExists(namespace)) throw new NoSuchNamespaceException(namespace);
     String[] names = parts((String) Python.ask("folder tables", new Object[] {session(), full(namespace)}));
-    Identifier[] found = new Identifier[names.length];
-    for (int i = 0; i < found.length; i++) found[i] = Identifier.of(namespace, names[i]);
-    return found;
+    Identifier[] identifiers = new Identifier[names.length];
+    for (int i = 0; i < identifiers.length; i++) identifiers[i] = Identifier.of(namespace, names[i]);
+    return identifiers;
   }
 
   private static String[] parts(String text) {
@@ -123,7 +121,7 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     return Python.isOpen() && entry(ident) != null;
   }
 
-  /** Those that are there are given by DeltaCatalog. */
+  /** DeltaCatalog loads existing tables, so this is called only for missing ones. */
   public Table loadTable(Identifier ident) throws NoSuchTableException {
     throw missing(ident);
   }
@@ -169,13 +167,11 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     return new IllegalStateException(what);
   }
 
-  // Schemas.
-
   public String[][] listNamespaces() {
     String[] names = parts((String) Python.ask("folder schemas", new Object[] {session(), name}));
-    String[][] found = new String[names.length][];
-    for (int i = 0; i < found.length; i++) found[i] = new String[] {names[i]};
-    return found;
+    String[][] namespaces = new String[names.length][];
+    for (int i = 0; i < namespaces.length; i++) namespaces[i] = new String[] {names[i]};
+    return namespaces;
   }
 
   public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
@@ -195,17 +191,17 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
   public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
     String location = location(namespace);
     if (location == null) throw new NoSuchNamespaceException(namespace);
-    Map found = new HashMap();
-    found.put("location", location);
-    return found;
+    Map metadata = new HashMap();
+    metadata.put("location", location);
+    return metadata;
   }
 
   public void createNamespace(String[] namespace, Map metadata) throws NamespaceAlreadyExistsException {
     if (namespaceExists(namespace)) throw new NamespaceAlreadyExistsException(namespace);
-    // Spark itself says who the owner is.
-    Map told = new HashMap(metadata);
-    told.remove("owner");
-    if (!told.isEmpty()) throw refused("schema", full(namespace) + '\0' + told.keySet().iterator().next());
+    // Spark itself sets the owner.
+    Map properties = new HashMap(metadata);
+    properties.remove("owner");
+    if (!properties.isEmpty()) throw refused("schema", full(namespace) + '\0' + properties.keySet().iterator().next());
     Python.ask("create folder schema", new Object[] {session(), full(namespace)});
   }
 
@@ -220,8 +216,6 @@ public final class FolderCatalog implements TableCatalog, SupportsNamespaces, Fu
     if (Boolean.FALSE.equals(done)) throw new NonEmptyNamespaceException(namespace);
     return true;
   }
-
-  // Functions, of which it has none.
 
   public Identifier[] listFunctions(String[] namespace) {
     return new Identifier[0];

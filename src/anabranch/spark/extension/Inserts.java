@@ -28,10 +28,10 @@ import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /**
- * A rule of the batch before resolution. The keyword DEFAULT in the rows of an INSERT into a table of ours: a column that is
- * DEFAULT in all rows is marked as left to the table, so that generated and identity columns have theirs, too; where only some
- * rows have it, the default's expression, vetted by Python, takes its place. Spark itself would put NULL, as our tables tell it
- * nothing of their defaults. REPLACE ON and REPLACE USING, which Spark refuses for tables of catalogs, become overwrites.
+ * A rule before resolution, for the keyword DEFAULT in the rows of an INSERT into a table of ours. A column that is DEFAULT in all
+ * rows is marked as left to the table, which also works for generated and identity columns. If only some rows have it, the
+ * default's expression, checked by Python, replaces it. Spark itself would insert NULL, since it does not have our tables' defaults.
+ * REPLACE ON and REPLACE USING, which Spark refuses for tables of catalogs, become overwrites.
  */
 public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
   public static final String LEFT_TO_TABLE = "anabranch.default";
@@ -51,26 +51,26 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
     return ((LogicalPlan) plan).resolveOperatorsUp(new Prepared(session, isWith(plan) ? (LogicalPlan) plan : null));
   }
 
-  /** The table by what a statement calls it; null where it is none of ours. */
+  /** The table that a statement names; null if it is none of ours. */
   static DeltaTable tableOf(Object session, LogicalPlan named) {
-    LogicalPlan found = Plans.analyzed(session, named);
-    return found.resolved() && found.collectLeaves().size() == 1 ? Leaves.unversioned(found.collectLeaves().apply(0)) : null;
+    LogicalPlan analyzed = Plans.analyzed(session, named);
+    return analyzed.resolved() && analyzed.collectLeaves().size() == 1 ? Leaves.unversioned(analyzed.collectLeaves().apply(0)) : null;
   }
 
-  /** Whether common table expressions are still to be put in their places. */
+  /** Whether the plan has unresolved common table expressions. */
   private static boolean isWith(Object plan) {
     return ((LogicalPlan) plan).nodeName().equals("UnresolvedWith");
   }
 
-  /** The plan with another child, its last where there are several: before it stand common table expressions. */
+  /** The plan with another child, instead of its last one: common table expressions come before that. */
   private static LogicalPlan over(LogicalPlan parent, LogicalPlan child) {
     return (LogicalPlan) parent.withNewChildren((Seq) ((Seq) parent.children().init()).appended(child));
   }
 
-  /** One INSERT. */
+  /** Rewrites one INSERT. */
   public static class Prepared extends scala.runtime.AbstractPartialFunction {
     private final Object session;
-    /** What defines the common table expressions of the rows; null without. */
+    /** The plan with the common table expressions of the rows; null without. */
     private LogicalPlan with;
     private DeltaTable table;
 
@@ -82,7 +82,7 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof InsertIntoStatement)) return false;
       InsertIntoStatement insert = (InsertIntoStatement) node;
-      if (criteria(insert) == null && !asksForDefaults(insert.query())) return false;
+      if (criteria(insert) == null && !hasDefaults(insert.query())) return false;
       table = tableOf(session, insert.table());
       return table != null;
     }
@@ -95,30 +95,30 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
       return over(insert, query);
     }
 
-    /** From Spark 4.2 on: what REPLACE ON or REPLACE USING says; null without. */
+    /** The clause REPLACE ON or REPLACE USING, from Spark 4.2 on; null without. */
     private static Object criteria(InsertIntoStatement insert) {
-      Object told = TableChanges.told(insert, "replaceCriteriaOpt");
-      Object found = told == null || ((scala.Option) told).isEmpty() ? null : ((scala.Option) told).get();
+      Object option = TableChanges.optionalValue(insert, "replaceCriteriaOpt");
+      Object criteria = option == null || ((scala.Option) option).isEmpty() ? null : ((scala.Option) option).get();
       // A condition on the table's rows alone arrives as an overwrite by expression.
-      return found == null || found.getClass().getSimpleName().equals("InsertReplaceWhere") ? null : found;
+      return criteria == null || criteria.getClass().getSimpleName().equals("InsertReplaceWhere") ? null : criteria;
     }
 
-    /** The columns that the rows' columns go to, in order. */
+    /** The target columns of the rows' columns, in order. */
     private String[] columnsOf(InsertIntoStatement insert) {
-      List found = new ArrayList();
+      List columns = new ArrayList();
       Seq named = insert.userSpecifiedCols();
       Set fixed = new HashSet();
       java.util.Map partition = scala.jdk.javaapi.CollectionConverters.asJava(insert.partitionSpec());
-      for (java.util.Iterator each = partition.entrySet().iterator(); each.hasNext();) {
-        java.util.Map.Entry entry = (java.util.Map.Entry) each.next();
+      for (java.util.Iterator entries = partition.entrySet().iterator(); entries.hasNext();) {
+        java.util.Map.Entry entry = (java.util.Map.Entry) entries.next();
         if (((scala.Option) entry.getValue()).isDefined()) fixed.add(((String) entry.getKey()).toLowerCase(Locale.ROOT));
       }
       StructField[] fields = table.schema.fields();
-      for (int i = 0; i < named.size(); i++) found.add(named.apply(i));
+      for (int i = 0; i < named.size(); i++) columns.add(named.apply(i));
       for (int i = 0; i < fields.length && named.isEmpty(); i++) {
-        if (!fixed.contains(fields[i].name().toLowerCase(Locale.ROOT))) found.add(fields[i].name());
+        if (!fixed.contains(fields[i].name().toLowerCase(Locale.ROOT))) columns.add(fields[i].name());
       }
-      return (String[]) found.toArray(new String[0]);
+      return (String[]) columns.toArray(new String[0]);
     }
 
     private static boolean passesRowsOn(Object plan) {
@@ -128,14 +128,14 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
           || name.equals("Offset") || name.equals("Sort"));
     }
 
-    private static boolean asksForDefaults(LogicalPlan plan) {
-      if (passesRowsOn(plan)) return asksForDefaults((LogicalPlan) plan.children().last());
+    private static boolean hasDefaults(LogicalPlan plan) {
+      if (passesRowsOn(plan)) return hasDefaults((LogicalPlan) plan.children().last());
       if (plan instanceof UnresolvedInlineTable) {
         Seq rows = ((UnresolvedInlineTable) plan).rows();
         for (int i = 0; i < rows.size(); i++) if (anyDefault((Seq) rows.apply(i))) return true;
       }
       if (!(plan instanceof Project)) return false;
-      return anyDefault(((Project) plan).projectList()) || asksForDefaults(((Project) plan).child());
+      return anyDefault(((Project) plan).projectList()) || hasDefaults(((Project) plan).child());
     }
 
     private static boolean anyDefault(Seq expressions) {
@@ -158,15 +158,15 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
       if (anyDefault(project.projectList()) && !hasColumnDefault(project.child())) {
         List list = new ArrayList();
         for (int i = 0; i < project.projectList().size(); i++) {
-          Object each = project.projectList().apply(i);
-          list.add(isDefault(each) && i < columns.length ? leftToTable(columns[i]) : each);
+          Object expression = project.projectList().apply(i);
+          list.add(isDefault(expression) && i < columns.length ? leftToTable(columns[i]) : expression);
         }
         return new Project(scala.jdk.javaapi.CollectionConverters.asScala(list).toList(), project.child());
       }
       return new Project(project.projectList(), filled(project.child(), columns, false));
     }
 
-    /** A column of the rows goes before the keyword. */
+    /** Whether the rows have a column of that name, which goes before the keyword. */
     private boolean hasColumnDefault(LogicalPlan child) {
       LogicalPlan rows = Plans.analyzed(session, with == null ? child : over(with, child));
       for (int i = 0; rows.resolved() && i < rows.output().size(); i++) {
@@ -181,11 +181,11 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
       boolean[] left = new boolean[width];
       Expression[] defaults = new Expression[width];
       for (int column = 0; column < width && column < columns.length; column++) {
-        int asked = 0;
-        for (int row = 0; row < values.rows().size(); row++) if (isDefault(at(values, row, column))) asked++;
-        left[column] = isOutermost && asked > 0 && asked == values.rows().size();
+        int defaultCount = 0;
+        for (int row = 0; row < values.rows().size(); row++) if (isDefault(at(values, row, column))) defaultCount++;
+        left[column] = isOutermost && defaultCount > 0 && defaultCount == values.rows().size();
         if (left[column]) defaults[column] = Literal$.MODULE$.apply(null);
-        else if (asked > 0) defaults[column] = (Expression) Python.ask("default", new Object[] {session, table, columns[column]});
+        else if (defaultCount > 0) defaults[column] = (Expression) Python.ask("default", new Object[] {session, table, columns[column]});
       }
       List rows = new ArrayList();
       for (int row = 0; row < values.rows().size(); row++) {
@@ -220,19 +220,19 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
     }
   }
 
-  /** The condition of REPLACE ON, as Spark has read it, of an overwrite that was one; null of others. */
+  /** The parsed condition of REPLACE ON, for an overwrite made from one; null for others. */
   public static Expression replaceOn(LogicalPlan overwrite) {
     scala.Option condition = overwrite.getTagValue(Replacing.ON);
     return condition.isEmpty() ? null : (Expression) condition.get();
   }
 
-  /** REPLACE ON and REPLACE USING as overwrites whose options say which rows go. */
+  /** REPLACE ON and REPLACE USING as overwrites, whose options say which rows are replaced. */
   static final class Replacing {
     static final TreeNodeTag ON = new TreeNodeTag("delta.replaceOn");
 
     private Replacing() {}
 
-    /** As it was written, but for parameters: Spark has put values in their places, and knows no more where they end. */
+    /** The condition as the user wrote it. With parameters it is Spark's text: Spark has replaced them, and their positions are lost. */
     private static String text(Expression condition) {
       String written = condition.origin().context().fragment();
       boolean hasParameters = written.indexOf(':') >= 0 || written.indexOf('?') >= 0;
@@ -241,32 +241,32 @@ public class Inserts extends org.apache.spark.sql.catalyst.rules.Rule {
 
     static LogicalPlan overwrite(InsertIntoStatement insert, LogicalPlan query, Object criteria) {
       java.util.Map options = new java.util.HashMap();
-      Object columns = TableChanges.told(criteria, "cols");
+      Object columns = TableChanges.optionalValue(criteria, "cols");
       if (columns != null) {
         options.put("replaceUsing", ((Seq) columns).mkString(", "));
       } else {
-        options.put("replaceOn", text((Expression) TableChanges.told(criteria, "cond")));
-        scala.Option alias = (scala.Option) TableChanges.told(criteria, "tableAliasOpt");
+        options.put("replaceOn", text((Expression) TableChanges.optionalValue(criteria, "cond")));
+        scala.Option alias = (scala.Option) TableChanges.optionalValue(criteria, "tableAliasOpt");
         if (alias.isDefined()) options.put("targetAlias", alias.get());
       }
       if (Plans.evolves(insert)) options.put("mergeSchema", "true");
       boolean byName = insert.byName() || !insert.userSpecifiedCols().isEmpty();
       LogicalPlan rows = insert.userSpecifiedCols().isEmpty() ? query
           : new UnresolvedSubqueryColumnAliases(insert.userSpecifiedCols(), query);
-      Object told = scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(options));
-      LogicalPlan made = made(byName ? "byName" : "byPosition", new Object[] {insert.table(), rows, Literal$.MODULE$.apply(Boolean.TRUE), told});
-      if (columns == null) made.setTagValue(ON, TableChanges.told(criteria, "cond"));
+      Object writeOptions = scala.collection.immutable.Map$.MODULE$.from(scala.jdk.javaapi.CollectionConverters.asScala(options));
+      LogicalPlan made = made(byName ? "byName" : "byPosition", new Object[] {insert.table(), rows, Literal$.MODULE$.apply(Boolean.TRUE), writeOptions});
+      if (columns == null) made.setTagValue(ON, TableChanges.optionalValue(criteria, "cond"));
       return made;
     }
 
-    /** Further arguments, whose number grows from version to version, are false. */
-    private static LogicalPlan made(String how, Object[] given) {
+    /** An overwrite from its first arguments. The others, whose number differs by version, are false. */
+    private static LogicalPlan made(String how, Object[] first) {
       Object companion = OverwriteByExpression$.MODULE$;
       Method[] methods = companion.getClass().getMethods();
       for (int i = 0; i < methods.length; i++) {
         if (!methods[i].getName().equals(how)) continue;
         Object[] arguments = new Object[methods[i].getParameterTypes().length];
-        for (int k = 0; k < arguments.length; k++) arguments[k] = k < given.length ? given[k] : Boolean.FALSE;
+        for (int k = 0; k < arguments.length; k++) arguments[k] = k < first.length ? first[k] : Boolean.FALSE;
         try {
           return (LogicalPlan) methods[i].invoke(companion, arguments);
         } catch (ReflectiveOperationException error) {

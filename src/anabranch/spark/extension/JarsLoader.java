@@ -9,7 +9,7 @@ import java.util.Enumeration;
  * The driver's class loader under another name, and without a parent.
  *
  * When a session of Hive's protocol ends, Hive closes the class loaders from the session's up to its own. The driver's, with
- * the user's jars and our classes, stands between them; closed, it finds no class that it has not found before.
+ * the user's jars and our classes, is between them; a closed loader finds no class that it has not loaded before.
  */
 public final class JarsLoader extends ClassLoader {
   private static final String FIELD = "jarClassLoader";
@@ -20,7 +20,7 @@ public final class JarsLoader extends ClassLoader {
     this.drivers = drivers;
   }
 
-  /** Lets sessions of Hive's protocol end without harm to others. Doing it again changes nothing. */
+  /** Makes the end of a session of Hive's protocol harmless to other sessions. A second call changes nothing. */
   public static synchronized void keepOpen(org.apache.spark.sql.classic.SparkSession session) throws Exception {
     Object shared = session.sharedState();
     Field field = shared.getClass().getDeclaredField(FIELD);
@@ -31,13 +31,13 @@ public final class JarsLoader extends ClassLoader {
     org.apache.spark.util.MutableURLClassLoader after =
         (org.apache.spark.util.MutableURLClassLoader)
             before.getClass().getConstructor(new Class[] {ClassLoader.class}).newInstance(arguments);
-    // What ADD JAR has brought.
+    // The jars of ADD JAR.
     URL[] jars = before.getURLs();
     for (int i = 0; i < jars.length; i++) after.addURL(jars[i]);
     field.set(shared, after);
   }
 
-  /** A thread that opens a session of Hive's protocol has Hive's loader, which knows no jar of the user's and none of our classes. */
+  /** Sets our loader on a thread that opens a session of Hive's protocol: Hive's loader has neither the user's jars nor our classes. */
   public static void leaveHives() {
     Thread thread = Thread.currentThread();
     ClassLoader has = thread.getContextClassLoader();

@@ -2,14 +2,14 @@ package delta;
 
 import org.apache.spark.SparkContext;
 
-/** By what Spark's UI shows the jobs of a statement. A local property of the thread holds it, and users may set it. */
+/** The description of a statement's jobs in Spark's UI: a local property of the thread, which users may set. */
 public final class JobDescriptions {
   private static final String PROPERTY = "spark.job.description";
   private static final String OURS = "Delta: ";
 
   private JobDescriptions() {}
 
-  /** Until the question that this thread asks is answered. What the user has set stays. */
+  /** Sets the description until the current callback of this thread returns. A description of the user stays. */
   public static void describe(String text) {
     String before = current();
     if (before == null || before.startsWith(OURS)) restore(OURS + text);

@@ -3,7 +3,7 @@ package delta;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
-/** Facts for Python, as text. */
+/** Values for Python, as JSON. */
 public final class Json {
   private Json() {}
 

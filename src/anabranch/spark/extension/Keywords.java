@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /**
- * A rule before resolution: the keyword DEFAULT in an UPDATE of a table of ours is left to us. Spark would put NULL, as our
- * tables tell it nothing of their defaults.
+ * A rule before resolution, for the keyword DEFAULT in an UPDATE of a table of ours, which Python resolves. Spark would set NULL,
+ * since it does not have our tables' defaults.
  */
 public class Keywords extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
@@ -20,9 +20,9 @@ public class Keywords extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   public TreeNode apply(TreeNode plan) {
-    if (!Python.isOpen() || !(plan instanceof UpdateTable) || !Marks.hasKeyword((UpdateTable) plan)) return plan;
+    if (!Python.isOpen() || !(plan instanceof UpdateTable) || !Placeholders.hasKeyword((UpdateTable) plan)) return plan;
     UpdateTable update = (UpdateTable) plan;
     LogicalPlan target = Plans.analyzed(session, update.table());
-    return Views.reads(target) ? Marks.setKeywords(update, target) : update;
+    return Views.reads(target) ? Placeholders.setKeywords(update, target) : update;
   }
 }

@@ -1,5 +1,6 @@
 package delta;
 
+/** A function for SparkSessionExtensions that makes the parser of later sessions. */
 public class LaterParsers extends scala.runtime.AbstractFunction2 {
   private final String ours;
 

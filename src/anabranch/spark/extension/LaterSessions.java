@@ -1,6 +1,6 @@
 package delta;
 
-/** What SparkSessionExtensions takes: a function for every session, those made later too. */
+/** A function for SparkSessionExtensions that makes a rule for every session, also for later ones. */
 public class LaterSessions extends scala.runtime.AbstractFunction1 {
   private final String what;
 

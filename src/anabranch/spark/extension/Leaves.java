@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 public final class Leaves {
   private Leaves() {}
 
-  /** Whether the node is a table of ours as the catalog gives it. */
+  /** Whether the node is a table of ours as the catalog returns it. */
   public static boolean isTable(Object node) {
     return node instanceof DataSourceV2Relation && ((DataSourceV2Relation) node).table() instanceof DeltaTable;
   }
@@ -19,7 +19,7 @@ public final class Leaves {
     return (DeltaTable) ((DataSourceV2Relation) relation).table();
   }
 
-  /** Spark's own relation over the files of a table, with the very attributes that the plan has for its columns. */
+  /** Spark's own relation over the files of a table, with the attributes that the plan has for its columns. */
   public static LogicalPlan read(Object session, DataSourceV2Relation node) {
     DeltaTable table = tableOf(node);
     if (table.schema.isEmpty()) Python.ask("refuse to read", new Object[] {table});
@@ -27,31 +27,31 @@ public final class Leaves {
         scala.Option.empty(), new TableFormat(table.tracksRows()), (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty(),
         (org.apache.spark.sql.classic.SparkSession) session);
     LogicalRelation leaf = org.apache.spark.sql.execution.datasources.LogicalRelation$.MODULE$.apply(relation, false);
-    // By its entry Spark finds whose cached facts to drop, for `catalog.refreshTable`.
+    // `catalog.refreshTable` finds cached data of the table by this entry.
     return copied(leaf, new Object[] {null, node.output(), scala.Option.apply(table.catalogTable)});
   }
 
-  /** The leaf as one of a stream. */
+  /** The leaf, marked as streaming. */
   public static LogicalPlan streamed(LogicalRelation leaf) {
     return copied(leaf, new Object[] {null, null, null, Boolean.TRUE});
   }
 
-  /** The table whose version is still to be chosen, or null. */
+  /** The table of a leaf whose version is not chosen yet; null for others. */
   public static DeltaTable unversioned(Object node) {
     if (!(node instanceof LogicalRelation) || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
     Object location = ((HadoopFsRelation) ((LogicalRelation) node).relation()).location();
     return location instanceof TableFiles ? ((TableFiles) location).table : null;
   }
 
-  /** `leaf.copy(…)` with the arguments given, null for as it was, whatever others this version of Spark has. */
-  private static LogicalRelation copied(LogicalRelation leaf, Object[] given) {
+  /** `leaf.copy(…)` with these first arguments; null and further ones, which differ by version, stay as they are. */
+  private static LogicalRelation copied(LogicalRelation leaf, Object[] first) {
     try {
       Method[] methods = LogicalRelation.class.getMethods();
       for (int i = 0; i < methods.length; i++) {
         if (!methods[i].getName().equals("copy")) continue;
         Object[] arguments = new Object[methods[i].getParameterTypes().length];
         for (int k = 0; k < arguments.length; k++) {
-          arguments[k] = k < given.length && given[k] != null ? given[k]
+          arguments[k] = k < first.length && first[k] != null ? first[k]
               : LogicalRelation.class.getMethod("copy$default$" + (k + 1), new Class[0]).invoke(leaf, new Object[0]);
         }
         return (LogicalRelation) methods[i].invoke(leaf, arguments);

@@ -25,13 +25,13 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The data files of one table version, as Spark's planner wants them.
+ * The data files of one table version, as a file index for Spark's planner.
  *
  * Spark calls `listFiles` once per planned scan. Partition filters are applied here, exactly, because Spark does not
- * apply them again; everything else is decided by one call to `reader`, which lives in Python. Lives on the driver only.
+ * apply them again; one call to `reader`, in Python, decides everything else. It is on the driver only.
  */
 public final class ListedFiles implements FileIndex {
-  /** What all scans of one list of files share. Immutable but for the cache of hidden rows. */
+  /** The part that all scans of one list of files share. Immutable except for the cache of hidden rows. */
   public static final class Files {
     private static final long BLOCK_BYTES = 134217728L;
     private final String digest;
@@ -45,12 +45,12 @@ public final class ListedFiles implements FileIndex {
     private final long totalBytes;
 
     /**
-     * @param names plain paths, not URI-encoded, parted by NUL, which no path holds
-     * @param sizesAndTimes two little-endian longs a file
-     * @param groupOf a little-endian int a file: its row among the distinct partition values
-     * @param valueLengths a little-endian int a value, row by row; -1 for null
+     * @param names plain paths, not URI-encoded, separated by NUL, which is in no path
+     * @param sizesAndTimes two little-endian longs for each file
+     * @param groupOf a little-endian int for each file: its row among the distinct partition values
+     * @param valueLengths a little-endian int for each value, row by row; -1 for null
      * @param values UTF-8, end to end
-     * @param hasHiddenRows one byte a file, 1 where it has a deletion vector
+     * @param hasHiddenRows one byte for each file, 1 if it has a deletion vector
      */
     public Files(String digest, String root, String names, byte[] sizesAndTimes, byte[] groupOf, Integer groupCount,
         byte[] valueLengths, byte[] values, StructType groupSchema, String timeZone, byte[] hasHiddenRows) {
@@ -91,7 +91,7 @@ public final class ListedFiles implements FileIndex {
       }
     }
 
-    /** Casts as Spark casts the values that it finds in paths. */
+    /** Casts a partition value as Spark casts those in paths. */
     private static Object typed(UTF8String text, StructField column, String timeZone) {
       Expression cast = new Cast(new Literal(text, DataTypes.StringType), column.dataType(), scala.Option.apply(timeZone));
       Object value = cast.eval(null);
@@ -112,9 +112,9 @@ public final class ListedFiles implements FileIndex {
   private BiFunction reader;
 
   /**
-   * @param identity two indexes of one identity give the same rows, and Spark may run one for both
-   * @param description what `toString` answers, for people and for `versions_read`
-   * @param partitionSchema the columns of the groups, then the file id and the hidden rows, as far as wanted
+   * @param identity two indexes of one identity have the same rows, and Spark may run one scan for both
+   * @param description the text of `toString`, for people and for `versions_read`
+   * @param partitionSchema the columns of the groups, then the file id and the hidden rows, if they are needed
    */
   public ListedFiles(Files files, String identity, String description, StructType partitionSchema, Boolean withFileId,
       Boolean withHiddenRows) {
@@ -127,9 +127,9 @@ public final class ListedFiles implements FileIndex {
   }
 
   /**
-   * Names the one who decides, before the first use.
+   * Sets the reader, before the first use.
    *
-   * @param reader answers ("prune", filters) with one byte a file or null for all, and ("hidden", ids) with the hidden
+   * @param reader answers ("prune", filters) with one byte for each file, or null for all, and ("hidden", ids) with the hidden
    *     rows of those files; a Throwable is thrown
    */
   public ListedFiles readBy(BiFunction reader) {
@@ -149,16 +149,16 @@ public final class ListedFiles implements FileIndex {
     return directories(kept, hiddenRows);
   }
 
-  /** One directory for each file that has a row of its own, and one for the other files of each group. */
+  /** One directory for each file with a file id or hidden rows, and one for the other files of each group. */
   private scala.collection.immutable.Seq directories(boolean[] kept, byte[][] hiddenRows) {
-    List found = new ArrayList();
+    List directories = new ArrayList();
     List[] members = new List[files.groups.length];
     for (int i = 0; i < kept.length; i++) {
       if (!kept[i]) continue;
       int group = files.groupOf[i];
       if (withFileId || hiddenRows[i] != null) {
         FileStatus[] one = new FileStatus[] {files.statuses[i]};
-        found.add(PartitionDirectory.apply(row(group, Integer.valueOf(i), hiddenRows[i]), one));
+        directories.add(PartitionDirectory.apply(row(group, Integer.valueOf(i), hiddenRows[i]), one));
       } else {
         if (members[group] == null) members[group] = new ArrayList();
         members[group].add(files.statuses[i]);
@@ -167,22 +167,22 @@ public final class ListedFiles implements FileIndex {
     for (int group = 0; group < members.length; group++) {
       if (members[group] == null) continue;
       FileStatus[] all = (FileStatus[]) members[group].toArray(new FileStatus[0]);
-      found.add(PartitionDirectory.apply(row(group, null, null), all));
+      directories.add(PartitionDirectory.apply(row(group, null, null), all));
     }
-    return seq(found);
+    return seq(directories);
   }
 
   private InternalRow row(int group, Integer fileId, byte[] hiddenRows) {
-    Object[] known = files.groups[group];
+    Object[] partitionValues = files.groups[group];
     Object[] values = new Object[partitionSchema.length()];
-    System.arraycopy(known, 0, values, 0, known.length);
-    int next = known.length;
+    System.arraycopy(partitionValues, 0, values, 0, partitionValues.length);
+    int next = partitionValues.length;
     if (withFileId) values[next++] = fileId;
     if (withHiddenRows) values[next] = hiddenRows;
     return new GenericInternalRow(values);
   }
 
-  /** Which files pass all filters. A filter of partition values alone is judged once a group, not once a file. */
+  /** Which files pass all filters. A filter on partition values alone is evaluated once for each group, not for each file. */
   private boolean[] inPartitions(scala.collection.immutable.Seq filters) {
     boolean[] kept = new boolean[files.statuses.length];
     java.util.Arrays.fill(kept, true);
@@ -201,7 +201,7 @@ public final class ListedFiles implements FileIndex {
     return kept;
   }
 
-  /** A filter over partition columns, whose attributes Spark made anew for this plan: they are known by name. */
+  /** A filter on partition columns. Spark makes new attributes for each plan, so columns are found by name. */
   private static final class Filter {
     private final InterpretedPredicate predicate;
     private final int[] ordinals;
@@ -232,31 +232,31 @@ public final class ListedFiles implements FileIndex {
     }
   }
 
-  /** Hidden rows of the kept files that have any, asking Python only for those no earlier scan asked for. */
+  /** Hidden rows of the kept files. Python is called only for files whose hidden rows are not cached. */
   private byte[][] hiddenRows(boolean[] kept) {
-    byte[][] found = new byte[kept.length][];
+    byte[][] hidden = new byte[kept.length][];
     int[] unknown = new int[kept.length];
     int count = 0;
     for (int i = 0; i < kept.length; i++) {
       if (!kept[i] || files.hasHiddenRows[i] == 0) continue;
-      SoftReference known = files.hiddenRows[i];
-      found[i] = known == null ? null : (byte[]) known.get();
-      if (found[i] == null) unknown[count++] = i;
+      SoftReference cached = files.hiddenRows[i];
+      hidden[i] = cached == null ? null : (byte[]) cached.get();
+      if (hidden[i] == null) unknown[count++] = i;
     }
-    if (count == 0) return found;
+    if (count == 0) return hidden;
     ByteBuffer ids = ByteBuffer.allocate(4 * count).order(ByteOrder.LITTLE_ENDIAN);
     for (int n = 0; n < count; n++) ids.putInt(unknown[n]);
-    // One length a file, then what each has, end to end.
+    // The lengths for all files, then the contents, one after the other.
     ByteBuffer answer = ByteBuffer.wrap(ask("hidden", ids.array())).order(ByteOrder.LITTLE_ENDIAN);
     int[] lengths = new int[count];
     for (int n = 0; n < count; n++) lengths[n] = answer.getInt();
     for (int n = 0; n < count; n++) {
       byte[] content = new byte[lengths[n]];
       answer.get(content);
-      found[unknown[n]] = content;
+      hidden[unknown[n]] = content;
       files.hiddenRows[unknown[n]] = new SoftReference(content);
     }
-    return found;
+    return hidden;
   }
 
   private byte[] ask(String question, Object detail) {
@@ -265,7 +265,7 @@ public final class ListedFiles implements FileIndex {
     return (byte[]) answer;
   }
 
-  /** Each filter as JSON, empty where it cannot be written, ended by NUL. */
+  /** Each filter as JSON, or empty without one, with NUL at its end. */
   private static String question(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     StringBuilder parts = new StringBuilder();
@@ -281,7 +281,7 @@ public final class ListedFiles implements FileIndex {
       try {
         json = Conditions.json(filter);
       } catch (Exception unwritable) {
-        // A missing filter makes the other side keep files that it could have left out.
+        // Without the filter Python keeps files that it could have left out.
       }
       parts.append(json).append('\0');
     }
@@ -296,9 +296,9 @@ public final class ListedFiles implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String[] found = new String[files.statuses.length];
-    for (int i = 0; i < found.length; i++) found[i] = files.statuses[i].getPath().toUri().toString();
-    return found;
+    String[] paths = new String[files.statuses.length];
+    for (int i = 0; i < paths.length; i++) paths[i] = files.statuses[i].getPath().toUri().toString();
+    return paths;
   }
 
   public void refresh() {}

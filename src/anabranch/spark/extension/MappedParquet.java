@@ -27,7 +27,7 @@ public final class MappedParquet extends ParquetFileFormat {
   private final StructType table;
   private final boolean byId;
 
-  /** 1582-10-17: days before may have moved by the change of the calendar, wherever they are. */
+  /** 1582-10-17: earlier days may be shifted by the change of the calendar, in any time zone. */
   private static final long FIRST_DAY_MS = -12219120000000L;
   /** 1900-01-02: since then Java's old classes have the offsets of time zones that its new ones have. */
   private static final long FIRST_TIME_MS = -2208902400000L;
@@ -57,18 +57,18 @@ public final class MappedParquet extends ParquetFileFormat {
     return true;
   }
 
-  /** Fields that the table does not have are the reader's own, such as the row index. */
+  /** The schema in physical names. Fields that the table does not have are the reader's own, such as the row index. */
   private StructType physical(StructType schema, StructType reference) {
     StructField[] fields = schema.fields();
     StructField[] renamed = new StructField[fields.length];
     for (int i = 0; i < fields.length; i++) {
-      StructField known = field(reference, fields[i].name());
-      if (known == null) {
+      StructField column = field(reference, fields[i].name());
+      if (column == null) {
         renamed[i] = fields[i];
       } else {
-        DataType type = physical(fields[i].dataType(), known.dataType());
-        // Nullable whatever the table says: a file written before the column was added lacks it.
-        renamed[i] = new StructField(physicalName(known), type, true, metadata(fields[i].metadata(), known));
+        DataType type = physical(fields[i].dataType(), column.dataType());
+        // Always nullable: a file that was written before the column was added lacks it.
+        renamed[i] = new StructField(physicalName(column), type, true, metadata(fields[i].metadata(), column));
       }
     }
     return new StructType(renamed);
@@ -83,17 +83,17 @@ public final class MappedParquet extends ParquetFileFormat {
     }
     if (type instanceof MapType && reference instanceof MapType) {
       MapType map = (MapType) type;
-      MapType known = (MapType) reference;
+      MapType tableMap = (MapType) reference;
       return new MapType(
-          physical(map.keyType(), known.keyType()), physical(map.valueType(), known.valueType()), true);
+          physical(map.keyType(), tableMap.keyType()), physical(map.valueType(), tableMap.valueType()), true);
     }
     return type;
   }
 
-  private Metadata metadata(Metadata of, StructField known) {
-    // What is no column of the table, such as the type of a change, has no id and is found by its name.
-    if (!byId || !known.metadata().contains("delta.columnMapping.id")) return of;
-    long id = known.metadata().getLong("delta.columnMapping.id");
+  private Metadata metadata(Metadata of, StructField column) {
+    // Fields that are no columns of the table, such as the type of a change, have no id; names match them.
+    if (!byId || !column.metadata().contains("delta.columnMapping.id")) return of;
+    long id = column.metadata().getLong("delta.columnMapping.id");
     return new MetadataBuilder().withMetadata(of).putLong("parquet.field.id", id).build();
   }
 
@@ -109,15 +109,15 @@ public final class MappedParquet extends ParquetFileFormat {
 
   /** None by id: pushed filters go by name, which in some file may be that of another column. */
   private scala.collection.immutable.Seq renamed(scala.collection.immutable.Seq filters) {
-    List found = new ArrayList();
+    List physicalFilters = new ArrayList();
     for (int i = 0; !byId && i < filters.size(); i++) {
       Filter filter = renamed((Filter) filters.apply(i));
-      if (filter != null) found.add(filter);
+      if (filter != null) physicalFilters.add(filter);
     }
-    return scala.jdk.javaapi.CollectionConverters.asScala(found).toList();
+    return scala.jdk.javaapi.CollectionConverters.asScala(physicalFilters).toList();
   }
 
-  /** Null for a filter that is not known: Spark looks at every row again, so that only speed is lost. */
+  /** The filter in physical names. Null for an unknown filter: Spark tests every row again, so only speed is lost. */
   private Filter renamed(Filter filter) {
     if (filter instanceof And) {
       Filter left = renamed(((And) filter).left());
@@ -169,8 +169,8 @@ public final class MappedParquet extends ParquetFileFormat {
   }
 
   /**
-   * Whether a filter names a time that Spark may have moved: it hands them to filters as java.sql.Date and Timestamp, whose
-   * calendar lacks the days from 1582-10-05 to 14. Row groups that hold what was asked for would be skipped.
+   * Whether a filter has a date or time that Spark may have shifted: filters have them as java.sql.Date and Timestamp, whose
+   * calendar lacks the days from 1582-10-05 to 14. Row groups with matching rows would be skipped.
    */
   private static boolean isOld(Filter filter) {
     if (filter instanceof In) {
@@ -188,16 +188,16 @@ public final class MappedParquet extends ParquetFileFormat {
     return value instanceof java.sql.Timestamp && ((java.sql.Timestamp) value).getTime() < FIRST_TIME_MS;
   }
 
-  /** The physical spelling of a column that a filter names, such as `a.b`, quoted as this Spark quotes it. */
+  /** The physical name of a filter's column, such as `a.b`, quoted as this Spark quotes it. */
   private String at(String attribute) {
     if (table == null) return attribute;
     String[] parts = Expressions.column(attribute).fieldNames();
     List physical = new ArrayList();
     DataType here = table;
     for (int i = 0; i < parts.length; i++) {
-      StructField known = here instanceof StructType ? field((StructType) here, parts[i]) : null;
-      physical.add(known == null ? parts[i] : physicalName(known));
-      here = known == null ? null : known.dataType();
+      StructField field = here instanceof StructType ? field((StructType) here, parts[i]) : null;
+      physical.add(field == null ? parts[i] : physicalName(field));
+      here = field == null ? null : field.dataType();
     }
     return FieldReference.apply(scala.jdk.javaapi.CollectionConverters.asScala(physical).toList()).describe();
   }

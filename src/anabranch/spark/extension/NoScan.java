@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 
-/** DESCRIBE asks each table for a scan, to learn whether it tells figures of its rows. Rows are never read by it: `Resolve` sees to that. */
+/** A scan without rows. DESCRIBE makes one of each table, to see whether it reports statistics; `Resolve` replaces all reads. */
 public final class NoScan implements ScanBuilder, Scan {
   private final StructType schema;
 
@@ -17,7 +17,7 @@ public final class NoScan implements ScanBuilder, Scan {
     return this;
   }
 
-  /** Reads never get here: `Resolve` puts Spark's own leaf in their place, in sessions that are enabled. */
+  /** Never called in enabled sessions, where `Resolve` replaces the table by Spark's own leaf. */
   public Batch toBatch() {
     throw DeltaError.disabled();
   }

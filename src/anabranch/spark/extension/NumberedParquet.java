@@ -28,20 +28,20 @@ public final class NumberedParquet extends ParquetFileFormat {
   }
 
   /**
-   * Lets executors have `NumberedSupport`, which they make by its name. Those of a local session have the driver's classes; others
+   * Makes `NumberedSupport` available to executors, which load it by name. Those of a local session have the driver's classes; others
    * fetch our jar, as they fetch a user's.
    */
   public static synchronized void ship(org.apache.spark.SparkContext context) {
     if (context.isLocal()) return;
-    String place = NumberedSupport.class.getProtectionDomain().getCodeSource().getLocation().toString();
-    if (!context.listJars().exists(new EndsLike(place))) context.addJar(place);
+    String jar = NumberedSupport.class.getProtectionDomain().getCodeSource().getLocation().toString();
+    if (!context.listJars().exists(new EndsLike(jar))) context.addJar(jar);
   }
 
   private static final class EndsLike extends scala.runtime.AbstractFunction1 {
     private final String name;
 
-    EndsLike(String place) {
-      this.name = place.substring(place.lastIndexOf('/'));
+    EndsLike(String jar) {
+      this.name = jar.substring(jar.lastIndexOf('/'));
     }
 
     public Object apply(Object jar) {

@@ -11,9 +11,9 @@ import org.apache.parquet.schema.MessageType;
 import org.apache.parquet.schema.Type;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetWriteSupport;
 
-/** Writes rows as Spark does, into a schema in which elements, keys and values have ids. Made by its name, where a file is written. */
+/** Writes rows as Spark does, into a schema in which elements, keys and values have ids. Executors load it by name. */
 public final class NumberedSupport extends ParquetWriteSupport {
-  /** Paths in the schema of a file, names parted by U+0001, and their ids: one after the other, parted by U+0002. */
+  /** Paths in the schema of a file, with U+0001 between their names, each followed by its id; U+0002 is between all of these. */
   public static final String IDS = "delta.parquet.ids";
   private static final String STEP = String.valueOf((char) 1);
   private static final String NEXT = String.valueOf((char) 2);

@@ -6,15 +6,15 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution$;
 
 /**
- * Observations (`df.observe`) of rows that a statement has read from what it kept.
+ * Observations (`df.observe`) of rows that a statement has cached.
  *
- * Spark completes an observation when a query ends whose own plan has it. The plan of rows that are kept has not, so whoever
- * waits for the observation would wait for ever.
+ * Spark completes an observation when a query ends whose own plan has it. The plan over cached rows does not have it, so a program
+ * that waits for the observation would never continue.
  */
 public final class Observed extends scala.runtime.AbstractFunction0 {
   private Observed() {}
 
-  /** Lets a query end, with the numbers that it has so far. */
+  /** Ends a query, with the metrics that it has so far. */
   public static void finish(QueryExecution execution) {
     if (observes(execution.analyzed()))
       SQLExecution$.MODULE$.withNewExecutionId(execution, scala.Option.apply("anabranch observed"), new Observed());

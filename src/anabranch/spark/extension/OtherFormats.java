@@ -20,8 +20,8 @@ import org.apache.spark.sql.execution.datasources.CreateTable;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 
 /**
- * Statements and writes of another format where a table of ours is, most often because a write names no format. Those that
- * Spark refuses are refused by a message with the way out; of those that Spark lets pass, Python warns.
+ * Statements and writes in another format where a table of ours is, most often because a write names no format. Those that Spark
+ * refuses get an error that says what to do; Python warns of those that Spark accepts.
  */
 public final class OtherFormats implements ExternalCatalogEventListener {
   private static final int FOLDERS_UP_MAX = 8;
@@ -31,13 +31,13 @@ public final class OtherFormats implements ExternalCatalogEventListener {
     this.catalog = catalog;
   }
 
-  /** Refuses, by an error of Python's, a plan that makes a table of another format where one of ours is. */
+  /** Refuses, by an error of Python's, a plan that creates a table of another format where one of ours is. */
   static void check(Object session, LogicalPlan plan) {
     if (plan instanceof CreateTable) checkSave(session, (CreateTable) plan);
     if (plan instanceof V2CreateTablePlan) checkDefinition(session, plan);
   }
 
-  /** `saveAsTable`, of which Spark says only that the formats differ. In mode overwrite the table is dropped by now. */
+  /** Checks `saveAsTable`, for which Spark's error says only that the formats differ. In mode overwrite Spark has already dropped the table. */
   private static void checkSave(Object session, CreateTable plan) {
     if (plan.query().isEmpty() || plan.tableDesc().provider().isEmpty()) return;
     TableIdentifier name = plan.tableDesc().identifier();
@@ -48,18 +48,18 @@ public final class OtherFormats implements ExternalCatalogEventListener {
     if (isPath || plan.mode() == SaveMode.Append && isOurs(session, name)) refuse(session, "saveAsTable", database, name.table(), format);
   }
 
-  /** CREATE at a path, and REPLACE: a table of the session's catalog is replaced by one of a newer kind alone. */
+  /** Checks CREATE at a path, and REPLACE: Spark replaces a table of the session's catalog only by one of its newer interface. */
   private static void checkDefinition(Object session, LogicalPlan plan) {
-    Object named = TableChanges.told(plan, "name");
+    Object named = TableChanges.optionalValue(plan, "name");
     if (!(named instanceof ResolvedIdentifier) || !(((ResolvedIdentifier) named).catalog() instanceof DeltaCatalog)) return;
     DeltaCatalog catalog = (DeltaCatalog) ((ResolvedIdentifier) named).catalog();
-    // One of folders says itself what it lacks.
+    // A catalog of folders has errors of its own.
     if (!catalog.name().equals("spark_catalog")) return;
-    scala.Option provider = (scala.Option) TableChanges.told(TableChanges.told(plan, "tableSpec"), "provider");
-    String given = provider.isDefined() ? (String) provider.get() : null;
+    scala.Option specProvider = (scala.Option) TableChanges.optionalValue(TableChanges.optionalValue(plan, "tableSpec"), "provider");
+    String provider = specProvider.isDefined() ? (String) specProvider.get() : null;
     Identifier ident = ((ResolvedIdentifier) named).identifier();
-    if (catalog.isDelta(given) || ident.namespace().length != 1) return;
-    String format = given == null ? org.apache.spark.sql.internal.SQLConf.get().defaultDataSourceName() : given;
+    if (catalog.isDelta(provider) || ident.namespace().length != 1) return;
+    String format = provider == null ? org.apache.spark.sql.internal.SQLConf.get().defaultDataSourceName() : provider;
     boolean replaces = plan.nodeName().startsWith("Replace");
     if (DeltaCatalog.isPath(ident.namespace()[0], ident.name()) || replaces && catalog.isOurs(ident))
       refuse(session, replaces ? "REPLACE TABLE" : "CREATE TABLE", ident.namespace()[0], ident.name(), format);
@@ -70,9 +70,9 @@ public final class OtherFormats implements ExternalCatalogEventListener {
   }
 
   private static boolean isOurs(Object session, TableIdentifier name) {
-    SessionCatalog known = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog();
+    SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog();
     try {
-      return known.tableExists(name) && isOurs(known.getTableMetadata(name));
+      return catalog.tableExists(name) && isOurs(catalog.getTableMetadata(name));
     } catch (NoSuchNamespaceException gone) {
       return false;
     } catch (NoSuchTableException gone) {
@@ -84,9 +84,9 @@ public final class OtherFormats implements ExternalCatalogEventListener {
     return entry.provider().isDefined() && "delta".equalsIgnoreCase((String) entry.provider().get());
   }
 
-  /** Has Python warn where files are written into the folder of a table, or into one of its partitions. */
+  /** Makes Python warn if files are written into the folder of a table, or of one of its partitions. */
   static void checkFolder(Object session, InsertIntoHadoopFsRelationCommand write) {
-    // Of a table that is about to be dropped, the listener tells.
+    // If the table is about to be dropped, the listener warns.
     if (write.mode() == SaveMode.Overwrite && StagedWrites.isSaveAsTable()) return;
     try {
       Path folder = write.outputPath();
@@ -101,11 +101,11 @@ public final class OtherFormats implements ExternalCatalogEventListener {
         folder = folder.getParent();
       }
     } catch (java.io.IOException failure) {
-      // Whoever writes there meets it, too.
+      // The write itself will fail, too.
     }
   }
 
-  /** Begins to look for tables that `saveAsTable` drops before it makes one of another format: Spark shows that in no plan. */
+  /** Starts watching for tables that `saveAsTable` drops before it creates one of another format: that is in no plan. */
   static void watch(org.apache.spark.sql.classic.SparkSession session) {
     unwatch(session);
     ExternalCatalogWithListener catalog = session.sharedState().externalCatalog();

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
-/** Spark's parser, and before it ours for the few statements that Spark's does not know. A proxy: the interface grows from version to version. */
+/** Our parser, for the few statements that Spark's does not know, before Spark's. A proxy, since the interface has more methods in newer versions. */
 public class Parse implements InvocationHandler {
   public final Object spark;
   private final Pattern ours;
@@ -30,9 +30,9 @@ public class Parse implements InvocationHandler {
       if (plan != null) return arguments.length > 1 ? Parameters.bound(plan, arguments[1]) : plan;
     }
     try {
-      return Listings.asAsked(method.invoke(spark, arguments));
+      return Listings.inHiveForm(method.invoke(spark, arguments));
     } catch (InvocationTargetException error) {
-      // What Spark says of values, such as one too few, no proxy may throw. The analyzer says the same of parameters that are left.
+      // A proxy cannot throw Spark's error about values, such as a missing one. The analyzer raises it for parameters that are left.
       if (error.getCause() instanceof AnalysisException && !(error.getCause() instanceof ParseException) && arguments.length > 1)
         return Parameters.left(((ParserInterface) proxy).parsePlan((String) arguments[0]), arguments[1]);
       String quoted = error.getCause() instanceof ParseException ? quoted(arguments) : null;
@@ -43,7 +43,7 @@ public class Parse implements InvocationHandler {
     }
   }
 
-  /** The text with `t@v3` in quotes, where it has such, and something else was not wrong with it. */
+  /** The text with `t@v3` in backticks; null if it has none, or has another error. */
   private static String quoted(Object[] arguments) {
     if (!Python.isOpen() || arguments == null || !(arguments[0] instanceof String)) return null;
     String text = (String) arguments[0];

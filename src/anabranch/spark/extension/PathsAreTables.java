@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import scala.collection.immutable.Seq;
 
 /**
- * Gives paths that a plan reads their name in full. Names of two parts Spark takes for files of a format, and says that it cannot
- * read such files directly, where there is no table, or where it has not yet resolved the time that is asked for.
+ * Adds the catalog to the names of paths that a plan reads. Spark takes names of two parts for files of a format, and says that it
+ * cannot read them directly, if there is no table, or if it has not yet resolved the timestamp.
  */
 public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
@@ -25,7 +25,7 @@ public class PathsAreTables extends org.apache.spark.sql.catalyst.rules.Rule {
     return Python.isOpen() ? ((LogicalPlan) plan).resolveOperatorsUp(new Check(session)) : plan;
   }
 
-  /** Looks at each name, and gives it in full. */
+  /** Replaces each such name. */
   public static class Check extends scala.runtime.AbstractPartialFunction {
     private final Object session;
 

@@ -27,7 +27,7 @@ public final class Plans {
     return ((Expression) expression.transform(new Unqualified())).sql();
   }
 
-  /** Takes the names of tables from columns. */
+  /** Removes the names of tables from columns. */
   public static class Unqualified extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof AttributeReference;
@@ -38,29 +38,29 @@ public final class Plans {
     }
   }
 
-  /** The plan without what Spark's optimizer replaces before it comes to the rules that the plan may be for. */
+  /** The plan without nodes that Spark's optimizer replaces before the rules that insert this plan. */
   public static LogicalPlan finished(LogicalPlan plan) {
     LogicalPlan hinted = EliminateResolvedHint$.MODULE$.apply(plan);
     return RewriteWithExpression$.MODULE$.apply(ReplaceExpressions$.MODULE$.apply(hinted));
   }
 
-  /** The plan with the time of now wherever it looks at the clock. */
+  /** The plan with the current time instead of clock functions. */
   public static LogicalPlan atOneTime(LogicalPlan plan) {
     return ComputeCurrentTime$.MODULE$.apply(plan);
   }
 
-  /** Whether a write was said to bring columns that its table lacks: WITH SCHEMA EVOLUTION, which Spark knows from 4.1 on. */
+  /** Whether a write has WITH SCHEMA EVOLUTION, which Spark has from 4.1 on. */
   public static boolean evolves(Object write) {
-    return Boolean.TRUE.equals(TableChanges.told(write, "withSchemaEvolution"));
+    return Boolean.TRUE.equals(TableChanges.optionalValue(write, "withSchemaEvolution"));
   }
 
-  /** A condition on what a projection gives, said of what it gets; null where columns that it names are not made alike each time. */
+  /** A condition on the output of a projection as one on its input; null if a column that it reads is not deterministic. */
   public static Expression below(Expression condition, Project project) {
     Expression below = (Expression) condition.transform(new Made(project));
     return below.deterministic() ? below : null;
   }
 
-  /** What a projection makes its columns of. */
+  /** Replaces the columns of a projection by their expressions. */
   public static class Made extends scala.runtime.AbstractPartialFunction {
     private final Project project;
 
@@ -87,7 +87,7 @@ public final class Plans {
     }
   }
 
-  /** The plan as the session's analyzer resolves it by itself. */
+  /** The plan, resolved alone by the session's analyzer. */
   public static LogicalPlan analyzed(Object session, LogicalPlan plan) {
     return (LogicalPlan) ((org.apache.spark.sql.classic.SparkSession) session).sessionState().analyzer().execute(plan);
   }
@@ -97,12 +97,12 @@ public final class Plans {
     return (LogicalPlan) table.collectLeaves().apply(0);
   }
 
-  /** Whether one of these rows, called by that alias unless it is null, satisfies the condition. */
+  /** An EXISTS of rows, under that alias unless it is null, that satisfy the condition. */
   public static Expression exists(LogicalPlan rows, String alias, Expression condition) {
     LogicalPlan called = alias == null ? rows : SubqueryAlias$.MODULE$.apply(alias, rows);
     Seq none = (Seq) Nil$.MODULE$;
-    LogicalPlan found = new org.apache.spark.sql.catalyst.plans.logical.Filter(condition, called);
-    return new Exists(found, none, NamedExpression$.MODULE$.newExprId(), none, scala.Option.empty());
+    LogicalPlan filtered = new org.apache.spark.sql.catalyst.plans.logical.Filter(condition, called);
+    return new Exists(filtered, none, NamedExpression$.MODULE$.newExprId(), none, scala.Option.empty());
   }
 
   /** An immutable map of Scala's. */
@@ -115,7 +115,7 @@ public final class Plans {
     return under(rows, attributes, null);
   }
 
-  /** The same, with `_metadata` behind these columns as that attribute unless it is null. */
+  /** The same, with `_metadata` after these columns as that attribute unless it is null. */
   public static LogicalPlan under(LogicalPlan rows, Seq attributes, Attribute metadata) {
     List columns = new ArrayList();
     for (int i = 0; i < rows.output().size(); i++) {

@@ -9,27 +9,27 @@ import java.util.function.BiFunction;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * The one door to Python: a question and its facts. An answer that is a Throwable is thrown.
+ * All calls to Python go through here: a question and its facts. An answer that is a Throwable is thrown.
  *
- * A thread that Python's calls run on has a connection, and the question goes back on it. Other threads of the JVM
- * (streams, servers) get one for the question, closed after it: Py4J would keep a thread and a socket for each.
+ * A thread that runs a call of Python's has a connection, on which the question is sent back. Other threads of the JVM
+ * (streams, servers) get a connection for the question, closed after it: Py4J would keep a thread and a socket for each.
  */
 public final class Python {
   private static final int FACTS_MAX = 8;
-  public static volatile scala.Function10 door;
+  public static volatile scala.Function10 endpoint;
   private static volatile py4j.PythonClient client;
 
   private Python() {}
 
   /**
-   * Names the one who answers, and the token without which nobody is to be answered. PySpark gives the JVM's calls none: every
-   * program of the machine could ask.
+   * Sets the object of Python's that answers, and the token that callers need. PySpark sets none for calls of the JVM, so that any
+   * program on the machine could call Python.
    */
   public static void open(scala.Function10 answers, String token) throws Exception {
     Field field = py4j.CallbackClient.class.getDeclaredField("authToken");
     field.setAccessible(true);
     field.set(clientOf(answers), token);
-    door = answers;
+    endpoint = answers;
     CheckLogs.begin();
   }
 
@@ -45,41 +45,41 @@ public final class Python {
   }
 
   private static py4j.PythonClient clientOf(Object object) {
-    py4j.PythonClient known = client;
-    if (known != null) return known;
+    py4j.PythonClient cached = client;
+    if (cached != null) return cached;
     try {
       Object handler = Proxy.getInvocationHandler(object);
       Field gateway = handler.getClass().getDeclaredField("gateway");
       gateway.setAccessible(true);
-      known = (py4j.PythonClient) ((py4j.Gateway) gateway.get(handler)).getCallbackClient();
-      client = known;
-      return known;
+      cached = (py4j.PythonClient) ((py4j.Gateway) gateway.get(handler)).getCallbackClient();
+      client = cached;
+      return cached;
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException(error);
     }
   }
 
   public static void close() {
-    door = null;
+    endpoint = null;
     CheckLogs.end();
   }
 
   public static boolean isOpen() {
-    return door != null;
+    return endpoint != null;
   }
 
   public static Object ask(String question, Object[] facts) {
-    scala.Function10 answers = door;
+    scala.Function10 answers = endpoint;
     if (answers == null) throw DeltaError.disabled();
-    Object[] given = java.util.Arrays.copyOf(facts, FACTS_MAX);
+    Object[] arguments = java.util.Arrays.copyOf(facts, FACTS_MAX);
     py4j.PythonClient calls = clientOf(answers);
     boolean connected = calls.getPerThreadConnection() != null;
     String description = JobDescriptions.current();
     Object answer;
     try {
-      // As arguments of their own: Python would ask for each item of an array, and each time for its length.
-      answer = answers.apply(question, Integer.valueOf(facts.length), given[0], given[1], given[2], given[3], given[4], given[5],
-          given[6], given[7]);
+      // Separate arguments: for an array Python would call the JVM for each item, and for its length each time.
+      answer = answers.apply(question, Integer.valueOf(facts.length), arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
+          arguments[6], arguments[7]);
     } finally {
       JobDescriptions.restore(description);
       if (!connected) disconnect(calls);
@@ -88,7 +88,7 @@ public final class Python {
     return answer;
   }
 
-  /** Py4J keeps connections that the JVM opened, with their buffers: once for the question, and for each asked within it. */
+  /** Py4J keeps connections that the JVM opened, with their buffers: one for the question, and one for each nested question. */
   private static void forget(py4j.PythonClient calls, Object connection) {
     try {
       Lock lock = (Lock) kept("lock").get(calls);

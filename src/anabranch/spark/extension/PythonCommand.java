@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** A statement that Python runs, with the analysed plan (or the text) as its facts: a command like Spark's own, so EXPLAIN runs nothing. */
+/** A statement that Python runs, with the analysed plan (or the text) as its facts. A command like Spark's own, so EXPLAIN does not run it. */
 public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.execution.command.LeafRunnableCommand {
   private final String what;
   private final Object facts;
@@ -30,12 +30,12 @@ public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.e
     return output;
   }
 
-  // What Scala's traits would give: Java takes the superclass's where both have one.
+  // Methods of Scala's traits: if the superclass has one, too, Java takes that.
   public Seq children() {
     return (Seq) Nil$.MODULE$;
   }
 
-  /** What EXPLAIN shows: the statement. */
+  /** The statement, which EXPLAIN shows. */
   public Seq innerChildren() {
     return facts instanceof LogicalPlan ? (Seq) Nil$.MODULE$.$colon$colon(facts) : (Seq) Nil$.MODULE$;
   }
@@ -70,7 +70,7 @@ public class PythonCommand extends LogicalPlan implements org.apache.spark.sql.e
 
   public void org$apache$spark$sql$catalyst$plans$logical$Command$_setter_$nodePatterns_$eq(Seq patterns) {}
 
-  // A product of its constructor's arguments: Spark copies nodes by them.
+  // The constructor's arguments as a product: Spark copies nodes by them.
   public int productArity() {
     return 3;
   }

@@ -6,9 +6,9 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * A call to a static method of Spark's, as the body that Spark runs inside a SQL execution.
+ * A call to a static method of Spark, as the body of a SQL execution.
  *
- * Only there do executors see the session's settings, and the query shows in the SQL tab.
+ * Only in a SQL execution do executors have the session's settings, and the query is in the SQL tab.
  */
 public final class QueryBody implements scala.Function0 {
   private final SparkContext context;
@@ -16,7 +16,7 @@ public final class QueryBody implements scala.Function0 {
   private final Method method;
   private final Object[] arguments;
 
-  /** @param settings keys and values in turn, which go before the session's for this call */
+  /** @param settings alternating keys and values, which go before the session's for this call */
   public QueryBody(SparkContext context, String[] settings, Class owner, String method, Object[] arguments) {
     this.context = context;
     this.settings = settings;
@@ -45,7 +45,7 @@ public final class QueryBody implements scala.Function0 {
     }
   }
 
-  /** With one catch: of two that go on behind them, Spark's compiler makes code that the JVM refuses. */
+  /** With one catch: for two with code after them Spark's compiler generates code that the JVM refuses. */
   private Object called() {
     try {
       return method.invoke(null, arguments);

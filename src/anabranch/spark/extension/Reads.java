@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** Our tables in a plan, all but the one that a statement changes, become leaves that Spark can read. */
+/** Replaces our tables in a plan, except the one that a statement changes, by leaves that Spark can read. */
 public class Reads extends scala.runtime.AbstractPartialFunction {
   private final Object session;
   private final Object except;
@@ -22,13 +22,13 @@ public class Reads extends scala.runtime.AbstractPartialFunction {
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     DataSourceV2Relation relation = (DataSourceV2Relation) node;
-    DeltaTable asked = Changes.read(node);
-    if (asked != null) return same(relation, Plans.under(changes(asked), relation.output()));
+    DeltaTable changesTable = Changes.read(node);
+    if (changesTable != null) return same(relation, Plans.under(changes(changesTable), relation.output()));
     DeltaTable table = Leaves.tableOf(relation);
     if (relation.identifier().isDefined() && !relation.options().isEmpty()) Python.ask("check options", new Object[] {relation.options().asCaseSensitiveMap()});
     if (table.declared != null) Python.ask("check declared", new Object[] {session, table, table.declared});
     if (table.isChanges()) return same(relation, Plans.under(changes(table), relation.output()));
-    Object feed = asksForChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;
+    Object feed = readsChanges(relation) ? Python.ask("change feed", new Object[] {session, table, relation.options()}) : null;
     if (feed == null) return same(relation, Leaves.read(session, relation));
     LogicalPlan rows = changes((DeltaTable) feed);
     return new scala.Tuple2(rows, relation.output().zip((Seq) rows.output().take(relation.output().size())));
@@ -42,8 +42,8 @@ public class Reads extends scala.runtime.AbstractPartialFunction {
     return new scala.Tuple2(now, Nil$.MODULE$);
   }
 
-  /** `spark.read.option("readChangeFeed", …).table(…)`: Spark hands the options on with the relation. */
-  private static boolean asksForChanges(DataSourceV2Relation relation) {
+  /** `spark.read.option("readChangeFeed", …).table(…)`: Spark passes the options on with the relation. */
+  private static boolean readsChanges(DataSourceV2Relation relation) {
     return relation.options().containsKey("readChangeFeed") || relation.options().containsKey("readChangeData");
   }
 }

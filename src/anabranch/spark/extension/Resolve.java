@@ -17,9 +17,9 @@ import org.apache.spark.sql.execution.datasources.CreateTable;
 import scala.collection.immutable.Seq;
 
 /**
- * A resolution rule. Where a plan reads a table of ours, it puts a leaf that Spark can read. DELETE, UPDATE, MERGE and writes
- * of a table of ours become a command as soon as Spark has resolved all of them: a V1Write would not be told whether columns
- * go by name or by position, nor conditions that are no filters. Plans without our tables stay as they are.
+ * A resolution rule. It replaces our tables in plans by leaves that Spark can read. DELETE, UPDATE, MERGE and writes of a table
+ * of ours become a command when Spark has resolved all of their parts: a V1Write has no information whether columns match by
+ * name or by position, and no conditions other than filters. Plans without our tables stay as they are.
  */
 public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
   private final Object session;
@@ -44,16 +44,16 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan checked = Statements.checked(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, checked));
     if (checked != null && Leaves.isTable(checked)) {
-      // Spark does not resolve queries within a constraint, which Python refuses.
-      boolean asks = !plan.subqueriesAll().isEmpty();
-      return asks || statement.resolved() ? command(statement) : statement;
+      // Spark does not resolve subqueries in a constraint, which Python refuses.
+      boolean hasSubquery = !plan.subqueriesAll().isEmpty();
+      return hasSubquery || statement.resolved() ? command(statement) : statement;
     }
-    // Other commands may hold a write that is not to be run now, as CREATE FLOW does.
+    // Other commands may contain a write that must not run now, as CREATE FLOW does.
     boolean writes = statement instanceof V2WriteCommand || statement instanceof Union || statement instanceof WithCTE;
     return writes ? (TreeNode) statement.resolveOperatorsUp(new Writes(this)) : statement;
   }
 
-  /** Writes of our tables: the whole plan, or one of many that share a source. */
+  /** Replaces writes of our tables: the whole plan, or one of several that share a source. */
   public static final class Writes extends scala.runtime.AbstractPartialFunction {
     private final Resolve rule;
 
@@ -73,31 +73,31 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     }
   }
 
-  /** DELETE, UPDATE, MERGE. */
+  /** The plan for a DELETE, UPDATE or MERGE. */
   private LogicalPlan rowChange(LogicalPlan plan, LogicalPlan target) {
     Object relation = EliminateSubqueryAliases$.MODULE$.apply(target);
     boolean isTable = Leaves.isTable(relation) && !RowChanges.namesMetadata(plan);
     LogicalPlan statement = (LogicalPlan) plan.resolveOperatorsUpWithNewOutput(new Reads(session, isTable ? relation : null));
     if (!isTable && (!target.resolved() || !Views.reads(RowChanges.target(statement)))) return statement;
-    // What a MERGE asks for may be that of its source.
+    // In a MERGE it may be the column of the source.
     if (!Views.isPlain(target) && !(statement instanceof MergeIntoTable)) RowChanges.checkMetadata(session, statement, target, "view");
     if (statement instanceof MergeIntoTable) {
       if (!((MergeIntoTable) statement).sourceTable().resolved()) return statement;
       statement = padded((MergeIntoTable) statement);
-      statement = Variables.set(session, Marks.set((MergeIntoTable) statement, Views.isPlain(target)));
-      // From now on Spark resolves the conditions and values.
+      statement = Variables.set(session, Placeholders.set((MergeIntoTable) statement, Views.isPlain(target)));
+      // After this Spark resolves the conditions and values.
       if (isTable) Leaves.tableOf(relation).takesAnySchema = false;
     }
     if (statement instanceof UpdateTable && target.resolved()) statement = Variables.set(session, statement);
-    statement = Marks.uncast(statement);
-    // Spark's own rule puts `_metadata` into the leaves of those who name it, once all else is resolved.
+    statement = Placeholders.uncast(statement);
+    // Spark's own rule adds `_metadata` to leaves, after everything else is resolved.
     if (!statement.resolved() || RowChanges.lacksMetadata(statement)) return statement;
     return command(RowChanges.checked(isTable ? statement : Views.tableOf(statement)));
   }
 
   /**
-   * With the CHAR columns of the source filled up. Spark does that behind all of its rules, when the statement is long a command, and
-   * gives such columns new ids.
+   * The statement with padded CHAR columns of the source. Spark pads them after all of its rules, when the statement is a command
+   * already, and gives such columns new ids.
    */
   private static LogicalPlan padded(MergeIntoTable merge) {
     LogicalPlan source = merge.sourceTable();
@@ -113,13 +113,13 @@ public class Resolve extends org.apache.spark.sql.catalyst.rules.Rule {
     return (LogicalPlan) Python.ask("command", new Object[] {session, statement.nodeName(), statement});
   }
 
-  /** Spark resolves the condition of an overwrite after the query. */
+  /** Whether the write is resolved: Spark resolves the condition of an overwrite after the query. */
   private static boolean isResolved(LogicalPlan write) {
     if (!((V2WriteCommand) write).query().resolved()) return false;
     return !(write instanceof OverwriteByExpression) || ((OverwriteByExpression) write).deleteExpr().resolved();
   }
 
-  /** `saveAsTable` over a table of another format: Spark has dropped that one, and would not tell the writer of partitions. */
+  /** Whether it is `saveAsTable` over a table of another format: Spark has dropped that one, and would not pass partitions to the writer. */
   private static boolean isOurs(CreateTable plan) {
     scala.Option provider = plan.tableDesc().provider();
     return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get()) && plan.query().isDefined()

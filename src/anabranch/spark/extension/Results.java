@@ -8,9 +8,9 @@ import scala.collection.immutable.Seq;
 public final class Results {
   private Results() {}
 
-  /** One row of numbers, which are given with commas between them: Py4J would make ints of small ones. */
-  public static Seq numbers(String given) {
-    String[] parts = given.split(",");
+  /** One row of long numbers, from a text with commas between them: Py4J would pass small ones as ints. */
+  public static Seq numbers(String text) {
+    String[] parts = text.split(",");
     Object[] values = new Object[parts.length];
     for (int i = 0; i < parts.length; i++) values[i] = Long.valueOf(parts[i]);
     return (Seq) Nil$.MODULE$.$colon$colon(RowFactory.create(values));

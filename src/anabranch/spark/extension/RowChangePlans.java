@@ -16,15 +16,15 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** DELETE, UPDATE and MERGE of DeltaTable's methods: the plans that Spark's parser makes of the statements. */
+/** DELETE, UPDATE and MERGE of DeltaTable's methods, as the plans that Spark's parser makes for the statements. */
 public final class RowChangePlans {
   private RowChangePlans() {}
 
   public static LogicalPlan delete(LogicalPlan target, Expression condition) {
-    return new DeleteFromTable(target, condition == null ? Marks.always() : condition);
+    return new DeleteFromTable(target, condition == null ? Placeholders.always() : condition);
   }
 
-  /** @param names of columns or fields, as SQL has them or as expressions; `values` in their order */
+  /** @param names columns or fields, as SQL text or as expressions; `values` are in their order */
   public static LogicalPlan update(LogicalPlan target, List names, List values, Expression condition) {
     return new UpdateTable(target, assignments(names, values), Option.apply(condition));
   }
@@ -32,35 +32,35 @@ public final class RowChangePlans {
   public static LogicalPlan merge(
       LogicalPlan target, LogicalPlan source, Expression on, List matched, List notMatched, List notMatchedBySource, boolean evolves) {
     MergeIntoTable merge = new MergeIntoTable(target, source, on, seq(matched), seq(notMatched), seq(notMatchedBySource), evolves);
-    return Marks.set(merge, true);
+    return Placeholders.set(merge, true);
   }
 
-  /** A clause of MERGE. Without names it is one of a star. */
+  /** A clause of MERGE. Without names it has a star. */
   public static Object action(String kind, Expression condition, List names, List values) {
-    Option given = Option.apply(condition);
-    if (kind.equals("delete")) return new DeleteAction(given);
+    Option option = Option.apply(condition);
+    if (kind.equals("delete")) return new DeleteAction(option);
     if (kind.equals("update")) {
-      return names == null ? new UpdateStarAction(given) : Marks.updateAction(given, assignments(names, values));
+      return names == null ? new UpdateStarAction(option) : Placeholders.updateAction(option, assignments(names, values));
     }
-    return names == null ? (Object) new InsertStarAction(given) : new InsertAction(given, assignments(names, values));
+    return names == null ? (Object) new InsertStarAction(option) : new InsertAction(option, assignments(names, values));
   }
 
-  /** Runs the statement. @param retries how often again after a conflict, as text; null for what the session says */
+  /** Runs the statement. @param retries how often to run it again after a conflict, as text; null for the session's setting */
   public static Object run(Object session, LogicalPlan statement, String retries) {
-    // Over a table that is resolved Spark's analyzer comes to the values before our rule does.
+    // If the table is resolved, Spark's analyzer resolves the values before our rule runs.
     if (statement instanceof MergeIntoTable) statement = Variables.set(session, statement);
     if (retries != null) statement.setTagValue(RowChanges.RETRIES, retries);
     return org.apache.spark.sql.classic.Dataset.ofRows((org.apache.spark.sql.classic.SparkSession) session, statement);
   }
 
   private static Seq assignments(List names, List values) {
-    List found = new ArrayList();
+    List assignments = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
       Object name = names.get(i);
       Expression key = name instanceof Expression ? (Expression) name : UnresolvedAttribute.quotedString((String) name);
-      found.add(new Assignment(key, (Expression) values.get(i)));
+      assignments.add(new Assignment(key, (Expression) values.get(i)));
     }
-    return seq(found);
+    return seq(assignments);
   }
 
   private static Seq seq(List list) {

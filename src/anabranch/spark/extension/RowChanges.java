@@ -29,7 +29,7 @@ import scala.Option;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** DELETE, UPDATE and MERGE, resolved, as Python asks for them. */
+/** The parts of resolved DELETE, UPDATE and MERGE statements, for Python. */
 public final class RowChanges {
   static final TreeNodeTag RETRIES = new TreeNodeTag("delta.conflictRetries");
   static final String METADATA = "_metadata";
@@ -47,12 +47,12 @@ public final class RowChanges {
     return Leaves.isTable(leaf) ? Leaves.tableOf(leaf) : Leaves.unversioned(leaf);
   }
 
-  /** The columns of that table, as the statement calls them. */
+  /** The statement's attributes for the columns of that table. */
   public static Seq attributes(LogicalPlan statement) {
     return (Seq) leaf(statement).output().take(table(statement).schema.length());
   }
 
-  /** The attribute by which the statement asks for `_metadata` of the table's rows; null where it does not. */
+  /** The statement's attribute for `_metadata` of the table's rows; null if it does not read that. */
   public static Attribute metadata(LogicalPlan statement) {
     Seq named = statement.references().toSeq();
     LogicalPlan source = statement instanceof MergeIntoTable ? ((MergeIntoTable) statement).sourceTable() : null;
@@ -64,7 +64,7 @@ public final class RowChanges {
     return null;
   }
 
-  /** Whether `_metadata` is named of rows that do not show it yet. */
+  /** Whether the statement reads `_metadata` and its child does not have it yet. */
   static boolean lacksMetadata(LogicalPlan statement) {
     Seq missing = statement.missingInput().toSeq();
     for (int i = 0; i < missing.size(); i++) {
@@ -73,7 +73,7 @@ public final class RowChanges {
     return false;
   }
 
-  /** Whether a part that Spark has not resolved yet names `_metadata`. Spark knows it of leaves that can be read. */
+  /** Whether a part that Spark has not resolved yet names `_metadata`, which only leaves that can be read have. */
   public static boolean namesMetadata(LogicalPlan statement) {
     Seq parts = statement.expressions();
     for (int i = 0; i < parts.size(); i++) {
@@ -89,8 +89,8 @@ public final class RowChanges {
   }
 
   /**
-   * Refuses `_metadata` by an error of Python's where Spark would not find it: in a condition on a view that does not show it, and
-   * on rows that are to be written, which are in no file yet.
+   * Refuses `_metadata` by an error of Python's where Spark would not find it: in a condition on a view without it, and on rows to be
+   * written, which are in no file yet.
    */
   static void checkMetadata(Object session, LogicalPlan statement, LogicalPlan rows, String of) {
     if (!rows.resolved() || !namesMetadata(statement)) return;
@@ -99,63 +99,63 @@ public final class RowChanges {
     Python.ask("refuse metadata", new Object[] {of});
   }
 
-  /** How often it may be executed again after a conflict, as text; null where its caller has not said so. */
+  /** How often the statement may run again after a conflict, as text; null if its caller did not set it. */
   public static String retries(LogicalPlan statement) {
-    Option given = statement.getTagValue(RETRIES);
-    return given.isEmpty() ? null : (String) given.get();
+    Option retries = statement.getTagValue(RETRIES);
+    return retries.isEmpty() ? null : (String) retries.get();
   }
 
-  /** What the statement changes, or null for other statements. */
+  /** The relation that the statement changes; null for other statements. */
   public static LogicalPlan target(LogicalPlan plan) {
     if (plan instanceof DeleteFromTable) return ((DeleteFromTable) plan).table();
     if (plan instanceof UpdateTable) return ((UpdateTable) plan).table();
     return plan instanceof MergeIntoTable ? ((MergeIntoTable) plan).targetTable() : null;
   }
 
-  /** The statement, refused as Spark would refuse it for a table of its own: its own check comes after us. */
+  /** The statement, after a check that Spark itself makes only after our rule. */
   public static LogicalPlan checked(LogicalPlan statement) {
     Seq refused = PlanHelper$.MODULE$.specialExpressionsInUnsupportedOperator(statement);
     if (refused.isEmpty()) return statement;
-    StringBuilder told = new StringBuilder();
-    for (int i = 0; i < refused.size(); i++) told.append(i == 0 ? "" : ", ").append(((Expression) refused.apply(i)).sql());
+    StringBuilder sql = new StringBuilder();
+    for (int i = 0; i < refused.size(); i++) sql.append(i == 0 ? "" : ", ").append(((Expression) refused.apply(i)).sql());
     Map facts = new HashMap();
     facts.put("operator", statement.nodeName());
-    facts.put("invalidExprSqls", told.toString());
+    facts.put("invalidExprSqls", sql.toString());
     Platform.throwException(new AnalysisException("UNSUPPORTED_EXPR_FOR_OPERATOR", Plans.scalaMap(facts)));
     return null;
   }
 
-  /** The statement at one moment: the clock in it stands still, and each table that it reads has one version. */
+  /** The statement with the current time instead of clock functions, and with a version for each table that it reads. */
   public static LogicalPlan atOnce(Object session, LogicalPlan statement, Long number) {
     LogicalPlan still = ComputeCurrentTime$.MODULE$.apply(statement);
     return (LogicalPlan) still.transformUpWithSubqueries(new Versions.Choose(session, number, leaf(still)));
   }
 
   /**
-   * The clauses as JSON. An UPDATE or a DELETE has one, of "matched". `keys` are what is set: the path of a column or field,
-   * or the text of what is neither.
+   * The clauses as JSON. An UPDATE or a DELETE has one, "matched". `keys` are the assigned columns: the path of a column or field, or
+   * the text of any other expression.
    */
   public static String facts(LogicalPlan statement) {
-    List told = new ArrayList();
+    List descriptions = new ArrayList();
     List clauses = clauses(statement);
-    for (int i = 0; i < clauses.size(); i++) told.add(((Clause) clauses.get(i)).facts());
-    return Json.text(told);
+    for (int i = 0; i < clauses.size(); i++) descriptions.add(((Clause) clauses.get(i)).facts());
+    return Json.text(descriptions);
   }
 
-  /** Columns, null for none: the condition of a MERGE, then for each clause its condition and its values; those of DEFAULT are none. */
+  /** Columns: the condition of a MERGE, then for each clause its condition and its values; null for no condition and for DEFAULT. */
   public static List columns(LogicalPlan statement) {
-    List found = new ArrayList();
-    if (statement instanceof MergeIntoTable) found.add(column(((MergeIntoTable) statement).mergeCondition()));
+    List columns = new ArrayList();
+    if (statement instanceof MergeIntoTable) columns.add(column(((MergeIntoTable) statement).mergeCondition()));
     List clauses = clauses(statement);
     for (int i = 0; i < clauses.size(); i++) {
       Clause clause = (Clause) clauses.get(i);
-      found.add(Literal.TrueLiteral().equals(clause.condition) ? null : column(clause.condition));
+      columns.add(Literal.TrueLiteral().equals(clause.condition) ? null : column(clause.condition));
       for (int k = 0; k < clause.assignments.size(); k++) {
         Expression value = ((Assignment) clause.assignments.apply(k)).value();
-        found.add(Marks.isDefault(value) ? null : column(value));
+        columns.add(Placeholders.isDefault(value) ? null : column(value));
       }
     }
-    return found;
+    return columns;
   }
 
   private static Object column(Expression expression) {
@@ -163,39 +163,39 @@ public final class RowChanges {
   }
 
   private static List clauses(LogicalPlan statement) {
-    List found = new ArrayList();
+    List clauses = new ArrayList();
     if (statement instanceof DeleteFromTable) {
-      found.add(new Clause("matched", "delete", ((DeleteFromTable) statement).condition(), null));
+      clauses.add(new Clause("matched", "delete", ((DeleteFromTable) statement).condition(), null));
     } else if (statement instanceof UpdateTable) {
       UpdateTable update = (UpdateTable) statement;
-      found.add(new Clause("matched", "update", given(update.condition()), update.assignments()));
+      clauses.add(new Clause("matched", "update", orNull(update.condition()), update.assignments()));
     } else {
       MergeIntoTable merge = (MergeIntoTable) statement;
-      add(found, "matched", merge.matchedActions());
-      add(found, "not_matched", merge.notMatchedActions());
-      add(found, "not_matched_by_source", merge.notMatchedBySourceActions());
+      add(clauses, "matched", merge.matchedActions());
+      add(clauses, "not_matched", merge.notMatchedActions());
+      add(clauses, "not_matched_by_source", merge.notMatchedBySourceActions());
     }
-    return found;
+    return clauses;
   }
 
   private static void add(List clauses, String match, Seq actions) {
     for (int i = 0; i < actions.size(); i++) {
       Object action = actions.apply(i);
-      if (action instanceof DeleteAction) clauses.add(new Clause(match, "delete", given(((DeleteAction) action).condition()), null));
+      if (action instanceof DeleteAction) clauses.add(new Clause(match, "delete", orNull(((DeleteAction) action).condition()), null));
       if (action instanceof UpdateAction) {
-        clauses.add(new Clause(match, "update", given(((UpdateAction) action).condition()), ((UpdateAction) action).assignments()));
+        clauses.add(new Clause(match, "update", orNull(((UpdateAction) action).condition()), ((UpdateAction) action).assignments()));
       }
       if (action instanceof InsertAction) {
-        clauses.add(new Clause(match, "insert", given(((InsertAction) action).condition()), ((InsertAction) action).assignments()));
+        clauses.add(new Clause(match, "insert", orNull(((InsertAction) action).condition()), ((InsertAction) action).assignments()));
       }
     }
   }
 
-  private static Expression given(Option condition) {
+  private static Expression orNull(Option condition) {
     return condition.isEmpty() ? null : (Expression) condition.get();
   }
 
-  /** What is done with which rows. */
+  /** A clause: the rows and the action on them. */
   private static final class Clause {
     final String match;
     final String action;
@@ -207,7 +207,7 @@ public final class RowChanges {
       this.match = match;
       this.action = action;
       this.condition = condition;
-      this.isStar = assignments != null && assignments.size() == 1 && Marks.isStar(((Assignment) assignments.apply(0)).key());
+      this.isStar = assignments != null && assignments.size() == 1 && Placeholders.isStar(((Assignment) assignments.apply(0)).key());
       this.assignments = assignments == null || isStar ? (Seq) Nil$.MODULE$ : assignments;
     }
 
@@ -226,7 +226,7 @@ public final class RowChanges {
       return facts;
     }
 
-    /** Adds the names that lead to a column or a field. False for anything else, such as an element of an array. */
+    /** Adds the names of the path to a column or field. False for others, such as an element of an array. */
     private static boolean adds(Expression key, List path) {
       if (key instanceof Alias) return adds(((Alias) key).child(), path);
       if (key instanceof GetStructField) {
@@ -235,7 +235,7 @@ public final class RowChanges {
         path.add(field.childSchema().apply(field.ordinal()).name());
         return true;
       }
-      if (Marks.isName(key)) return path.addAll(Marks.names(key));
+      if (Placeholders.isName(key)) return path.addAll(Placeholders.names(key));
       return key instanceof Attribute && path.add(((Attribute) key).name());
     }
   }

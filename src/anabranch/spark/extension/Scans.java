@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.StructType;
 
-/** The rows of data files as a DataFrame, made in one call of Python's. */
+/** The rows of data files as a DataFrame, made by one call from Python. */
 public final class Scans {
   private Scans() {}
 
@@ -18,9 +18,9 @@ public final class Scans {
 
   /**
    * @param identity see `ListedFiles`, as for all up to `reader`
-   * @param options keys and values of the reader's options, parted by NUL
-   * @param mapped the schema by whose names or ids columns are found in the files; null where their own names are theirs
-   * @param settings the session whose settings decide how files are spread over tasks
+   * @param options keys and values of the reader's options, separated by NUL
+   * @param mapped the schema with the physical names or ids of columns in files; null without column mapping
+   * @param settings the session whose settings decide how files are assigned to tasks
    */
   public static Object frame(org.apache.spark.sql.classic.SparkSession session, ListedFiles.Files files, String identity, String description,
       StructType partitionSchema, boolean withFileId, boolean withHiddenRows, BiFunction reader, StructType dataSchema,
@@ -28,11 +28,11 @@ public final class Scans {
     ListedFiles index = new ListedFiles(
         files, identity, description, partitionSchema, Boolean.valueOf(withFileId), Boolean.valueOf(withHiddenRows));
     ParquetFileFormat format = new MappedParquet(mapped, Boolean.valueOf(byId));
-    java.util.Map told = new java.util.HashMap();
+    java.util.Map optionMap = new java.util.HashMap();
     String[] parts = options.split("\0", -1);
-    for (int i = 0; i + 1 < parts.length; i += 2) told.put(parts[i], parts[i + 1]);
+    for (int i = 0; i + 1 < parts.length; i += 2) optionMap.put(parts[i], parts[i + 1]);
     HadoopFsRelation relation = new HadoopFsRelation(index.readBy(reader), partitionSchema, dataSchema, scala.Option.empty(),
-        format, Plans.scalaMap(told), settings);
+        format, Plans.scalaMap(optionMap), settings);
     return session.baseRelationToDataFrame(relation);
   }
 }

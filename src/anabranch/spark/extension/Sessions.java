@@ -15,56 +15,55 @@ import org.apache.spark.sql.internal.SessionState;
 import scala.collection.mutable.Buffer;
 
 /**
- * Sessions that know Delta. What delta-spark's jar gives an application at its start, a running one gets in the same places:
- * sessions made later find it among the application's extensions, and the session that is there has it put into its fields.
- * All of it can be taken back.
+ * Enables sessions for Delta. delta-spark's jar extends an application at its start; this extends a running one in the same places:
+ * later sessions get the application's extensions, and the fields of the existing session are set. All of it can be undone.
  */
 public final class Sessions {
   private static final String CATALOG_KEY = "spark.sql.catalog.spark_catalog";
   private static final String CATALOG = "delta.DeltaCatalog";
-  /** Fields of the analyzer. */
+  /** Names of the analyzer's fields. */
   private static final String RULES = "extendedResolutionRules";
   private static final String FIRST_RULES = "hintResolutionRules";
   private static final String JARS_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog";
-  /** By session, of those enabled and those made since: the catalog's setting as it was, null for none, and the first options. */
+  /** By session, enabled or made later: the previous setting of the catalog, null for none, and the initial options. */
   private static final Map BEFORE = Collections.synchronizedMap(new WeakHashMap());
-  /** By extensions of an application: the catalog's setting as it was. */
+  /** By extensions of an application: the previous setting of the catalog. */
   private static final Map APPLICATIONS = Collections.synchronizedMap(new WeakHashMap());
 
   private Sessions() {}
 
-  /** Where delta-spark's jar is, if the driver has it; null if not. */
+  /** The location of delta-spark's jar, if the driver has it; null if not. */
   public static String jar() {
     try {
-      Class found = Class.forName("io.delta.sql.DeltaSparkSessionExtension", false, Thread.currentThread().getContextClassLoader());
-      java.security.CodeSource source = found.getProtectionDomain().getCodeSource();
-      return source == null ? found.getName() : source.getLocation().toString();
+      Class extensionClass = Class.forName("io.delta.sql.DeltaSparkSessionExtension", false, Thread.currentThread().getContextClassLoader());
+      java.security.CodeSource source = extensionClass.getProtectionDomain().getCodeSource();
+      return source == null ? extensionClass.getName() : source.getLocation().toString();
     } catch (ClassNotFoundException absent) {
       return null;
     }
   }
 
-  /** The session catalog that the session is set to have and that is none of ours, or null. */
+  /** The class of the session catalog by the settings, if it is another than Spark's own and ours; else null. */
   public static String otherCatalog(org.apache.spark.sql.classic.SparkSession session) {
     String set = session.conf().get(CATALOG_KEY, "builtin");
-    // Without its jar, delta-spark's would be no catalog at all.
+    // Without its jar, delta-spark's class does not exist.
     return set.equals("builtin") || set.equals(CATALOG) || set.equals(JARS_CATALOG) ? null : set;
   }
 
   /**
-   * Lets the session know Delta, and every session that its application makes from now on.
+   * Enables the session, and all later sessions of its application.
    *
-   * @param statements a pattern: texts that it finds are shown to us before Spark's parser reads them
-   * @param functions names of table functions, parted by NUL
+   * @param statements a pattern: statements in which it matches come to us before Spark's parser reads them
+   * @param functions names of table functions, separated by NUL
    */
   public static synchronized void enable(org.apache.spark.sql.classic.SparkSession session, String statements, String functions)
       throws Exception {
     SparkSessionExtensions extensions = session.extensions();
-    // What Spark makes of a session at first use would take what is injected now, and below get it again.
+    // Made before the injection: otherwise it would include our rules, which are added again below.
     SessionState state = session.sessionState();
     state.analyzer();
     if (!hasOurs(extensions)) {
-      // Spark asks for optimizer rules anew for each plan, so that these serve running sessions, too.
+      // Spark makes optimizer rules again for each plan, so these also apply to running sessions.
       extensions.injectOptimizerRule(new LaterSessions("versions"));
       extensions.injectHintResolutionRule(new LaterSessions("paths"));
       extensions.injectHintResolutionRule(new LaterSessions("inserts"));
@@ -73,12 +72,12 @@ public final class Sessions {
       extensions.injectParser(new LaterParsers(statements));
       String[] names = functions.split("\0");
       for (int i = 0; i < names.length; i++) extensions.injectTableFunction(new TableFunction(names[i]).injected());
-      // Sessions made later begin with the settings of the application.
+      // Later sessions start with the settings of the application.
       APPLICATIONS.put(extensions, session.sparkContext().conf().get(CATALOG_KEY, null));
       session.sparkContext().conf().set(CATALOG_KEY, CATALOG);
     }
     if (!isOurs(state.sqlParser())) putParser(state, Parse.around(state.sqlParser(), statements));
-    // Behind those of Spark's that resolve tables of other formats, so that the source of a MERGE is resolved when we look at it.
+    // After Spark's rules that resolve tables of other formats, so that the source of a MERGE is resolved before ours.
     addRules(state, RULES, new Object[] {new Resolve(session)}, "ResolveSessionCatalog");
     addRules(state, FIRST_RULES, new Object[] {new PathsAreTables(session), new Inserts(session), new Keywords(session)}, null);
     extensions.registerTableFunctions(state.tableFunctionRegistry());
@@ -92,17 +91,17 @@ public final class Sessions {
     session.conf().set(CATALOG_KEY, CATALOG);
   }
 
-  /** Whether the session knows Delta. */
+  /** Whether the session is enabled. */
   public static boolean isEnabled(org.apache.spark.sql.classic.SparkSession session) {
     return Python.isOpen() && isOurs(session.sessionState().sqlParser());
   }
 
-  /** The session that has the catalog under that name; null while none has. */
+  /** The session that has the catalog under that name; null if none has. */
   public static Object of(String name, Object catalog) {
-    Object[] known = BEFORE.keySet().toArray();
-    for (int i = 0; i < known.length; i++) {
-      org.apache.spark.sql.classic.SparkSession each = (org.apache.spark.sql.classic.SparkSession) known[i];
-      if (each != null && catalogs(each.sessionState()).get(name) == catalog) return each;
+    Object[] sessions = BEFORE.keySet().toArray();
+    for (int i = 0; i < sessions.length; i++) {
+      org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) sessions[i];
+      if (session != null && catalogs(session.sessionState()).get(name) == catalog) return session;
     }
     return null;
   }
@@ -116,12 +115,12 @@ public final class Sessions {
     }
   }
 
-  /** A session is being made that finds what is ours among the extensions. */
+  /** Called for a new session that has our extensions. */
   public static void made(org.apache.spark.sql.classic.SparkSession session) {
     BEFORE.put(session, new Object[] {APPLICATIONS.get(session.extensions()), null});
   }
 
-  /** Takes all of it back, from this session alone. */
+  /** Undoes `enable` in this session alone. */
   public static synchronized void disable(org.apache.spark.sql.classic.SparkSession session) throws Exception {
     Object[] before = (Object[]) BEFORE.remove(session);
     SessionState state = session.sessionState();
@@ -132,12 +131,12 @@ public final class Sessions {
     if (before != null && before[1] != null) put(session, "initialSessionOptions", before[1]);
     if (CATALOG.equals(session.conf().get(CATALOG_KEY, ""))) session.conf().unset(CATALOG_KEY);
     if (before != null && before[0] != null) session.conf().set(CATALOG_KEY, (String) before[0]);
-    // Unset, the key is still found among the application's settings.
+    // Without a value here, that of the application applies.
     else if (CATALOG.equals(session.conf().get(CATALOG_KEY, ""))) session.conf().set(CATALOG_KEY, "builtin");
     catalogs(state).remove("spark_catalog");
   }
 
-  /** Takes all of it back, from the application of the session and from each of its sessions. */
+  /** Undoes `enable` in the application of the session and in each of its sessions. */
   public static synchronized void disableAll(org.apache.spark.sql.classic.SparkSession session) throws Exception {
     SparkSessionExtensions extensions = session.extensions();
     List buffers = buffers(extensions);
@@ -146,63 +145,63 @@ public final class Sessions {
     Object set = APPLICATIONS.remove(extensions);
     if (set != null) session.sparkContext().conf().set(CATALOG_KEY, (String) set);
     OtherFormats.unwatch(session);
-    Object[] known = BEFORE.keySet().toArray();
-    for (int i = 0; i < known.length; i++) {
-      org.apache.spark.sql.classic.SparkSession each = (org.apache.spark.sql.classic.SparkSession) known[i];
-      if (each != null && each.extensions() == extensions) disable(each);
+    Object[] sessions = BEFORE.keySet().toArray();
+    for (int i = 0; i < sessions.length; i++) {
+      org.apache.spark.sql.classic.SparkSession other = (org.apache.spark.sql.classic.SparkSession) sessions[i];
+      if (other != null && other.extensions() == extensions) disable(other);
     }
     disable(session);
   }
 
-  /** Whether sessions made from now on get what is ours. */
+  /** Whether later sessions get our extensions. */
   private static boolean hasOurs(SparkSessionExtensions extensions) throws Exception {
     List buffers = buffers(extensions);
-    for (int i = 0; i < buffers.size(); i++) if (!places((Buffer) buffers.get(i)).isEmpty()) return true;
+    for (int i = 0; i < buffers.size(); i++) if (!indexesOfOurs((Buffer) buffers.get(i)).isEmpty()) return true;
     return false;
   }
 
-  /** The lists that an application keeps of what was injected. */
+  /** The lists of injected extensions of an application. */
   private static List buffers(SparkSessionExtensions extensions) throws Exception {
-    List found = new ArrayList();
+    List buffers = new ArrayList();
     Field[] fields = SparkSessionExtensions.class.getDeclaredFields();
     for (int i = 0; i < fields.length; i++) {
       if (!Buffer.class.isAssignableFrom(fields[i].getType())) continue;
       fields[i].setAccessible(true);
-      found.add(fields[i].get(extensions));
+      buffers.add(fields[i].get(extensions));
     }
-    return found;
+    return buffers;
   }
 
   private static boolean removeOurs(Buffer things) {
-    List places = places(things);
-    for (int i = places.size() - 1; i >= 0; i--) things.remove(((Integer) places.get(i)).intValue());
-    return !places.isEmpty();
+    List indexes = indexesOfOurs(things);
+    for (int i = indexes.size() - 1; i >= 0; i--) things.remove(((Integer) indexes.get(i)).intValue());
+    return !indexes.isEmpty();
   }
 
-  /** Where among these things ours are; functions are injected with their names. */
-  private static List places(Buffer things) {
-    List found = new ArrayList();
+  /** The indexes of our extensions in the list; functions are injected with their names. */
+  private static List indexesOfOurs(Buffer things) {
+    List indexes = new ArrayList();
     for (int i = 0; i < things.size(); i++) {
       Object thing = things.apply(i);
       if (thing instanceof scala.Tuple3) thing = ((scala.Tuple3) thing)._3();
-      if (thing.getClass().getName().startsWith("delta.")) found.add(Integer.valueOf(i));
+      if (thing.getClass().getName().startsWith("delta.")) indexes.add(Integer.valueOf(i));
     }
-    return found;
+    return indexes;
   }
 
-  /** Of the session, and of its catalog, which reads the texts of views, and in Spark 4.0 those of EXECUTE IMMEDIATE. */
+  /** Sets the parser of the session, and of its catalog, which parses the texts of views, and in Spark 4.0 of EXECUTE IMMEDIATE. */
   private static void putParser(SessionState state, Object parser) throws Exception {
     put(state, "sqlParser", parser);
     put(state.catalog(), "parser", parser);
   }
 
-  /** Before the rule of that class, or behind all where there is none; without a name, before all. */
+  /** Adds our rules before the rule of that class, or last if there is none; first without a name. */
   private static void addRules(SessionState state, String list, Object[] ours, String before) throws Exception {
     Buffer rules = ruleList(state, list);
-    if (!places(rules).isEmpty()) return;
-    int place = 0;
-    while (before != null && place < rules.length() && !rules.apply(place).getClass().getSimpleName().equals(before)) place++;
-    for (int i = 0; i < ours.length; i++) rules.insert(place + i, ours[i]);
+    if (!indexesOfOurs(rules).isEmpty()) return;
+    int index = 0;
+    while (before != null && index < rules.length() && !rules.apply(index).getClass().getSimpleName().equals(before)) index++;
+    for (int i = 0; i < ours.length; i++) rules.insert(index + i, ours[i]);
     put(state.analyzer(), list, rules.toSeq());
   }
 
@@ -216,8 +215,8 @@ public final class Sessions {
   }
 
   private static void removeFunctions(SessionState state) throws Exception {
-    Object known = get(state.tableFunctionRegistry(), "functionBuilders");
-    Iterator values = scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.mutable.Map) known).values().iterator();
+    Object functions = get(state.tableFunctionRegistry(), "functionBuilders");
+    Iterator values = scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.mutable.Map) functions).values().iterator();
     while (values.hasNext()) if (((scala.Tuple2) values.next())._2() instanceof TableFunction) values.remove();
   }
 

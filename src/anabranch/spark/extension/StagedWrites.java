@@ -17,7 +17,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 
-/** A new table of another format in a catalog that stages its own: it is there at once, and goes where its rows cannot be written. */
+/** A new table of another format in a catalog that stages tables: it exists at once, and is dropped if its rows cannot be written. */
 public final class StagedWrites implements StagedTable, SupportsWrite {
   private static final String UNLESS_THERE = "anabranch.unlessThere";
   private final TableCatalog catalog;
@@ -30,7 +30,7 @@ public final class StagedWrites implements StagedTable, SupportsWrite {
     this.table = table;
   }
 
-  /** Whether it is `df.write.saveAsTable` that replaces a table, as the stack tells. From Spark 4.1 on options of the rows do, too. */
+  /** Whether `df.write.saveAsTable` is on the stack, which replaces a table. From Spark 4.1 on options of the rows say so, too. */
   public static boolean isSaveAsTable() {
     StackTraceElement[] calls = Thread.currentThread().getStackTrace();
     for (int i = 0; i < calls.length; i++) {
@@ -40,8 +40,8 @@ public final class StagedWrites implements StagedTable, SupportsWrite {
   }
 
   /**
-   * Has the rows of `CREATE TABLE IF NOT EXISTS ... AS` say that a table which others make meanwhile is left as it is: Spark
-   * looks before the statement, and tells the catalog nothing of it.
+   * Adds an option to the rows of `CREATE TABLE IF NOT EXISTS ... AS`: a table that another writer creates in the meantime stays as it
+   * is. Spark checks for the table before the statement, and does not pass IF NOT EXISTS to the catalog.
    */
   public static LogicalPlan unlessThere(CreateTableAsSelect plan) {
     if (!plan.ignoreIfExists() || plan.writeOptions().contains(UNLESS_THERE) || !(plan.name() instanceof ResolvedIdentifier)) return plan;
@@ -83,7 +83,7 @@ public final class StagedWrites implements StagedTable, SupportsWrite {
     catalog.dropTable(ident);
   }
 
-  /** Asked for from Spark 4.2 on, by a call that finds no default method of an interface. */
+  /** Spark 4.2 and later call this in a way that does not find default methods of interfaces. */
   public CustomTaskMetric[] reportDriverMetrics() {
     return new CustomTaskMetric[0];
   }

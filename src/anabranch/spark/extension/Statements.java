@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
 
-/** Statements about a table of ours, and not about its rows, that Spark would refuse or answer for files of its own. */
+/** Statements about a table of ours, and not about its rows, that Spark would refuse or execute for files of its own. */
 public final class Statements {
   private static final java.util.Set NAMES = new java.util.HashSet(java.util.Arrays.asList(new String[] {
       "ShowPartitions", "AnalyzeTable", "AnalyzeColumn", "RepairTable", "TruncatePartition", "ShowCreateTable", "DescribeRelationJsonCommand"}));
@@ -16,13 +16,13 @@ public final class Statements {
   private Statements() {}
 
   /**
-   * Whether the statement is one of these, and Spark has resolved what of it is to be resolved by Spark. CREATE TABLE LIKE,
-   * which Spark tells the catalog of from 4.2 on only, may be; Python judges that.
+   * Whether the statement is one of these, and Spark has resolved its part of it. CREATE TABLE LIKE, which Spark passes to the catalog
+   * only from 4.2 on, is always included; Python decides about that.
    */
   public static boolean isOurs(LogicalPlan plan) {
     if (plan instanceof CreateTableLikeCommand) return true;
     if (plan instanceof InsertIntoDir) return writesOurFormat((InsertIntoDir) plan);
-    // A constraint for a view, which Python refuses: Spark would look for the view's files in its catalog.
+    // Python refuses a constraint for a view: Spark would look for the view's files in its catalog.
     LogicalPlan checked = checked(plan);
     if (checked != null && Leaves.unversioned(checked) != null) return true;
     boolean alters = plan instanceof AlterColumns;
@@ -35,22 +35,22 @@ public final class Statements {
     return plan.provider().isDefined() && "delta".equalsIgnoreCase((String) plan.provider().get());
   }
 
-  /** The table that the statement is about, or null where it is none of ours. */
+  /** The table that the statement is about; null if it is none of ours. */
   public static DeltaTable tableOf(LogicalPlan plan) {
     if (plan.children().isEmpty() || !(plan.children().apply(0) instanceof ResolvedTable)) return null;
     Object table = ((ResolvedTable) plan.children().apply(0)).table();
     return table instanceof DeltaTable ? (DeltaTable) table : null;
   }
 
-  /** The table that a new CHECK constraint is for, of which Spark's plan is a query; null for all other statements. */
+  /** The leaf of the table that gets a new CHECK constraint, for which Spark's plan has a query; null for other statements. */
   public static LogicalPlan checked(LogicalPlan plan) {
     return plan.nodeName().equals("AddCheckConstraint") ? Plans.target(plan) : null;
   }
 
-  /** What SHOW PARTITIONS … PARTITION (…) asks for, as JSON: values by column; null without. */
+  /** The PARTITION clause of SHOW PARTITIONS as JSON, values by column; null without. */
   public static String partition(ShowPartitions plan) {
     if (plan.pattern().isEmpty()) return null;
-    Object spec = TableChanges.told(plan.pattern().get(), "spec");
+    Object spec = TableChanges.optionalValue(plan.pattern().get(), "spec");
     Object values = scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) spec);
     return Json.text(values);
   }

@@ -12,32 +12,32 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** What ALTER TABLE says, as one JSON: a list with an object for each change, its kind the name of Spark's class. */
+/** The changes of an ALTER TABLE as one JSON: a list with an object for each change, whose kind is the name of Spark's class. */
 public final class TableChanges {
   private TableChanges() {}
 
   public static String json(TableChange[] changes) {
-    List found = new ArrayList();
-    for (int i = 0; i < changes.length; i++) found.add(described(changes[i]));
-    return Json.text(found);
+    List descriptions = new ArrayList();
+    for (int i = 0; i < changes.length; i++) descriptions.add(described(changes[i]));
+    return Json.text(descriptions);
   }
 
-  /** The same of a Seq. */
+  /** The same for a Seq. */
   public static String jsonOf(scala.collection.immutable.Seq changes) {
     TableChange[] all = new TableChange[changes.size()];
     for (int i = 0; i < all.length; i++) all[i] = (TableChange) changes.apply(i);
     return json(all);
   }
 
-  /** Constraints, each as an object. */
+  /** The constraints as JSON, each as an object. */
   public static String constraints(Object[] constraints) {
-    List found = new ArrayList();
+    List descriptions = new ArrayList();
     for (int i = 0; i < constraints.length; i++) {
       Map facts = new LinkedHashMap();
       describeConstraint(constraints[i], facts);
-      found.add(facts);
+      descriptions.add(facts);
     }
-    return Json.text(found);
+    return Json.text(descriptions);
   }
 
   private static Map described(TableChange change) {
@@ -54,12 +54,12 @@ public final class TableChanges {
     } else if (change instanceof TableChange.ClusterBy) {
       facts.put("columns", paths(((TableChange.ClusterBy) change).clusteringColumns()));
     } else {
-      Object constraint = told(change, "constraint");
+      Object constraint = optionalValue(change, "constraint");
       if (constraint != null) {
         describeConstraint(constraint, facts);
       } else {
-        facts.put("name", told(change, "name"));
-        facts.put("ifExists", told(change, "ifExists"));
+        facts.put("name", optionalValue(change, "name"));
+        facts.put("ifExists", optionalValue(change, "ifExists"));
       }
     }
     return facts;
@@ -71,9 +71,9 @@ public final class TableChanges {
       facts.put("type", json(added.dataType()));
       facts.put("nullable", Boolean.valueOf(added.isNullable()));
       facts.put("comment", added.comment());
-      facts.put("position", place(added.position()));
+      facts.put("position", positionOf(added.position()));
       ColumnDefaultValue value = added.defaultValue();
-      facts.put("default", value == null ? null : told(value, "getSql"));
+      facts.put("default", value == null ? null : optionalValue(value, "getSql"));
     } else if (change instanceof TableChange.UpdateColumnType) {
       facts.put("type", json(((TableChange.UpdateColumnType) change).newDataType()));
     } else if (change instanceof TableChange.UpdateColumnNullability) {
@@ -81,7 +81,7 @@ public final class TableChanges {
     } else if (change instanceof TableChange.UpdateColumnComment) {
       facts.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
     } else if (change instanceof TableChange.UpdateColumnPosition) {
-      facts.put("position", place(((TableChange.UpdateColumnPosition) change).position()));
+      facts.put("position", positionOf(((TableChange.UpdateColumnPosition) change).position()));
     } else if (change instanceof TableChange.UpdateColumnDefaultValue) {
       facts.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
     } else if (change instanceof TableChange.RenameColumn) {
@@ -91,15 +91,15 @@ public final class TableChanges {
     }
   }
 
-  /** Constraints are no classes of Spark 4.0. */
+  /** By reflection: Spark 4.0 has no classes of constraints. */
   private static void describeConstraint(Object constraint, Map facts) {
-    facts.put("name", told(constraint, "name"));
-    facts.put("ddl", told(constraint, "toDDL"));
-    facts.put("check", told(constraint, "predicateSql"));
+    facts.put("name", optionalValue(constraint, "name"));
+    facts.put("ddl", optionalValue(constraint, "toDDL"));
+    facts.put("check", optionalValue(constraint, "predicateSql"));
   }
 
-  /** What the method of that name says; null where there is none. */
-  static Object told(Object thing, String name) {
+  /** The result of the method of that name without arguments; null if there is no such method. */
+  static Object optionalValue(Object thing, String name) {
     Method[] methods = thing.getClass().getMethods();
     for (int i = 0; i < methods.length; i++) {
       if (!methods[i].getName().equals(name) || methods[i].getParameterTypes().length > 0) continue;
@@ -113,22 +113,22 @@ public final class TableChanges {
     return null;
   }
 
-  /** A type within a schema of one column, because a collation is kept beside the type. */
+  /** A type as a schema of one column, because a collation is stored beside the type. */
   private static String json(DataType type) {
     return new StructType().add("c", type).json();
   }
 
   private static List paths(NamedReference[] columns) {
-    List found = new ArrayList();
-    for (int i = 0; i < columns.length; i++) found.add(Arrays.asList(columns[i].fieldNames()));
-    return found;
+    List paths = new ArrayList();
+    for (int i = 0; i < columns.length; i++) paths.add(Arrays.asList(columns[i].fieldNames()));
+    return paths;
   }
 
-  /** Null, or a list: empty for the first place, else the name of the column before it. */
-  private static List place(TableChange.ColumnPosition position) {
+  /** Null without a position; else a list: empty for the first position, or the name of the column before. */
+  private static List positionOf(TableChange.ColumnPosition position) {
     if (position == null) return null;
-    List found = new ArrayList();
-    if (position instanceof TableChange.After) found.add(((TableChange.After) position).column());
-    return found;
+    List after = new ArrayList();
+    if (position instanceof TableChange.After) after.add(((TableChange.After) position).column());
+    return after;
   }
 }

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.types.StructType;
 
-/** The files of a table of which no version is chosen yet; `Versions` puts a list of files in its place. */
+/** The files of a table for which no version is chosen yet; `Versions` replaces it by a list of files. */
 public final class TableFiles implements FileIndex {
   public final DeltaTable table;
 
@@ -51,7 +51,7 @@ public final class TableFiles implements FileIndex {
     return table.hashCode();
   }
 
-  /** By this, statements learn which tables they read. */
+  /** Python reads from this text which tables a plan reads. */
   public String toString() {
     return "anabranch: version " + (table.version == null ? "newest" : "past") + " of " + table.path;
   }

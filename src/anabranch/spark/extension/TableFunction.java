@@ -3,7 +3,7 @@ package delta;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 
-/** A function of a query's FROM, such as `table_changes`: from its arguments to the plan of its rows. */
+/** A table function, such as `table_changes`: it returns the plan of its rows for its arguments. */
 public final class TableFunction extends scala.runtime.AbstractFunction1 {
   private final String name;
 
@@ -15,7 +15,7 @@ public final class TableFunction extends scala.runtime.AbstractFunction1 {
     return Python.ask("table function", new Object[] {org.apache.spark.sql.classic.SparkSession.active(), name, arguments});
   }
 
-  /** As SparkSessionExtensions takes it. */
+  /** The function as an argument for SparkSessionExtensions. */
   public scala.Tuple3 injected() {
     return new scala.Tuple3(new FunctionIdentifier(name), new ExpressionInfo("delta.TableFunction", name), this);
   }

@@ -4,12 +4,12 @@ import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 
-/** What Python needs of a table, in one call. */
+/** The facts of a table that Python needs, in one call. */
 public final class Tables {
   private Tables() {}
 
   /**
-   * Parts, each ended by NUL: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
+   * Parts, each with NUL at its end: path, name as Spark shows it, version (empty for the newest), schema as JSON, catalog, database and
    * name in it, kind of entry (these four empty for a table by path); then keys and values of the options.
    */
   public static String facts(DeltaTable table) {
@@ -27,11 +27,11 @@ public final class Tables {
     return facts.append(entries(table.options)).toString();
   }
 
-  /** Keys and values of a map of strings, each ended by NUL. */
+  /** Keys and values of a map of strings, each with NUL at its end. */
   public static String entries(Map map) {
     StringBuilder entries = new StringBuilder();
-    for (Iterator each = map.entrySet().iterator(); each.hasNext();) {
-      Map.Entry entry = (Map.Entry) each.next();
+    for (Iterator iterator = map.entrySet().iterator(); iterator.hasNext();) {
+      Map.Entry entry = (Map.Entry) iterator.next();
       add(entries, (String) entry.getKey());
       add(entries, (String) entry.getValue());
     }

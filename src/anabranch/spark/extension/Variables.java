@@ -16,18 +16,18 @@ import scala.Option;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/** Variables in the values and conditions of UPDATE and MERGE: there Spark's analyzer looks for names among columns alone. */
+/** Variables in the values and conditions of UPDATE and MERGE, where Spark's analyzer resolves names as columns only. */
 public final class Variables {
   private Variables() {}
 
-  /** An UPDATE or MERGE with variables for the names that neither its target nor its source knows, both resolved. */
+  /** An UPDATE or MERGE with variables for names that neither its target nor its source has, both resolved. */
   public static LogicalPlan set(Object session, LogicalPlan statement) {
     LogicalPlan target = RowChanges.target(statement);
     LogicalPlan source = statement instanceof MergeIntoTable ? ((MergeIntoTable) statement).sourceTable() : target;
     return (LogicalPlan) statement.transformExpressions(new BesideKeys(new Named(session, target, source)));
   }
 
-  /** In values and conditions, not in what is set: an assignment is visited before its key. */
+  /** Replaces names in values and conditions, not in assigned columns: an assignment is visited before its key. */
   public static class BesideKeys extends scala.runtime.AbstractPartialFunction {
     private final Named named;
     private final IdentityHashMap keys = new IdentityHashMap();
@@ -46,7 +46,7 @@ public final class Variables {
     }
   }
 
-  /** Puts variables where their names are. */
+  /** Replaces names by variables. */
   public static class Named extends scala.runtime.AbstractPartialFunction {
     private final Object session;
     private final LogicalPlan target;
@@ -70,7 +70,7 @@ public final class Variables {
       return variable == null ? node : variable;
     }
 
-    /** Whether it is a column, or a name that could be one of several. */
+    /** Whether the name is a column, or an ambiguous one. */
     private static boolean knows(LogicalPlan plan, Seq parts) {
       try {
         return plan.resolve(parts, SQLConf.get().resolver()).isDefined();
@@ -79,14 +79,14 @@ public final class Variables {
       }
     }
 
-    /** What a query finds under that name, where there are no columns; null unless it is a variable, or a field of one. */
+    /** The variable of that name, or a field of one, resolved in a query without columns; null if there is none. */
     private Expression variable(UnresolvedAttribute name) {
       Seq none = (Seq) Nil$.MODULE$;
       Alias called = new Alias(name, "v", NamedExpression$.MODULE$.newExprId(), none, Option.empty(), none);
       LogicalPlan query = new Project((Seq) Nil$.MODULE$.$colon$colon(called), new OneRowRelation());
       try {
-        LogicalPlan found = Plans.analyzed(session, query);
-        Expression value = ((Alias) ((Project) found).projectList().apply(0)).child();
+        LogicalPlan analyzed = Plans.analyzed(session, query);
+        Expression value = ((Alias) ((Project) analyzed).projectList().apply(0)).child();
         return value.resolved() && value.collectLeaves().apply(0) instanceof VariableReference ? value : null;
       } catch (Exception error) {
         return null;

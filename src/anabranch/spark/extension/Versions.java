@@ -34,7 +34,7 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
     return answered.transformUp(new Choose(session, null, null));
   }
 
-  /** The plan with versions chosen throughout, subqueries included, by the statement of that number. */
+  /** The plan with a version for each table, also in subqueries, for the statement of that number. */
   public static LogicalPlan chosen(Object session, LogicalPlan plan, Long number) {
     return (LogicalPlan) plan.transformUpWithSubqueries(new Choose(session, number, null));
   }
@@ -47,15 +47,15 @@ public class Versions extends org.apache.spark.sql.catalyst.rules.Rule {
   static synchronized Long numberOfExecution() {
     scala.Option tracker = QueryPlanningTracker$.MODULE$.get();
     if (tracker.isEmpty()) return Long.valueOf(next());
-    Long known = (Long) NUMBERS.get(tracker.get());
-    if (known == null) {
-      known = Long.valueOf(next());
-      NUMBERS.put(tracker.get(), known);
+    Long number = (Long) NUMBERS.get(tracker.get());
+    if (number == null) {
+      number = Long.valueOf(next());
+      NUMBERS.put(tracker.get(), number);
     }
-    return known;
+    return number;
   }
 
-  /** Puts the rows of one version where a table is read. */
+  /** Replaces tables by the rows of one version. */
   public static class Choose extends scala.runtime.AbstractPartialFunction {
     private final Object session;
     private final Long statement;

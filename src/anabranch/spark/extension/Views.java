@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 
-/** Statements that change rows through a temporary view or a DataFrame over a table: made ones of the table itself. */
+/** Turns statements that change rows through a temporary view or a DataFrame into statements about the table itself. */
 public final class Views {
   private final LogicalPlan statement;
   private final Map columns = new HashMap();
@@ -26,7 +26,7 @@ public final class Views {
     this.statement = statement;
   }
 
-  /** Whether a table of ours is in there. */
+  /** Whether the plan reads a table of ours. */
   public static boolean reads(LogicalPlan target) {
     scala.collection.immutable.Seq leaves = target.collectLeaves();
     for (int i = 0; i < leaves.size(); i++) {
@@ -35,14 +35,14 @@ public final class Views {
     return false;
   }
 
-  /** Whether it is one table, under whatever name, with nothing between. */
+  /** Whether the target is one table, under any alias, without operators above it. */
   public static boolean isPlain(LogicalPlan target) {
     LogicalPlan inner = target;
     while (inner instanceof SubqueryAlias) inner = ((SubqueryAlias) inner).child();
     return inner.children().isEmpty();
   }
 
-  /** The statement over the table itself. What is more than rows and columns of one table is refused. */
+  /** The statement about the table itself. Views with more than rows and columns of one table are refused. */
   public static LogicalPlan tableOf(LogicalPlan statement) {
     return new Views(statement).changed();
   }
@@ -51,7 +51,7 @@ public final class Views {
     LogicalPlan leaf = leafOf(RowChanges.target(statement));
     LogicalPlan changed = statement;
     if (!columns.isEmpty()) {
-      // Of subqueries only what names the view from inside them: one over the same view has columns of the same ids.
+      // In subqueries only outer references are replaced: a subquery over the same view has columns with the same ids.
       changed = (LogicalPlan) changed.transformExpressions(new Columns(columns));
       changed = (LogicalPlan) changed.transformAllExpressionsWithSubqueries(new OuterColumns(columns));
     }
@@ -59,8 +59,8 @@ public final class Views {
     if (condition == null) return changed;
     if (changed instanceof DeleteFromTable) return with(changed, 1, both(condition, ((DeleteFromTable) changed).condition()));
     if (changed instanceof MergeIntoTable) return (LogicalPlan) Python.ask("refuse to change rows shown", new Object[] {statement.nodeName()});
-    scala.Option given = ((UpdateTable) changed).condition();
-    return with(changed, 2, scala.Option.apply(given.isEmpty() ? condition : both(condition, (Expression) given.get())));
+    scala.Option updateCondition = ((UpdateTable) changed).condition();
+    return with(changed, 2, scala.Option.apply(updateCondition.isEmpty() ? condition : both(condition, (Expression) updateCondition.get())));
   }
 
   private LogicalPlan leafOf(LogicalPlan plan) {
@@ -89,7 +89,7 @@ public final class Views {
     return refuse("it is more than rows and columns of one table: " + plan.nodeName());
   }
 
-  /** A view of SQL casts each column to the type that it had when the view was made; columns of type CHAR are padded. */
+  /** The column without the cast of a SQL view to its type when the view was made, and without the padding of CHAR. */
   private static Expression plain(Expression column) {
     if (column instanceof StaticInvoke && ((StaticInvoke) column).functionName().equals("readSidePadding")) {
       return plain((Expression) ((StaticInvoke) column).arguments().apply(0));
@@ -111,13 +111,13 @@ public final class Views {
     return new org.apache.spark.sql.catalyst.expressions.And(one, other);
   }
 
-  private static LogicalPlan with(LogicalPlan statement, int place, Object value) {
+  private static LogicalPlan with(LogicalPlan statement, int index, Object value) {
     Object[] arguments = new Object[statement.productArity()];
-    for (int i = 0; i < arguments.length; i++) arguments[i] = i == place ? value : statement.productElement(i);
+    for (int i = 0; i < arguments.length; i++) arguments[i] = i == index ? value : statement.productElement(i);
     return (LogicalPlan) statement.makeCopy(arguments);
   }
 
-  /** Puts what a column of the view is in its place. */
+  /** Replaces columns of the view by their expressions. */
   public static class Columns extends scala.runtime.AbstractPartialFunction {
     private final Map columns;
 
@@ -134,7 +134,7 @@ public final class Views {
     }
   }
 
-  /** The same for columns that a subquery takes from around it. */
+  /** The same for outer references in a subquery. */
   public static class OuterColumns extends scala.runtime.AbstractPartialFunction {
     private final Map columns;
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import scala.collection.immutable.Seq;
 
-/** `count(*)`, `min` and `max` of all rows of a table become the one row that its log tells, where it tells all of them. */
+/** Replaces `count(*)`, `min` and `max` of all rows of a table by one row of values, if the table's log has all of them. */
 public class WholeTable extends scala.runtime.AbstractPartialFunction {
   private static final String SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled";
 
@@ -31,22 +31,22 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
     this.session = session;
   }
 
-  /** Whether queries of the session may be answered so. */
+  /** Whether the session's setting allows it. */
   public static boolean isWanted() {
     return !SQLConf.get().getConfString(SETTING, "true").trim().equalsIgnoreCase("false");
   }
 
   public boolean isDefinedAt(Object node) {
-    return node instanceof Aggregate && leafOf((Aggregate) node) != null && asked((Aggregate) node) != null;
+    return node instanceof Aggregate && leafOf((Aggregate) node) != null && functions((Aggregate) node) != null;
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
     Aggregate aggregate = (Aggregate) node;
-    String told = (String) Python.ask("whole table",
-        new Object[] {session, Leaves.unversioned(leafOf(aggregate)), Versions.numberOfExecution(), asked(aggregate)});
-    if (told == null) return node;
-    String[] values = told.split("\0", -1);
+    String answer = (String) Python.ask("whole table",
+        new Object[] {session, Leaves.unversioned(leafOf(aggregate)), Versions.numberOfExecution(), functions(aggregate)});
+    if (answer == null) return node;
+    String[] values = answer.split("\0", -1);
     Object[] row = new Object[values.length];
     for (int i = 0; i < values.length; i++) {
       Expression column = (Expression) aggregate.aggregateExpressions().apply(i);
@@ -56,7 +56,7 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
     return LocalRelation$.MODULE$.fromExternalRows(aggregate.output(), rows);
   }
 
-  /** The table that the aggregate has all rows of, or null. */
+  /** The leaf of the table whose rows all go into the aggregate; null otherwise. */
   private static LogicalPlan leafOf(Aggregate aggregate) {
     if (!aggregate.groupingExpressions().isEmpty() || aggregate.aggregateExpressions().isEmpty()) return null;
     LogicalPlan below = aggregate.child();
@@ -68,8 +68,8 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
     return Leaves.unversioned(below) == null || below.isStreaming() ? null : below;
   }
 
-  /** What is asked: a word for each column, `count`, or `min` or `max` with the number of a column of the table; null if anything else. */
-  private static String asked(Aggregate aggregate) {
+  /** The functions, a word for each column: `count`, or `min` or `max` with the index of a column; null if there are others. */
+  private static String functions(Aggregate aggregate) {
     LogicalPlan leaf = leafOf(aggregate);
     int columns = Leaves.unversioned(leaf).schema.length();
     StringBuilder words = new StringBuilder();
@@ -82,14 +82,14 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
         continue;
       }
       Object of = function instanceof Min ? ((Min) function).child() : ((Max) function).child();
-      int place = placeOf(leaf.output(), of);
-      if (place < 0 || place >= columns) return null;
-      words.append(function instanceof Min ? "min:" : "max:").append(place);
+      int index = indexOf(leaf.output(), of);
+      if (index < 0 || index >= columns) return null;
+      words.append(function instanceof Min ? "min:" : "max:").append(index);
     }
     return words.toString();
   }
 
-  private static int placeOf(Seq output, Object column) {
+  private static int indexOf(Seq output, Object column) {
     if (!(column instanceof AttributeReference)) return -1;
     for (int i = 0; i < output.size(); i++)
       if (((Attribute) output.apply(i)).exprId().equals(((AttributeReference) column).exprId())) return i;
@@ -101,9 +101,9 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
     Expression below = child(column);
     if (below instanceof ToPrettyString) below = ((ToPrettyString) below).child();
     if (!(below instanceof AggregateExpression)) return null;
-    AggregateExpression found = (AggregateExpression) below;
-    if (found.isDistinct() || found.filter().isDefined() || found.mode() != Complete$.MODULE$) return null;
-    Object function = found.aggregateFunction();
+    AggregateExpression aggregate = (AggregateExpression) below;
+    if (aggregate.isDistinct() || aggregate.filter().isDefined() || aggregate.mode() != Complete$.MODULE$) return null;
+    Object function = aggregate.aggregateFunction();
     if (function instanceof Min || function instanceof Max) return function;
     if (!(function instanceof Count) || ((Count) function).children().size() != 1) return null;
     Object counted = ((Count) function).children().apply(0);
@@ -114,7 +114,7 @@ public class WholeTable extends scala.runtime.AbstractPartialFunction {
     return column instanceof Alias ? ((Alias) column).child() : column;
   }
 
-  /** What the column is where its function has this value, a whole number; none stands for NULL. */
+  /** The value of the column if its function has this value, a whole number, or empty for NULL. */
   private static Object valueOf(Expression column, String number) {
     boolean isText = column instanceof ToPrettyString;
     Expression function = isText ? ((ToPrettyString) column).child() : column;

@@ -12,11 +12,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
-/** What a write job of Spark's is made of, each part by one call of Python's. */
+/** The parts of a Spark write job, each made by one call from Python. */
 public final class Writes {
   private Writes() {}
 
-  /** A session like this one with other settings: keys and values in turn, parted by NUL. */
+  /** A session like this one with other settings: alternating keys and values, separated by NUL. */
   public static org.apache.spark.sql.classic.SparkSession session(
       org.apache.spark.sql.classic.SparkSession session, String settings) {
     org.apache.spark.sql.classic.SparkSession copy = session.cloneSession();
@@ -26,7 +26,7 @@ public final class Writes {
   }
 
   /**
-   * The first columns of a plan under the names, types and ids that the files get. Nothing is computed anew.
+   * The first columns of a plan with the names, types and ids of the files. Values are not computed again.
    *
    * @param retyped `1` for each column that takes the type of its field, `0` for the others
    */
@@ -41,39 +41,39 @@ public final class Writes {
     return seq(columns);
   }
 
-  /** A value cast as Spark's policy LEGACY does, whatever the session's setting for ANSI: numbers wrap around, text may be null. */
+  /** A value cast by Spark's policy LEGACY, for any ANSI setting of the session: numbers wrap around, invalid text becomes null. */
   public static org.apache.spark.sql.Column legacyCast(org.apache.spark.sql.Column value, String type) {
     return ExpressionUtils.column(
         new Cast(ExpressionUtils.expression(value), DataType.fromJson(type), scala.Option.empty(), EvalMode.LEGACY()));
   }
 
-  /** The columns at these places, parted by blanks. */
-  public static Seq chosen(Seq columns, String places) {
-    List found = new ArrayList();
-    String[] parts = places.trim().split(" ");
-    for (int i = 0; i < parts.length; i++) if (!parts[i].isEmpty()) found.add(columns.apply(Integer.parseInt(parts[i])));
-    return seq(found);
+  /** The columns at these indexes, which are separated by spaces. */
+  public static Seq chosen(Seq columns, String indexes) {
+    List chosen = new ArrayList();
+    String[] parts = indexes.trim().split(" ");
+    for (int i = 0; i < parts.length; i++) if (!parts[i].isEmpty()) chosen.add(columns.apply(Integer.parseInt(parts[i])));
+    return seq(chosen);
   }
 
-  /** Columns from a place on under the names given, parted by NUL. */
+  /** The columns from `start` on, with these names, which are separated by NUL. */
   public static Seq named(Seq columns, int start, String names) {
-    List found = new ArrayList();
+    List named = new ArrayList();
     String[] parts = names.split("\0", -1);
     for (int i = 0; i < parts.length; i++)
-      found.add(((Attribute) columns.apply(start + i)).withName(parts[i]).withNullability(true));
-    return seq(found);
+      named.add(((Attribute) columns.apply(start + i)).withName(parts[i]).withNullability(true));
+    return seq(named);
   }
 
-  /** All of them, each once: those that are only in the second list stand last. */
+  /** The columns of both lists without duplicates: those that are only in the second are last. */
   public static Seq eachOnce(Seq columns, Seq others) {
-    List found = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(columns));
+    List distinct = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(columns));
     for (int i = 0; i < others.size(); i++) {
-      boolean known = false;
+      boolean isInFirst = false;
       for (int k = 0; k < columns.size(); k++)
-        known = known || ((Attribute) columns.apply(k)).exprId().id() == ((Attribute) others.apply(i)).exprId().id();
-      if (!known) found.add(others.apply(i));
+        isInFirst = isInFirst || ((Attribute) columns.apply(k)).exprId().id() == ((Attribute) others.apply(i)).exprId().id();
+      if (!isInFirst) distinct.add(others.apply(i));
     }
-    return seq(found);
+    return seq(distinct);
   }
 
   /** See `QueryBody`. @param last one more argument, which later releases have; null for none */

@@ -1,7 +1,7 @@
-"""Our Java classes in the driver's JVM: compiled by the compiler that Spark ships, or taken from an earlier start.
+"""Our Java classes in the driver's JVM: compiled by the compiler that Spark ships, or loaded from an earlier jar.
 
-They run on the driver only, but for `NumberedSupport`, which executors fetch where a table needs it. Else these get
-nothing but Spark's own classes.
+They run on the driver only, except `NumberedSupport`, which executors fetch if a table needs it. Plans for executors
+have no other classes than Spark's own.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from anabranch.spark.extension.kept_jars import (
     cache_folder,
     jar_bytes,
     jar_file_name,
-    jar_place,
+    jar_path,
     keep_jar,
     kept_jar,
     temporary_jar,
 )
-from anabranch.spark.native.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
+from anabranch.spark.gateway.jvm_classes import JvmClasses, class_loader, has_class, loaded_by, object_array
 
 Origin = Literal["compiled", "kept", "loaded"]
 """Whether the classes were compiled now, came from an earlier start's jar, or were in the JVM already."""
 
-_KNOWN_BY = "Python"
-"""The class of `PACKAGE` that is looked for to find out whether ours are in a JVM."""
+_MAIN_CLASS = "Python"
+"""The class of `PACKAGE` by which our classes are recognized in a JVM."""
 
 _LOADERS_MAX = 32
 _lock = threading.Lock()
 _loaded: dict[int, tuple[Any, ExtensionClasses]] = {}
-"""By the id of the gateway, which is kept as well, so that the id stays its own."""
+"""By the id of the gateway. The gateway is kept, too, so that no other object gets its id."""
 
 
 class ExtensionClasses:
@@ -61,14 +61,14 @@ class ExtensionClasses:
         self._constructors: dict[str, Any] = {}
 
     def java_class(self, name: str) -> Any:
-        """The `java.lang.Class`."""
-        found = self._classes.get(name)
-        if found is None:
-            found = self._classes[name] = self._loader.loadClass(f"{self._package}.{name}")
-        return found
+        """The `java.lang.Class` of that name."""
+        java_class = self._classes.get(name)
+        if java_class is None:
+            java_class = self._classes[name] = self._loader.loadClass(f"{self._package}.{name}")
+        return java_class
 
     def new(self, name: str, *arguments: Any) -> Any:
-        """A new object, by the one public constructor. A Python object that implements an interface is no argument."""
+        """A new object, by the one public constructor. No argument may be a Python object with a Java interface."""
         constructor = self._constructors.get(name)
         if constructor is None:
             constructor = self._constructors[name] = self.java_class(name).getConstructors()[0]
@@ -76,10 +76,10 @@ class ExtensionClasses:
 
 
 def load_extension(gateway: Any) -> ExtensionClasses:
-    """Our classes, put into the driver's JVM at first use.
+    """Our classes, loaded into the driver's JVM at first use.
 
-    Raises `ExtensionClashError` where the JVM has other classes of these names, `ExtensionNotLoadedError` where this
-    Spark lacks its compiler or what they are built on, or the JVM takes no classes from us.
+    Raises `ExtensionClashError` if the JVM has other classes of these names, `ExtensionNotLoadedError` if this Spark
+    lacks its compiler or classes that ours need, or the JVM does not load classes from us.
     """
     with _lock:
         key = id(gateway)
@@ -91,7 +91,7 @@ def load_extension(gateway: Any) -> ExtensionClasses:
 
 
 def is_loaded(gateway: Any) -> bool:
-    """Whether this process has put our classes into the driver's JVM."""
+    """Whether this process has loaded our classes into the driver's JVM."""
     return id(gateway) in _loaded
 
 
@@ -102,14 +102,14 @@ def load_classes(
     folder: Path | None,
     *,
     package: str = PACKAGE,
-    known_by: str = _KNOWN_BY,
+    main_class: str = _MAIN_CLASS,
 ) -> ExtensionClasses:
-    """What `load_extension` does, for the Java files in `sources`, with `loader`; keeps the jar in `folder`."""
+    """Compiles and loads the Java files in `sources` by `loader`, as `load_extension` does; keeps a jar in `folder`."""
     jvm = gateway.jvm
     unit = java_unit(java_sources(sources), classes_of_release(jvm), package=package)
     spark_version, build = _spark_build(jvm)
     digest = unit.digest(build)
-    if _has_ours(loader, digest, f"{package}.{known_by}", f"{package}.{DIGEST_CLASS}"):
+    if _has_ours(loader, digest, f"{package}.{main_class}", f"{package}.{DIGEST_CLASS}"):
         return ExtensionClasses(gateway, loader, origin="loaded", package=package)
     jar, origin = _jar(jvm, loader, unit, folder, spark_version=spark_version, digest=digest)
     file = jvm.java.io.File(str(jar))
@@ -124,13 +124,13 @@ def _jar(
     jvm: Any, loader: Any, unit: JavaUnit, folder: Path | None, *, spark_version: str, digest: str
 ) -> tuple[Path, Origin]:
     file_name = jar_file_name(spark_version=spark_version, digest=digest)
-    place = None if folder is None else jar_place(folder, file_name)
-    kept = None if place is None else kept_jar(place, digest=digest, now_s=time.time())
+    path = None if folder is None else jar_path(folder, file_name)
+    kept = None if path is None else kept_jar(path, digest=digest, now_s=time.time())
     if kept is not None:
         return kept, "kept"
     compiled = compile_unit(jvm, loader, unit, digest=digest)
     content = jar_bytes(compiled, digest=digest)
-    written = None if place is None else keep_jar(place, content, now_s=time.time())
+    written = None if path is None else keep_jar(path, content, now_s=time.time())
     return written or temporary_jar(file_name, content), "compiled"
 
 
@@ -157,50 +157,50 @@ def compile_unit(jvm: Any, loader: Any, unit: JavaUnit, *, digest: str, warnings
 
 
 def driver_loader(jvm: Any) -> Any:
-    """The outermost loader that takes jars, which all threads see.
+    """The outermost class loader that takes jars: all threads have it.
 
-    A thread that has run ADD JAR has a loader of its own below it. Raises `ExtensionNotLoadedError` where there is
-    none: the JVM was not started as Spark does it.
+    A thread that has run ADD JAR has a loader of its own below it. Raises `ExtensionNotLoadedError` if there is none:
+    the JVM was not started by Spark.
     """
-    found, loader = None, class_loader(jvm)
+    outermost, loader = None, class_loader(jvm)
     takes_jars = loaded_by(loader, "org.apache.spark.util.MutableURLClassLoader")
     for _ in range(_LOADERS_MAX):
         if loader is None or takes_jars is None:
             break
         if takes_jars.isInstance(loader):
-            found = loader
+            outermost = loader
         loader = loader.getParent()
-    if found is None:
+    if outermost is None:
         problem = "its JVM has no class loader that takes jars"
         raise ExtensionNotLoadedError(spark_version=_spark_build(jvm)[0], problem=problem)
-    return found
+    return outermost
 
 
 def classes_of_release(jvm: Any) -> dict[str, str]:
-    """The classes of this Spark that words of our sources stand for."""
+    """The class of this Spark for each placeholder in our sources."""
     loader = class_loader(jvm)
-    return {word: _first_there(loader, names) for word, names in CLASSES_BY_RELEASE.items()}
+    return {word: _first_existing(loader, names) for word, names in CLASSES_BY_RELEASE.items()}
 
 
-def _first_there(loader: Any, names: Sequence[str]) -> str:
+def _first_existing(loader: Any, names: Sequence[str]) -> str:
     return next((name for name in names if has_class(loader, name)), names[0])
 
 
 def _spark_build(jvm: Any) -> tuple[str, str]:
-    """The version of Spark, and what tells this build from others of that version."""
+    """The version of Spark, and a text that is different for each build of that version."""
     spark = jvm.org.apache.spark.package
     version = str(spark.SPARK_VERSION())
     return version, "\n".join((version, str(spark.SPARK_REVISION()), str(spark.SPARK_BUILD_DATE())))
 
 
-def _has_ours(loader: Any, digest: str, known_by: str, told_by: str) -> bool:
-    """Whether the JVM has our classes. Raises `ExtensionClashError` where it has others of the same name."""
-    found = loaded_by(loader, known_by)
-    if found is None:
+def _has_ours(loader: Any, digest: str, main_class: str, digest_class: str) -> bool:
+    """Whether the JVM has our classes. Raises `ExtensionClashError` if it has others of the same names."""
+    loaded = loaded_by(loader, main_class)
+    if loaded is None:
         return False
-    teller = loaded_by(loader, told_by)
-    if teller is None or teller.getField("VALUE").get(None) != digest:
-        raise ExtensionClashError(name=known_by, location=_location(found))
+    loaded_digest = loaded_by(loader, digest_class)
+    if loaded_digest is None or loaded_digest.getField("VALUE").get(None) != digest:
+        raise ExtensionClashError(name=main_class, location=_location(loaded))
     return True
 
 

@@ -1,7 +1,7 @@
-"""Java classes under delta-spark's names, for programs that reach them through Py4J instead of its Python package.
+"""Java classes under delta-spark's names, for programs that call them through Py4J instead of its Python package.
 
-MLflow does: `spark._jvm.io.delta.tables.DeltaTable.forPath(…).history(1)`. Without the class it goes on without the
-version of the table.
+MLflow calls `spark._jvm.io.delta.tables.DeltaTable.forPath(…).history(1)`. Without the class it works, but does
+not record the version of the table.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ UNITS = {
     "io.delta.tables": ("delta_tables", "DeltaTable"),
     "org.apache.spark.sql.delta": ("delta_log", "DeltaLog"),
 }
-"""By Java package: the folder of its sources beside this module, and a class of it. Each is compiled by itself."""
+"""By Java package: the folder of its sources, beside this module, and one of its classes. Each is compiled alone."""
 
 
 def load_delta_spark_names(gateway: Any, loader: Any) -> None:
-    """Put them into `loader`, which has the classes of `load_extension`. Classes of these names that are there stay."""
+    """Adds them to `loader`, which has the classes of `load_extension`. Existing classes of these names are kept."""
     sources = importlib.resources.files(__package__)
-    for package, (folder, known_by) in UNITS.items():
+    for package, (folder, main_class) in UNITS.items():
         java = sources.joinpath(folder)
         try:
-            load_classes(gateway, loader, java, cache_folder(os.environ), package=package, known_by=known_by)
+            load_classes(gateway, loader, java, cache_folder(os.environ), package=package, main_class=main_class)
         except ExtensionClashError:
-            # Of a jar of delta-spark's, of which some of the classes are there: whoever put it there means them.
+            # The user has added a jar with some of delta-spark's classes: those are used.
             continue

@@ -1,4 +1,4 @@
-"""What PySpark logs of an error with a query's context: a line of JSON with the whole stack of the JVM."""
+"""PySpark's log of an error with a query's context: a line of JSON with the whole stack of the JVM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def unlogged() -> Iterator[None]:
-    """Within, exceptions that this thread makes of the JVM's errors are not logged."""
+    """A block in which exceptions that this thread makes from the JVM's errors are not logged."""
     before, _thread.silent = _thread.silent, True
     try:
         yield
@@ -27,10 +27,10 @@ def unlogged() -> Iterator[None]:
         _thread.silent = before
 
 
-def log_no_answers(purpose: str, exceptions: Any) -> None:
-    """Let exceptions of that module of PySpark's heed `unlogged`. `patches.undo(purpose)` ends it."""
+def silence_logs_of_answers(purpose: str, exceptions: Any) -> None:
+    """Makes the exceptions of that module of PySpark's respect `unlogged`. `patches.undo(purpose)` ends it."""
 
-    def heeding(log: Any) -> Any:
+    def silenced(log: Any) -> Any:
         return lambda failure: None if _thread.silent or log is None else log(failure)
 
-    patch(purpose, exceptions.CapturedException, "_log_exception", heeding)
+    patch(purpose, exceptions.CapturedException, "_log_exception", silenced)

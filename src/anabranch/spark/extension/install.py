@@ -1,4 +1,4 @@
-"""Putting our classes into a session that runs, where delta-spark's jar puts its own at start-up."""
+"""Installs our classes in a running session; delta-spark's jar is installed when a session starts."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from pyspark.sql import DataFrameWriter, SparkSession
 
 from anabranch.errors.environment import DeltaJarPresentError, SessionCatalogTakenError
 from anabranch.patches import patch, undo
-from anabranch.spark.extension.answer_threads import is_answering
 from anabranch.spark.extension.compiled import is_loaded
-from anabranch.spark.extension.door import Door
-from anabranch.spark.extension.error_logs import log_no_answers, unlogged
-from anabranch.spark.extension.first_appends import append_to_tables_made_meanwhile
+from anabranch.spark.extension.error_logs import silence_logs_of_answers, unlogged
+from anabranch.spark.extension.first_appends import retry_first_appends
 from anabranch.spark.extension.stream_causes import show_causes
-from anabranch.spark.session.session_settings import is_connect
+from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.callback_endpoint import CallbackEndpoint
+from anabranch.spark.gateway.session_identity import is_connect
 
 _PURPOSE = "errors of the JVM"
 _UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
-"""What Java makes of an error that the interface of Spark's parser does not name."""
+"""Java's wrapper for an error that the interface of Spark's parser does not declare."""
 
 
-def open_door(spark: SparkSession, door: Door) -> None:
-    """Let questions of the JVM arrive at `door`, and nobody else's; PySpark turns its errors back into ours."""
+def open_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
+    """Sends callbacks of the JVM, and of no other program, to `endpoint`; PySpark turns its errors back into ours."""
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     token = gateway.gateway_parameters.auth_token
-    spark._jvm.delta.Python.open(door, token)  # type: ignore[union-attr]
+    spark._jvm.delta.Python.open(endpoint, token)  # type: ignore[union-attr]
     gateway.callback_server_parameters.auth_token = token
-    door.interrupts.begin()
+    endpoint.interrupts.begin()
 
     def converting(convert: Any) -> Any:
         def convert_exception(error: Any) -> Any:
             if error._gateway_client is not gateway._gateway_client:
-                # Of another JVM: in ours, which PySpark would ask, the number of this object stands for something else.
+                # The object is of another JVM; in ours, which PySpark would call, its number names another object.
                 return captured.UnknownException(desc=str(error), stackTrace="", cause=None)
             if error.getClass().getName() == _UNDECLARED:
                 error = error.getUndeclaredThrowable()
-            ours = door.original(error)
+            ours = endpoint.original(error)
             if ours is not None:
                 return ours
-            # What an answer meets on its way out is logged nowhere, nor what came out of one: its text says all.
-            with unlogged() if is_answering() or door.has_passed(error) else contextlib.nullcontext():
+            # An error that passes through an answer, or came out of one, is not logged: its text says everything.
+            with unlogged() if is_answering() or endpoint.has_passed(error) else contextlib.nullcontext():
                 return convert(error)
 
         return convert_exception
 
-    # Those of a JVM that is gone would ask it.
+    # Patches for a JVM that has ended would call it.
     undo(_PURPOSE)
     patch(_PURPOSE, captured, "convert_exception", converting)
     show_causes(_PURPOSE, captured)
-    append_to_tables_made_meanwhile(_PURPOSE, DataFrameWriter, _mode_and_format)
-    log_no_answers(_PURPOSE, captured)
+    retry_first_appends(_PURPOSE, DataFrameWriter, _mode_and_format)
+    silence_logs_of_answers(_PURPOSE, captured)
 
 
 def _mode_and_format(writer: Any) -> tuple[str | None, str | None]:
@@ -69,15 +69,15 @@ def is_installed(spark: SparkSession) -> bool:
     return bool(spark._jvm.delta.Sessions.isEnabled(spark._jsparkSession))  # type: ignore[union-attr]
 
 
-def close_door(spark: SparkSession, door: Door) -> None:
-    """The JVM asks nothing any more, and our rules leave every plan as it is."""
-    door.interrupts.end()
+def close_endpoint(spark: SparkSession, endpoint: CallbackEndpoint) -> None:
+    """Ends the JVM's callbacks; our rules then leave every plan as it is."""
+    endpoint.interrupts.end()
     spark._jvm.delta.Python.close()  # type: ignore[union-attr]
     undo(_PURPOSE)
 
 
 def check(spark: SparkSession) -> None:
-    """Raises `DeltaJarPresentError` and `SessionCatalogTakenError` where our places are taken."""
+    """Raises `DeltaJarPresentError` for a jar of delta-spark, `SessionCatalogTakenError` for another catalog."""
     sessions: Any = spark._jvm.delta.Sessions  # type: ignore[union-attr]
     jar = sessions.jar()
     if jar is not None:
@@ -88,20 +88,20 @@ def check(spark: SparkSession) -> None:
 
 
 def is_free(spark: SparkSession) -> bool:
-    """Whether the session's catalog is Spark's own or ours."""
+    """Whether the session's catalog is Spark's own or ours, so that ours can be installed."""
     return spark._jvm.delta.Sessions.otherCatalog(spark._jsparkSession) is None  # type: ignore[union-attr]
 
 
 def install(spark: SparkSession, *, own_statements: str, table_functions: Sequence[str]) -> None:
-    """Let the session know Delta, and every session of its application made from now on.
+    """Makes the session know Delta, and all later sessions of its application.
 
-    `own_statements` is a pattern of Java's: texts that it finds are shown to us before Spark's parser reads them.
-    `table_functions` are the names of functions that `Door` answers. Doing it again changes nothing.
+    `own_statements` is a Java pattern: statements in which it matches come to us before Spark's parser reads them.
+    `table_functions` are the names of functions that the endpoint answers. A second call changes nothing.
     """
     functions = "\0".join(table_functions)
     spark._jvm.delta.Sessions.enable(spark._jsparkSession, own_statements, functions)  # type: ignore[union-attr]
 
 
 def remove(spark: SparkSession) -> None:
-    """What `install` did is undone, in the session's application and in all of its sessions."""
+    """Undoes `install`, in the session's application and in all of its sessions."""
     spark._jvm.delta.Sessions.disableAll(spark._jsparkSession)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of DeltaTable's methods, as plans that Spark resolves and hands to our commands."""
+"""DELETE, UPDATE and MERGE of DeltaTable's methods, as plans that Spark resolves and our commands execute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 Assignments = Iterable[tuple[Column | str, Column | str]]
-"""What is set, as SQL names it or as a column, and to what."""
+"""Pairs of a column, as SQL text or as a Column, and its new value."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class PlannedClause:
 
 
 class RowChangePlans:
-    """Runs such plans. The rows of a table that they change are a frame over it, whose Columns may be used."""
+    """Runs such plans. The table that they change is a frame, whose Columns may be used in conditions and values."""
 
     def __init__(self, spark: SparkSession, *, conflict_retries: int | str | None) -> None:
         self._spark = spark
@@ -36,13 +36,13 @@ class RowChangePlans:
         self._retries = None if conflict_retries is None else str(conflict_retries)
 
     def delete(self, rows: DataFrame, condition: Column | str | None) -> DataFrame:
-        """The result of a DELETE."""
+        """Runs a DELETE and returns its result."""
         return self._run(self._plans.delete(_plan(rows), self._expression(condition)))
 
     def update(self, rows: DataFrame, values: Assignments, condition: Column | str | None) -> DataFrame:
-        """The result of an UPDATE."""
-        names, given = self._assigned(values)
-        return self._run(self._plans.update(_plan(rows), names, given, self._expression(condition)))
+        """Runs an UPDATE and returns its result."""
+        names, assigned = self._assigned(values)
+        return self._run(self._plans.update(_plan(rows), names, assigned, self._expression(condition)))
 
     def merge(
         self,
@@ -55,14 +55,14 @@ class RowChangePlans:
         not_matched_by_source: Sequence[PlannedClause],
         evolves: bool,
     ) -> DataFrame:
-        """The result of a MERGE."""
-        clauses = [self._list(map(self._action, each)) for each in (matched, not_matched, not_matched_by_source)]
+        """Runs a MERGE and returns its result."""
+        clauses = [self._list(map(self._action, group)) for group in (matched, not_matched, not_matched_by_source)]
         on = self._expression(condition)
         return self._run(self._plans.merge(_plan(rows), _plan(source), on, *clauses, evolves))
 
     def _action(self, clause: PlannedClause) -> Any:
-        names, given = (None, None) if clause.values is None else self._assigned(clause.values)
-        return self._plans.action(clause.action, self._expression(clause.condition), names, given)
+        names, assigned = (None, None) if clause.values is None else self._assigned(clause.values)
+        return self._plans.action(clause.action, self._expression(clause.condition), names, assigned)
 
     def _assigned(self, values: Assignments) -> tuple[Any, Any]:
         pairs = list(values)
@@ -76,10 +76,10 @@ class RowChangePlans:
         return self._session.expression(column._jc)
 
     def _list(self, values: Iterable[Any]) -> Any:
-        found = self._array_list()
+        array_list = self._array_list()
         for value in values:
-            found.add(value)
-        return found
+            array_list.add(value)
+        return array_list
 
     def _run(self, statement: Any) -> DataFrame:
         return DataFrame(self._plans.run(self._session, statement, self._retries), self._spark)
@@ -89,8 +89,8 @@ def _plan(frame: DataFrame) -> Any:
     return frame._jdf.logicalPlan()
 
 
-def once_more(frame: DataFrame) -> DataFrame:
-    """A frame of its own with the very columns of another, so that Columns of either are those of both."""
+def copy_of_frame(frame: DataFrame) -> DataFrame:
+    """Another frame with the same attributes, so that Columns of either frame name columns of both."""
     jvm: Any = frame.sparkSession._jvm
     session: Any = frame.sparkSession._jsparkSession
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, _plan(frame)), frame.sparkSession)

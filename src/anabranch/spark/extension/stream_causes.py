@@ -1,4 +1,4 @@
-"""The cause of a stream's failure: PySpark has it, and raises its exception without it."""
+"""The cause of a stream's failure: PySpark stores it, but raises its exception without a cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _set_cause(failure: Any, cause: BaseException | None) -> None:
 
 
 def show_causes(purpose: str, exceptions: Any) -> None:
-    """Let `StreamingQueryException` of that module of PySpark's have what is in `_cause` for its cause.
+    """Makes `_cause` of that module's `StreamingQueryException` its cause.
 
     `patches.undo(purpose)` ends it.
     """

@@ -1,7 +1,7 @@
-"""Values of a column as numbers of ranges that hold about as many rows each.
+"""Values of a column as numbers of ranges that hold about the same number of rows each.
 
-Bounds come from a sample; which range a row falls into is computed by Spark's own functions. That a number be exact is
-not needed for anything: it only decides who stands near whom.
+Bounds come from a sample; the range of a row is computed by Spark's own functions. The numbers need not be exact: they
+only decide which rows are near each other.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _ORDERED = (
 
 
 def has_order(data_type: DataType) -> bool:
-    """Whether rows can be put in order by values of this type."""
+    """Whether rows can be sorted by values of this type."""
     return isinstance(data_type, _ORDERED)
 
 
 def comparable(column: Column, kind: DataType) -> Column:
-    """A long, a double or a text that is no smaller where the value is larger."""
+    """The column as a long, a double or a text, which never decreases as the value increases."""
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, DateType):
@@ -65,24 +65,25 @@ def comparable(column: Column, kind: DataType) -> Column:
 
 
 def quantiles(values: pa.Array, parts: int) -> list[Any]:
-    """The smallest values of all parts but the first, when they are cut into equal ones; as often as there are parts
-    that begin with one.
+    """The first values of all parts but the first, where the sorted values are cut into equal parts.
+
+    A value at which several parts begin is there several times.
     """
     ordered = values.drop_null().sort()
     if not len(ordered) or parts < 2:
         return []
-    places = np.arange(1, parts, dtype=np.int64) * len(ordered) // parts
-    found: list[Any] = ordered.take(pa.array(places)).to_pylist()
-    return found
+    positions = np.arange(1, parts, dtype=np.int64) * len(ordered) // parts
+    starts: list[Any] = ordered.take(pa.array(positions)).to_pylist()
+    return starts
 
 
 def bounds_of(values: pa.Array, parts: int) -> list[Any]:
-    """As `quantiles`, each once: fewer where values repeat."""
+    """The different `quantiles`, in order: fewer than parts where values repeat."""
     return list(dict.fromkeys(quantiles(values, parts)))
 
 
 def range_numbers(values: pa.Array, bounds: Sequence[Any]) -> Numbers:
-    """As `with_range_number`, for values that are here."""
+    """The numbers of `with_range_number`, for values of an array."""
     if not bounds:
         return np.zeros(len(values), dtype=np.int64)
     kind = object if pa.types.is_string(values.type) else None
@@ -95,23 +96,23 @@ def range_numbers(values: pa.Array, bounds: Sequence[Any]) -> Numbers:
 
 
 def with_range_number(frame: DataFrame, value: Column, bounds: Sequence[Any], name: str) -> DataFrame:
-    """How many of the ascending `bounds` the value reaches, by halving; 0 for null.
+    """The frame with one more column: how many of the ascending `bounds` the value reaches; 0 for null.
 
-    Step by step in columns of their own, which Spark keeps apart and compiles into a few comparisons.
+    A binary search, each step a column of its own, which Spark compiles into a few comparisons.
     """
     frame = frame.withColumn(name, F.lit(0))
     if not bounds:
         return frame
-    known = constant_array(bounds)
+    array = constant_array(bounds)
     for power in reversed(range(len(bounds).bit_length())):
         step = 1 << power
-        reached = F.get(known, F.col(name) + (step - 1)) <= value
+        reached = F.get(array, F.col(name) + (step - 1)) <= value
         frame = frame.withColumn(name, F.col(name) + F.when(reached, step).otherwise(0))
     return frame
 
 
 def constant_array(values: Sequence[Any]) -> Column:
-    """A constant, made by one call where that goes: to hand over values one by one takes longer than to use them."""
+    """An array of constants, made by one call if possible: to pass each value is slower than to use them."""
     texts = [str(value) for value in values]
     if any(_SEPARATOR in text for text in texts):
         return F.array(*map(F.lit, values))
@@ -120,15 +121,15 @@ def constant_array(values: Sequence[Any]) -> Column:
 
 
 def any_of_bits(parts: Sequence[Column]) -> Column:
-    """All bits that one of them has. By halves: expressions that nest too deep do not travel to a Connect server."""
+    """The bitwise OR of the parts, as a balanced tree: Connect servers reject expressions that nest too deeply."""
     left = list(parts)
     while len(left) > 1:
         pairs = zip(left[::2], left[1::2], strict=False)
         left = [one.bitwiseOR(other) for one, other in pairs] + ([left[-1]] if len(left) % 2 else [])
-    (found,) = left
-    return found
+    (combined,) = left
+    return combined
 
 
 def bit_of(number: Column, bit: int, *, to: int) -> Column:
-    """A bit of a number, put in another place."""
+    """One bit of a number, moved to bit `to`."""
     return F.shiftleft(F.shiftright(number, bit).bitwiseAND(F.lit(1)).cast(LongType()), to)

@@ -1,4 +1,4 @@
-"""Z-ordering: the bits of the numbers of ranges take turns in the key."""
+"""Z-ordering: the key interleaves the bits of the numbers of ranges."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from anabranch.spark.layout.range_numbers import Numbers, any_of_bits, bit_of
 
 
 class ZOrder:
-    """A `Curve` for any number of columns, in which the first is ahead of the others; with one, their plain order."""
+    """A `Curve` for any number of columns. The first decides before the others; one column alone keeps its order."""
 
     def keys(self, numbers: Sequence[Numbers], bits: int) -> Numbers:
         """See `Curve`."""
         keys = np.zeros(len(numbers[0]), dtype=np.int64)
         for bit in range(bits):
-            for place, each in enumerate(reversed(numbers)):
-                keys |= ((each >> bit) & 1) << (bit * len(numbers) + place)
+            for dimension, coordinate in enumerate(reversed(numbers)):
+                keys |= ((coordinate >> bit) & 1) << (bit * len(numbers) + dimension)
         return keys
 
     def with_key(self, frame: DataFrame, numbers: Sequence[str], bits: int, name: str) -> DataFrame:
         """See `Curve`."""
         parts = [
-            bit_of(F.col(number), bit, to=bit * len(numbers) + place)
+            bit_of(F.col(number), bit, to=bit * len(numbers) + dimension)
             for bit in range(bits)
-            for place, number in enumerate(reversed(numbers))
+            for dimension, number in enumerate(reversed(numbers))
         ]
         return frame.withColumn(name, any_of_bits(parts))

@@ -1,6 +1,6 @@
 """Spark's own reader and writer of Parquet files, through classes that ship in Spark.
 
-What only writers need is imported by these.
+Modules that only writers need are imported at the first write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anabranch.spark.engine import (
     WrittenFiles,
 )
 from anabranch.spark.extension.compiled import load_extension
-from anabranch.spark.native.jvm_classes import JvmValues
+from anabranch.spark.gateway.jvm_classes import JvmValues
 from anabranch.spark.native.native_scan import NativeScan
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class NativeEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         values = JvmValues(spark)
-        # Spark's planner calls back into this process.
+        # Spark's planner calls this process while it plans a scan.
         ensure_callback_server_started(values.gateway)  # type: ignore[no-untyped-call]
         load_extension(values.gateway)
         self._values = values
@@ -50,13 +50,13 @@ class NativeEngine:
         return NativeRewrite(self._values, self._scan, self._write)
 
     def scan(self, request: ScanRequest) -> DataFrame:
-        """Rows of the files, hidden ones left out. Lazy: files are opened when the frame runs."""
+        """The rows of the files without hidden ones. Files are opened when the frame runs."""
         return self._scan.frame(request)
 
     def write(self, request: WriteRequest) -> WrittenFiles:
-        """Run the frame and write its rows. Empty files are never produced."""
+        """Runs the frame and writes its rows. Files without rows are never returned."""
         return self._write.files(request)
 
     def rewrite(self, request: RewriteRequest) -> RewrittenFile:
-        """Read files and write their rows as one, in one task. Raises `RowOrderError` where row counts are not true."""
+        """Reads files and writes their rows to one, in one task. Raises `RowOrderError` if row counts are wrong."""
         return self._rewrite.file(request)

@@ -1,4 +1,4 @@
-"""Reading data files as rows of the table, by Spark's own Parquet reader."""
+"""Reads data files as rows of the table, by Spark's own Parquet reader."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
-from anabranch.spark.native.jvm_classes import JvmValues, joined_map
+from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.plan_reading import description_of
 from anabranch.spark.native.scan_reader import HIDDEN_TABLE_COLUMNS, ScanReader, without_hidden_rows
 from anabranch.spark.rows.file_listing import FileListing, file_root, filter_options, listing_of, naming_bad_values
 from anabranch.spark.rows.hidden_rows import CHUNK_BITS, load_hidden
 from anabranch.spark.write.file_schema import column_with_void
 
-# Lists of files in the JVM: handed over once, then shared by every scan of the same files.
-
-
 LISTS_KEPT_MAX = 8
 
 
 class FileListCache:
-    """The newest lists of files of one session, by what they hold. Any thread may use it."""
+    """The newest lists of files of one session in the JVM, shared by scans of the same files.
+
+    Any thread may use it.
+    """
 
     def __init__(self, values: JvmValues) -> None:
         self._values = values
@@ -46,10 +46,10 @@ class FileListCache:
         self._by_digest: OrderedDict[str, Any] = OrderedDict()
         self._by_table: dict[tuple[int, str], tuple[weakref.ref[pa.Table], str]] = {}
 
-    def known(self, files: pa.Table, variant: str) -> Any | None:
-        """The list for this very table object, if it was handed over and is still here.
+    def cached(self, files: pa.Table, variant: str) -> Any | None:
+        """The list for this table object, if it was passed to the JVM and is still cached.
 
-        `variant` is whatever else went into the list.
+        `variant` is a text of everything else that the list depends on.
         """
         with self._lock:
             entry = self._by_table.get((id(files), variant))
@@ -57,7 +57,7 @@ class FileListCache:
                 return None
             return self._by_digest.get(entry[1])
 
-    def hand_over(
+    def list_of(
         self,
         files: pa.Table,
         variant: str,
@@ -67,7 +67,7 @@ class FileListCache:
         group_schema: StructType,
         time_zone: str,
     ) -> Any:
-        """A `ListedFiles$Files`; the one of an earlier scan where that held the same."""
+        """A `ListedFiles$Files` with these files; that of an earlier scan, if it has the same content."""
         names = "\0".join(listing.names.to_pylist())
         numbers = np.column_stack((listing.sizes, listing.times_ms)).astype("<i8").tobytes()
         lengths, texts = _flat(listing.groups, listing.group_count)
@@ -75,9 +75,9 @@ class FileListCache:
         vectors = "\0".join(text or "" for text in vector_ids(files["deletion_vector"]).to_pylist())
         digest = _digest(variant.encode(), names.encode(), numbers, group_of, lengths, texts, vectors.encode())
         with self._lock:
-            known = self._by_digest.get(digest)
-        if known is None:
-            known = self._values.delta.Scans.files(
+            file_list = self._by_digest.get(digest)
+        if file_list is None:
+            file_list = self._values.delta.Scans.files(
                 digest,
                 root,
                 names,
@@ -90,12 +90,12 @@ class FileListCache:
                 time_zone,
                 listing.has_vector.astype(np.uint8).tobytes(),
             )
-        self._keep(files, variant, digest, known)
-        return known
+        self._keep(files, variant, digest, file_list)
+        return file_list
 
-    def _keep(self, files: pa.Table, variant: str, digest: str, known: Any) -> None:
+    def _keep(self, files: pa.Table, variant: str, digest: str, file_list: Any) -> None:
         with self._lock:
-            self._by_digest[digest] = known
+            self._by_digest[digest] = file_list
             self._by_digest.move_to_end(digest)
             while len(self._by_digest) > LISTS_KEPT_MAX:
                 self._by_digest.popitem(last=False)
@@ -105,7 +105,7 @@ class FileListCache:
 
 
 def _flat(groups: tuple[pa.Array, ...], group_count: int) -> tuple[bytes, bytes]:
-    """Lengths and UTF-8 of all values, row by row."""
+    """The lengths and the UTF-8 of all values, row by row."""
     columns = [[None if text is None else text.encode() for text in column.to_pylist()] for column in groups]
     cells = [column[row] for row in range(group_count) for column in columns]
     lengths = np.array([-1 if cell is None else len(cell) for cell in cells], dtype="<i4")
@@ -122,24 +122,24 @@ def _digest(*parts: bytes) -> str:
 
 HIDDEN_ROWS_COLUMN = "__anabranch_hidden_rows"
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""A live file that is missing or damaged is an error, whatever the session does for other data."""
+"""A missing or damaged live file is an error, for any settings of the session."""
 _COLON_IN_NAME = r"(:|%3[Aa])[^/]*$"
 _RAW_LOCAL = "org.apache.hadoop.fs.RawLocalFileSystem"
-_LEAVES_OF_OURS = 4
-"""File id, hidden rows, row index and the struct around it."""
+_ADDED_LEAVES = 4
+"""The number of fields that a scan adds: file id, hidden rows, row index and its struct."""
 _identities = itertools.count()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How one scan reads its files."""
+    """The columns that one scan reads, and how it leaves hidden rows out."""
 
     read_schema: StructType
-    """The table's, without what files never hold."""
+    """The table's schema without columns that files never have."""
     partition_fields: StructType
     has_vectors: bool
     columnar: bool
-    """Whether Spark reads all columns batch by batch, and filters rows where they are."""
+    """Whether Spark reads all columns in batches, and filters rows without copying them."""
     with_positions: bool
 
     @property
@@ -152,7 +152,7 @@ class _Layout:
 
     @property
     def partition_schema(self) -> StructType:
-        """With the columns of ours, which no user sees."""
+        """The partition columns, and our own columns, which users do not see."""
         fields = list(self.partition_fields.fields)
         if self.with_file_id:
             fields.append(StructField(FILE_ID_COLUMN, IntegerType()))
@@ -162,12 +162,12 @@ class _Layout:
 
 
 class NativeScan:
-    """Scans of one session."""
+    """Makes the scans of one session."""
 
     def __init__(self, spark: SparkSession, values: JvmValues) -> None:
         self._spark = spark
         self._values = values
-        self._handed_over = FileListCache(values)
+        self._file_lists = FileListCache(values)
 
     def frame(
         self,
@@ -178,8 +178,8 @@ class NativeScan:
     ) -> DataFrame:
         """The rows of the files.
 
-        Settings of `reader_session` decide how files are spread over tasks. `passing` sees every row that is read,
-        hidden ones too, before those are left out; it must keep all columns.
+        Settings of `reader_session` decide how files are assigned to tasks. `passing` is applied to all rows, before
+        hidden ones are left out; it must keep all columns.
         """
         layout = self._layout(request)
         frame = DataFrame(self._all_rows(request, layout, reader_session or self._values.session), self._spark)
@@ -201,10 +201,10 @@ class NativeScan:
         return dataclasses.replace(layout, columnar=self._is_columnar(layout)) if layout.has_vectors else layout
 
     def _is_columnar(self, layout: _Layout) -> bool:
-        """Whether rows of the whole table pass from the reader to a filter without being copied."""
+        """Whether rows with all columns pass from the reader to a filter without being copied."""
         if not parse_boolean(self._values.setting("spark.sql.codegen.wholeStage")):
             return False
-        if _leaf_count(layout.read_schema) + _LEAVES_OF_OURS > int(self._values.setting("spark.sql.codegen.maxFields")):
+        if _leaf_count(layout.read_schema) + _ADDED_LEAVES > int(self._values.setting("spark.sql.codegen.maxFields")):
             return False
         format_ = self._values.classes.ParquetFileFormat()
         return bool(format_.supportBatch(self._values.session, self._values.type(layout.read_schema)))
@@ -223,12 +223,12 @@ class NativeScan:
     def _files(self, request: ScanRequest, layout: _Layout) -> Any:
         time_zone = self._values.setting("spark.sql.session.timeZone")
         variant = "\n".join((request.table_root, layout.partition_fields.json(), time_zone, *request.allowed_prefixes))
-        known = self._handed_over.known(request.files, variant)
-        if known is not None:
-            return known
+        file_list = self._file_lists.cached(request.files, variant)
+        if file_list is not None:
+            return file_list
         listing = self._listing(request)
         with naming_bad_values(listing, layout.partition_fields.fields, table=request.table_root):
-            return self._handed_over.hand_over(
+            return self._file_lists.list_of(
                 request.files,
                 variant,
                 listing,
@@ -248,7 +248,7 @@ class NativeScan:
         )
 
     def _all_rows(self, request: ScanRequest, layout: _Layout, settings: Any) -> Any:
-        """The rows of the files, hidden ones too, with the columns of the layout, as a Dataset of the JVM's."""
+        """The rows of the files, hidden ones too, with the columns of the layout, as a Dataset of the JVM."""
         options = {
             **dict(request.options),
             **_STRICT,
@@ -272,20 +272,20 @@ class NativeScan:
         )
 
     def _live_rows(self, frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
-        """The rows that no vector hides. A table without vectors is read as if there were no such thing."""
+        """The rows that no vector hides. Without vectors the frame is returned as it is."""
         if layout.hides_by_constant:
             rows: Any = frame._jdf
             live = self._values.delta.LiveRows.of(rows, HIDDEN_ROWS_COLUMN, CHUNK_BITS, request.vectors_show)
             frame = DataFrame(live, self._spark)
         elif layout.has_vectors:
-            # Vectors are needed before the plan is known, so all are loaded: the price of very wide tables.
+            # The join needs the vectors before the plan prunes files, so all are loaded: a cost of very wide tables.
             vectors = request.files["deletion_vector"]
             rows = np.flatnonzero(vectors.is_valid().to_numpy())
             loaded = load_hidden(
                 request.files, rows, request.load_vector, request.load_vectors, table=request.table_root
             )
             numbered = list(zip(rows.tolist(), loaded, strict=True))
-            # A join whose condition names a metadata column is more than Spark 4.0 expects of a join.
+            # Spark 4.0 cannot join with a condition on a metadata column.
             frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
             frame = without_hidden_rows(
                 self._spark,
@@ -299,13 +299,13 @@ class NativeScan:
 
 
 def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFrame:
-    """The columns of the table in their order, those of ours left out or put last."""
+    """The columns of the table in their order; our own columns are last, or left out."""
     if request.with_metadata or layout.read_schema.names != request.schema.names:
         columns = [column_with_void(frame, field.name, field.dataType) for field in request.schema]
         if layout.with_positions:
             columns += [frame[FILE_ID_COLUMN], row_index(frame).alias(ROW_INDEX_COLUMN)]
         return frame.select(*columns, *([frame.metadataColumn("_metadata")] if request.with_metadata else []))
-    # Without a call for each column: those of ours stand behind the table's.
+    # This needs no call for each column: our own are after the table's.
     if layout.with_positions:
         frame = frame.withColumn(ROW_INDEX_COLUMN, row_index(frame))
     ours = [] if layout.with_positions else [ROW_INDEX_COLUMN, FILE_ID_COLUMN]
@@ -313,7 +313,7 @@ def _finished(frame: DataFrame, request: ScanRequest, layout: _Layout) -> DataFr
 
 
 def _file_system_options(request: ScanRequest) -> dict[str, str]:
-    """Hadoop's local file system looks for a checksum beside each file, by a name that a colon makes no name at all."""
+    """Options for names with a colon: Hadoop's local file system fails on them, as it looks for a checksum file."""
     if (
         request.table_root.startswith("/")
         and pc.any(pc.match_substring_regex(request.files["path"], _COLON_IN_NAME)).as_py()
@@ -323,7 +323,7 @@ def _file_system_options(request: ScanRequest) -> dict[str, str]:
 
 
 def _leaf_count(data_type: DataType) -> int:
-    """Fields as Spark's code generation counts them."""
+    """The number of fields as Spark's code generation counts them."""
     if isinstance(data_type, StructType):
         return sum(_leaf_count(field.dataType) for field in data_type.fields)
     if isinstance(data_type, ArrayType):
@@ -334,14 +334,14 @@ def _leaf_count(data_type: DataType) -> int:
 
 
 def row_index(frame: DataFrame) -> Column:
-    """The position of each row in its file, of a frame that comes straight from files."""
+    """The position of each row in its file, for a frame directly over files."""
     if ROW_INDEX_COLUMN in frame.columns:
         return frame[ROW_INDEX_COLUMN]
     return frame.metadataColumn("_metadata").getField("row_index")
 
 
 def _identity(request: ScanRequest) -> str:
-    """Scans of one identity may stand in for each other, unless somebody counts on being asked."""
+    """A text that is equal for scans that Spark may use for each other. A tracked scan has one of its own."""
     if request.tracked:
         return f"\n{next(_identities)}"
     shown = " shown" if request.vectors_show else ""

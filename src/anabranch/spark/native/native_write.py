@@ -1,4 +1,4 @@
-"""Writing rows as data files, by Spark's own Parquet writer: each file once, straight to its final place."""
+"""Writes rows as data files, by Spark's own Parquet writer: each file once, directly at its final path."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from anabranch.schema.column_mapping import ColumnMappingMode, nested_ids, physi
 from anabranch.schema.logical_types import check_writable, without_void
 from anabranch.schema.paths import ELEMENT, KEY, VALUE
 from anabranch.spark.engine import FILE_ID_COLUMN, RewriteRequest, RewrittenFile, WriteRequest, WrittenFiles
-from anabranch.spark.native.jvm_classes import JvmValues, joined_map
+from anabranch.spark.gateway.jvm_classes import JvmValues, joined_map
 from anabranch.spark.native.native_scan import NativeScan, row_index
 from anabranch.spark.rows.file_listing import file_root
-from anabranch.spark.rows.row_tracking import stable
+from anabranch.spark.rows.row_tracking import with_stable_ids
 from anabranch.spark.write.file_schema import (
     dropped_void,
     quoted_name,
@@ -39,39 +39,39 @@ from anabranch.spark.write.file_schema import (
     stored_schema,
     with_partition_values,
 )
-from anabranch.spark.write.rewrite_request import checked, first_rows, stored_columns, write_request
+from anabranch.spark.write.rewrite_request import checked_rewrite, first_rows, stored_columns, write_request
 from anabranch.spark.write.row_checks import refuse_when, typed_violations
 from anabranch.spark.write.written_files import OpenFile, completed, manifest_entries
 from anabranch.storage.hadoop.hadoop_store import HadoopSession, HadoopStore
 from anabranch.storage.log_store import redact
 
 SCRATCH_PREFIX = "anabranch-write-"
-"""How folders begin in which Spark lists the files of a write. They are in Python's folder for temporary files."""
+"""The prefix of folders in which Spark lists the files of a write, in Python's folder for temporary files."""
 _WRITER_SETTINGS = {
     # INT96, Spark's default for timestamps, has no statistics and is deprecated by the Parquet format.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
-    # The manifest of the one batch then has its plain name.
+    # With it the manifest of the only batch has its plain name.
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
 }
 _READ_BY_EXECUTORS = ("spark.sql.parquet.datetimeRebaseModeInWrite",)
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
 _BATCH = 0
 _STEP, _NEXT = "\1", "\2"
-"""Part the names of a path in a file, and what is told of several."""
+"""Separators of the names of a path in a file, and of paths and numbers."""
 _DIRECTORY = "__anabranch_directory_"
 
 
 class NativeWrite:
-    """Writes of one session."""
+    """Makes the writes of one session."""
 
     def __init__(self, values: JvmValues) -> None:
         self._values = values
 
     def files(self, request: WriteRequest) -> WrittenFiles:
-        """Run the frame and write its rows."""
+        """Runs the frame and writes its rows."""
         check_writable(request.schema, table=request.table_root)
         schema = without_void(request.schema)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
@@ -83,7 +83,7 @@ class NativeWrite:
         return completed(request, entries, request.open_file or self._opener(request))
 
     def _opener(self, request: WriteRequest) -> OpenFile:
-        """For footers: from local disk, or through Hadoop, which wrote the files."""
+        """A function that opens files for their footers: from local disk, or through Hadoop, which wrote them."""
         root = request.table_root.rstrip("/")
         if root.startswith("/"):
             return lambda path: pa.OSFile(f"{root}/{path}")
@@ -92,15 +92,16 @@ class NativeWrite:
         return HadoopStore(root, HadoopSession(gateway=self._values.gateway, configuration=configuration)).open
 
     def _run(self, frame: DataFrame, request: WriteRequest, schema: StructType, scratch: Path) -> None:
-        """Run Spark's write job. If it fails, Spark removes the files it wrote, and only those."""
+        """Runs Spark's write job. If it fails, Spark removes the files that it wrote, and no others."""
         values, classes = self._values, self._values.classes
-        # Only readers of a table with the feature variantShredding must know shredded variants. Spark has it since 4.1.
+        # Readers must support shredded variants only for tables with the feature variantShredding. Spark has it since
+        # 4.1.
         shreds = "true" if request.properties.variant_shredding_enabled else "false"
         settings = {
             **_WRITER_SETTINGS,
             "spark.sql.variant.inferShreddingSchema": shreds,
-            # Spark's own choice for local disks starts a process for every link that it looks for: 40 ms a write.
-            "spark.sql.streaming.checkpointFileManagerClass": classes.place_of("CheckpointFileManager"),
+            # Spark's default for local disks starts a process for every link that it checks: 40 ms a write.
+            "spark.sql.streaming.checkpointFileManagerClass": classes.full_name("CheckpointFileManager"),
         }
         writer_session = values.delta.Writes.session(values.session, joined_map(settings))
         execution = frame._jdf.queryExecution()
@@ -113,8 +114,8 @@ class NativeWrite:
         committer = classes.ManifestFileCommitProtocol(str(uuid.uuid4()), root)
         committer.setupManifestOptions(sink_log, _BATCH)
         options = values.string_map(_writer_options(request))
-        numbers = _nested_numbers(request.schema, request.column_mapping) if request.column_mapping.maps else ""
-        if numbers:
+        ids = _nested_ids(request.schema, request.column_mapping) if request.column_mapping.maps else ""
+        if ids:
             values.delta.NumberedParquet.ship(values.context)
         body = values.delta.Writes.body(
             values.context,
@@ -122,7 +123,7 @@ class NativeWrite:
             classes.java_class("FileFormatWriter"),
             writer_session,
             plan,
-            values.delta.NumberedParquet(numbers) if numbers else classes.ParquetFileFormat(),
+            values.delta.NumberedParquet(ids) if ids else classes.ParquetFileFormat(),
             committer,
             classes.OutputSpec(root, values.string_map({}), values.delta.Writes.eachOnce(columns, partitions)),
             writer_session.sessionState().newHadoopConfWithOptions(options),
@@ -140,27 +141,27 @@ class NativeWrite:
             raise error from failure
 
     def _columns(self, output: Any, request: WriteRequest, schema: StructType) -> Any:
-        """The columns of the plan as the files have them, a Seq of attributes."""
+        """The columns of the plan as the files have them, as a Seq of attributes."""
         listed = _listed(request, schema)
         stored = stored_schema(listed, request.column_mapping)
         retyped = (_stores_partitions(request) or not _is_hex(request, name, schema) for name in listed.names)
-        flags = "".join("1" if each else "0" for each in retyped)
+        flags = "".join("1" if is_retyped else "0" for is_retyped in retyped)
         return self._values.delta.Writes.columns(output, self._values.type(stored), flags)
 
     def _directories(self, output: Any, request: WriteRequest, schema: StructType, columns: Any) -> Any:
-        """Those of the output by whose values files are put into directories."""
+        """The columns of the output whose values name the directories of the files."""
         names = request.partition_columns
         writes = self._values.delta.Writes
         if not _stores_partitions(request):
             return writes.chosen(columns, " ".join(str(schema.names.index(name)) for name in names))
         if request.partition_values is not None:
             return self._values.seq(())
-        found = [physical_name(schema[name], request.column_mapping) for name in names]
-        return writes.named(output, len(schema), "\0".join(found))
+        physical = [physical_name(schema[name], request.column_mapping) for name in names]
+        return writes.named(output, len(schema), "\0".join(physical))
 
 
 def _later_argument(writer: Any) -> Any | None:
-    """What `FileFormatWriter.write` takes besides since Spark 4.3: nothing to run. None before."""
+    """The additional argument of `FileFormatWriter.write` since Spark 4.3, its default; None before."""
     try:
         return getattr(writer, "write$default$12")()
     except Py4JError:
@@ -168,7 +169,7 @@ def _later_argument(writer: Any) -> Any | None:
 
 
 def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
-    """The frame as it is written: without void, and with binary partition values as digits, which paths can hold."""
+    """The frame to write: without void columns, and with binary partition values as hexadecimal digits, for paths."""
     if _stores_partitions(request):
         return _with_directories(request, schema)
     if schema == request.schema and not any(_is_hex(request, name, schema) for name in request.partition_columns):
@@ -183,7 +184,7 @@ def _writable(request: WriteRequest, schema: StructType) -> DataFrame:
 
 
 def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
-    """Columns in the order of the files, and behind them, once more, the values that directories are named by."""
+    """The columns in the order of the files, and after them the partition columns again, to name directories by."""
     listed = _listed(request, schema)
     frame = with_partition_values(request.frame, request.schema, request.partition_columns)
     stored = [frame[quoted_name(name)] for name in listed.names]
@@ -199,7 +200,7 @@ def _with_directories(request: WriteRequest, schema: StructType) -> DataFrame:
 
 
 def _listed(request: WriteRequest, schema: StructType) -> StructType:
-    """The columns in the order in which the writer is given them."""
+    """The columns in the order in which the writer gets them."""
     if not _stores_partitions(request):
         return schema
     return stored_fields(schema, request.partition_columns, request.properties)
@@ -209,34 +210,34 @@ def _stores_partitions(request: WriteRequest) -> bool:
     return bool(stored_partitions(request.partition_columns, request.properties))
 
 
-def _nested_numbers(schema: StructType, mode: ColumnMappingMode) -> str:
-    """Ids of elements, keys and values in the files, as `NumberedSupport` takes them; empty where there are none."""
-    found = _numbers_in(schema, mode, below="")
-    return _NEXT.join(text for path, number in found for text in (path, str(number)))
+def _nested_ids(schema: StructType, mode: ColumnMappingMode) -> str:
+    """The field ids of elements, keys and values in the files, as `NumberedSupport` reads them; empty without any."""
+    numbered = _ids_in(schema, mode, below="")
+    return _NEXT.join(text for path, number in numbered for text in (path, str(number)))
 
 
-def _numbers_in(schema: StructType, mode: ColumnMappingMode, *, below: str) -> Iterator[tuple[str, int]]:
+def _ids_in(schema: StructType, mode: ColumnMappingMode, *, below: str) -> Iterator[tuple[str, int]]:
     for field in schema.fields:
         name = physical_name(field, mode)
-        yield from _numbers_of(field.dataType, nested_ids(field), mode, called=name, path=f"{below}{name}")
+        yield from _ids_of(field.dataType, nested_ids(field), mode, called=name, path=f"{below}{name}")
 
 
-def _numbers_of(
+def _ids_of(
     kind: DataType, ids: Mapping[str, int], mode: ColumnMappingMode, *, called: str, path: str
 ) -> Iterator[tuple[str, int]]:
-    """Of what is in a field; `called` is its name in the log's ids, `path` its place in a file."""
+    """The ids in a field's type; `called` is its name in the log's nested ids, `path` its path in a file."""
     if isinstance(kind, StructType):
-        yield from _numbers_in(kind, mode, below=f"{path}{_STEP}")
+        yield from _ids_in(kind, mode, below=f"{path}{_STEP}")
     parts: list[tuple[str, str, DataType]] = []
     if isinstance(kind, ArrayType):
         parts = [("list", ELEMENT, kind.elementType)]
     elif isinstance(kind, MapType):
         parts = [("key_value", KEY, kind.keyType), ("key_value", VALUE, kind.valueType)]
     for group, part, inner in parts:
-        name, place = f"{called}.{part}", _STEP.join((path, group, part))
+        name, inner_path = f"{called}.{part}", _STEP.join((path, group, part))
         if name in ids:
-            yield place, ids[name]
-        yield from _numbers_of(inner, ids, mode, called=name, path=place)
+            yield inner_path, ids[name]
+        yield from _ids_of(inner, ids, mode, called=name, path=inner_path)
 
 
 def _is_hex(request: WriteRequest, name: str, schema: StructType) -> bool:
@@ -248,7 +249,7 @@ def _output_root(request: WriteRequest) -> str:
     if not request.properties.randomize_file_prefixes:
         directory = partition_path(request.partition_values or {})
         return f"{root}/{directory}" if directory else root
-    # One prefix a write: Spark's commit protocol knows of none for each file.
+    # One prefix for the write: Spark's commit protocol cannot use one for each file.
     length = request.properties.random_prefix_length
     return f"{root}/{''.join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))}"
 
@@ -264,12 +265,6 @@ def _writer_options(request: WriteRequest) -> dict[str, str]:
     return options
 
 
-# Rewriting files in a known order by Spark's own reader and writer: one task, without a shuffle or a sort.
-#
-# Spark puts files into one task, longest first and otherwise as they are listed, if no limit stops it; a task reads
-# one file after the other, front to back, and writes rows as they come. That this is so is checked on every row.
-
-
 _ONE_TASK = {
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.files.maxPartitionBytes": str(2**62),
@@ -277,7 +272,11 @@ _ONE_TASK = {
 
 
 class NativeRewrite:
-    """Rewrites of one session."""
+    """Rewrites files in a known order by Spark's own reader and writer: one task, without a shuffle or a sort.
+
+    Without a limit Spark puts all files into one task, largest first and otherwise in the order of the list. A task
+    reads one file after the other from the beginning, and writes rows in that order. This is checked for every row.
+    """
 
     def __init__(self, values: JvmValues, scan: NativeScan, write: NativeWrite) -> None:
         self._values = values
@@ -285,26 +284,26 @@ class NativeRewrite:
         self._write = write
 
     def file(self, request: RewriteRequest) -> RewrittenFile:
-        """Read files and write their rows as one."""
+        """Reads files and writes their rows to one."""
         order = _order_of_reading(request)
         everything = np.ones(len(order), dtype=np.bool_)
         scan = dataclasses.replace(
             request.scan,
             with_positions=True,
-            # Rows that somebody has cached come in another order.
+            # Cached rows of the same files could be used instead, and have another order.
             tracked=True,
             prune=lambda _: everything,
         )
 
         def in_order(frame: DataFrame) -> DataFrame:
-            return frame if request.row_counts is None else frame.where(_stands_where_due(request, order, frame))
+            return frame if request.row_counts is None else frame.where(_is_in_order(request, order, frame))
 
         frame = self._scan.frame(scan, reader_session=self._reader_session(), passing=in_order)
-        frame = stable(frame, request.scan.files, request.row_tracking)
+        frame = with_stable_ids(frame, request.scan.files, request.row_tracking)
         stored = frame.select(*(frame[quoted_name(field.name)] for field in stored_columns(request)))
         with typed_violations():
             written = self._write.files(write_request(request, stored))
-        return RewrittenFile(written=checked(request, written), order=order)
+        return RewrittenFile(written=checked_rewrite(request, written), order=order)
 
     def _reader_session(self) -> Any:
         return self._values.delta.Writes.session(self._values.session, joined_map(_ONE_TASK))
@@ -315,12 +314,12 @@ def _order_of_reading(request: RewriteRequest) -> tuple[int, ...]:
     return tuple(np.argsort(-sizes, kind="stable").tolist())
 
 
-def _stands_where_due(request: RewriteRequest, order: tuple[int, ...], frame: DataFrame) -> Column:
-    """True, or the job fails: the number of a row in its task is that of its file's first row plus its position."""
+def _is_in_order(request: RewriteRequest, order: tuple[int, ...], frame: DataFrame) -> Column:
+    """True, or the job fails: a row's number in the task must be that of its file's first row plus its position."""
     assert request.row_counts is not None
     starts = ",".join(map(str, first_rows(request.row_counts, order).tolist()))
-    # Constants are folded, so this is one array, however many files there are.
+    # Constants are folded, so this is one array for any number of files.
     start = F.get(F.split(F.lit(starts), ",").cast("array<bigint>"), frame[FILE_ID_COLUMN])
-    astray = F.monotonically_increasing_id() != start + row_index(frame)
-    facts = {"table": request.scan.table_root, "problem": "a row came that was due elsewhere"}
-    return refuse_when(astray, F.lit(True), RowOrderError, facts, shown={"file": frame[FILE_ID_COLUMN]})
+    misplaced = F.monotonically_increasing_id() != start + row_index(frame)
+    facts = {"table": request.scan.table_root, "problem": "a row was read out of order"}
+    return refuse_when(misplaced, F.lit(True), RowOrderError, facts, shown={"file": frame[FILE_ID_COLUMN]})

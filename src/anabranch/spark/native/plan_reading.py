@@ -1,4 +1,4 @@
-"""Finding our own scans in the plan of a DataFrame."""
+"""Finds scans of Delta tables in the plan of a DataFrame, and the conditions under which their rows matter."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from anabranch.predicates.expressions import conjunction
 from anabranch.schema.merging import visible_schema
 from anabranch.spark.conditions.column_names import BoundAttributes
 from anabranch.spark.engine import NEWEST_VERSION, Match, OwnRead
-from anabranch.spark.native.jvm_classes import column_of
-from anabranch.spark.native.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.gateway.jvm_time_zones import zones_of
 
 _ROW_BY_ROW = frozenset(
     {
@@ -35,40 +35,40 @@ _ROW_BY_ROW = frozenset(
         "BatchEvalPython",
     }
 )
-"""Operators that make their rows of single rows, or pairs of rows: not of how many there are, nor in which order."""
+"""Operators whose output rows each depend on one row, or a pair of rows, but not on their number or order."""
 _DESCRIPTION = re.compile(r"anabranch: version (\d+|past|newest) of (.*)", re.DOTALL)
 
 
 def description_of(version: int | None, table_root: str) -> str:
-    """How the file index of a scan describes itself; `versions_read` reads it back.
+    """The description of the file index of a scan, which `versions_read` parses.
 
-    `delta.TableFiles` describes itself in the same way, as of version `newest`, until a version is chosen.
+    `delta.TableFiles` has the same description, with version `newest`, until a version is chosen.
     """
     return f"anabranch: version {'past' if version is None else version} of {table_root}"
 
 
 def versions_read(frame: DataFrame, table_root: str) -> frozenset[int]:
-    """Which versions of a table the frame reads, other than by time travel.
+    """The versions of a table that the frame reads, except by time travel.
 
-    A write of such a frame to the same table is no blind append: its rows depend on what it read. `NEWEST_VERSION`
-    stands for a read whose version is chosen when the frame runs: none older than what the caller has seen. Subqueries
-    and cached frames count; what went through a checkpoint does not show.
+    A write of such a frame to the same table is no blind append: its rows depend on the rows read. `NEWEST_VERSION` is
+    a read whose version is chosen when the frame runs, not older than the one the caller has. Subqueries and cached
+    frames are included; reads before a checkpoint of the frame are not in its plan.
     """
-    found = set()
+    versions = set()
     for location in _locations(frame._jdf.queryExecution().analyzed()):
         match = _DESCRIPTION.fullmatch(location)
         if match is not None and match[2] == table_root and match[1] != "past":
-            found.add(NEWEST_VERSION if match[1] == "newest" else int(match[1]))
-    return frozenset(found)
+            versions.add(NEWEST_VERSION if match[1] == "newest" else int(match[1]))
+    return frozenset(versions)
 
 
 def reads_table(plan: Any, table_root: str) -> bool:
-    """Whether a plan of which versions are chosen reads the newest version of a table, subqueries included."""
+    """Whether a plan with chosen versions reads the newest version of a table, also in subqueries."""
     return any(_is_of(location, table_root) for location in _locations(plan))
 
 
 def _locations(plan: Any) -> Iterator[str]:
-    """What the file indexes of the plan, its subqueries included, say of themselves."""
+    """The descriptions of the file indexes of the plan and its subqueries."""
     nested = plan.subqueriesAll()
     for part in (plan, *(nested.apply(i) for i in range(nested.size()))):
         leaves = part.collectLeaves()
@@ -79,7 +79,7 @@ def _locations(plan: Any) -> Iterator[str]:
 
 
 def _location(leaf: Any) -> str | None:
-    """What the file index of a relation says of itself; None for other operators."""
+    """The description of the file index of a relation; None for other operators."""
     if leaf.getClass().getSimpleName() != "LogicalRelation":
         return None
     relation = leaf.relation()
@@ -87,41 +87,41 @@ def _location(leaf: Any) -> str | None:
 
 
 def own_reads(frame: DataFrame, table_root: str, schema: StructType) -> list[OwnRead] | None:
-    """What the frame asks of a table of this schema, one entry for each such read.
+    """The reads that the frame makes of a table of this schema.
 
-    None where that cannot be told, and it may depend on any row: where scans are not all found in the plan that Spark
-    made, as behind cached rows.
+    None where that is not known and the frame may depend on any row: if not all scans are in the optimized plan, as
+    with cached rows.
 
-    A filter right above a scan leaves rows out before anything else sees them, so whatever stands above it depends on
-    the rows that pass, and on no others. In the optimized plan filters are as far down as Spark can prove it right. A
-    join may leave rows out, too, as NOT EXISTS does: those to which no row of the other side belongs.
+    A filter directly above a scan leaves rows out before any other operator, so the operators above depend only on rows
+    that pass it. In the optimized plan Spark has pushed filters down as far as is correct. A join may leave rows out,
+    too, as NOT EXISTS does: those without a match on the other side.
     """
     execution = frame._jdf.queryExecution()
     analyzed = execution.analyzed()
-    wanted = sum(_is_of(location, table_root) for location in _locations(analyzed))
-    if wanted and _tells_the_time(frame, analyzed):
+    expected = sum(_is_of(location, table_root) for location in _locations(analyzed))
+    if expected and _reads_clock(frame, analyzed):
         return None
     optimized = execution.optimizedPlan()
     nested = optimized.subqueriesAll()
     reader, joins = _ReadsOfPlan(frame, schema), _Joins(frame.sparkSession._jvm, table_root)
-    found = [
+    reads = [
         reader.read(leaf, above)
         for part in (optimized, *(nested.apply(i) for i in range(nested.size())))
         for leaf, above in _scans(part, Above(), joins)
         if _is_of(_location(leaf) or "", table_root)
     ]
-    return found if len(found) == wanted else None
+    return reads if len(reads) == expected else None
 
 
-def _tells_the_time(frame: DataFrame, plan: Any) -> bool:
-    """Whether the plan looks at the clock, which shows another time to each run of it."""
+def _reads_clock(frame: DataFrame, plan: Any) -> bool:
+    """Whether the plan reads the clock, so that each run may have other rows."""
     jvm: Any = frame.sparkSession._jvm
     return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Joined:
-    """A join above a scan, of which no row of the scan gets through that no row of the other side belongs to."""
+    """A join above a scan. Only rows of the scan with a match on the other side affect its result."""
 
     other: Any
     """The plan of the other side."""
@@ -130,32 +130,32 @@ class _Joined:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Above:
-    """What stands above an operator, as far as it says which of the rows below count."""
+    """The operators above an operator, as far as they decide which of its rows matter."""
 
     filters: tuple[Any, ...] = ()
-    """Conditions right above."""
+    """The conditions of filters directly above."""
     joins: tuple[_Joined, ...] = ()
     row_by_row: bool = True
-    """Whether all above works row by row."""
+    """Whether all operators above work row by row."""
 
 
 def _scans(plan: Any, above: Above, joins: _Joins) -> Iterator[tuple[Any, Above]]:
-    """The relations below, with what stands above each.
+    """The relations below a plan, each with the operators above it.
 
-    Filters above anything else may speak of other columns, and of rows that are more than those of the relation.
+    Filters that are not directly above a relation may be about other columns, or about rows of another.
     """
     name = str(plan.nodeName())
     if name == "Filter":
-        here = dataclasses.replace(above, filters=(*above.filters, plan.condition()))
-        yield from _scans(plan.child(), here, joins)
+        filtered = dataclasses.replace(above, filters=(*above.filters, plan.condition()))
+        yield from _scans(plan.child(), filtered, joins)
         return
     if _location(plan) is not None:
         yield plan, above
     children = plan.children()
     row_by_row = above.row_by_row and name in _ROW_BY_ROW
-    for place in range(children.size()):
-        below = Above(joins=joins.below(plan, place, above.joins), row_by_row=row_by_row)
-        yield from _scans(children.apply(place), below, joins)
+    for side in range(children.size()):
+        below = Above(joins=joins.below(plan, side, above.joins), row_by_row=row_by_row)
+        yield from _scans(children.apply(side), below, joins)
 
 
 _SIDES_THAT_MUST_MATCH = {
@@ -167,58 +167,62 @@ _SIDES_THAT_MUST_MATCH = {
     "LeftAnti": (1,),
     "ExistenceJoin": (1,),
 }
-"""By kind of join the sides of which it takes no row that no row of the other side belongs to."""
-_STANDS_STILL = (_ROW_BY_ROW - {"ArrowEvalPython", "BatchEvalPython"}) | {"LocalRelation", "Range", "OneRowRelation"}
-"""Operators of a plan that gives the same rows again. What a `LIMIT` takes, or a file of others holds, may differ."""
+"""By kind of join the sides whose rows affect the result only if they match a row of the other side."""
+_REPEATABLE = (_ROW_BY_ROW - {"ArrowEvalPython", "BatchEvalPython"}) | {"LocalRelation", "Range", "OneRowRelation"}
+"""Operators of a plan that gives the same rows each time. The rows of a `LIMIT`, or of other files, may differ."""
 
 
 class _Joins:
-    """Finds what joins say of the rows of one table."""
+    """Finds joins that decide which rows of one table matter."""
 
     def __init__(self, jvm: Any, table_root: str) -> None:
         self._jvm = jvm
         self._table_root = table_root
         patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        self._of_user = [patterns.SCALA_UDF(), patterns.PYTHON_UDF()]
+        self._user_functions = [patterns.SCALA_UDF(), patterns.PYTHON_UDF()]
 
-    def below(self, plan: Any, place: int, above: Sequence[_Joined]) -> tuple[_Joined, ...]:
-        """What the operator, and those above it, say of the rows of one of its children."""
+    def below(self, plan: Any, side: int, above: Sequence[_Joined]) -> tuple[_Joined, ...]:
+        """The joins, of the operator and of those above it, that decide on rows of one of its children."""
         name = str(plan.nodeName())
         if name == "Project":
-            below = ((each.other, self._jvm.delta.Plans.below(each.condition, plan)) for each in above)
+            below = ((join.other, self._jvm.delta.Plans.below(join.condition, plan)) for join in above)
             return tuple(
                 _Joined(other=other, condition=condition)
                 for other, condition in below
-                if condition is not None and self._can_be_asked(condition)
+                if condition is not None and self._is_repeatable_condition(condition)
             )
-        if name != "Join" or place not in _SIDES_THAT_MUST_MATCH.get(_kind_of_join(plan), ()):
+        if name != "Join" or side not in _SIDES_THAT_MUST_MATCH.get(_kind_of_join(plan), ()):
             return ()
-        other, condition = plan.children().apply(1 - place), plan.condition()
-        if condition.isEmpty() or not self._can_be_asked(condition.get()) or not self._stands_still(other):
+        other, condition = plan.children().apply(1 - side), plan.condition()
+        if (
+            condition.isEmpty()
+            or not self._is_repeatable_condition(condition.get())
+            or not self._is_repeatable_plan(other)
+        ):
             return ()
         return (_Joined(other=other, condition=condition.get()),)
 
-    def _can_be_asked(self, condition: Any) -> bool:
-        """Whether it tells the same of the same rows, asked again later."""
-        if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._of_user):
+    def _is_repeatable_condition(self, condition: Any) -> bool:
+        """Whether the condition has the same value for the same rows when it is evaluated again later."""
+        if not condition.deterministic() or any(condition.containsPattern(pattern) for pattern in self._user_functions):
             return False
         return not self._jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(condition)
 
-    def _stands_still(self, plan: Any) -> bool:
-        """Whether the plan gives the same rows whenever it runs, and reads nothing of the table itself.
+    def _is_repeatable_plan(self, plan: Any) -> bool:
+        """Whether the plan gives the same rows each time, and does not read the table itself.
 
-        A new row of the table may belong to another new one, which the other side, as it was, does not have.
+        A new row of the table may match another new one, which an older state of the other side does not have.
         """
         if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
             return False
-        if any(plan.containsPattern(pattern) for pattern in self._of_user):
+        if any(plan.containsPattern(pattern) for pattern in self._user_functions):
             return False
-        return all(self._is_still(node) for node in _nodes(plan))
+        return all(self._is_repeatable_node(node) for node in _nodes(plan))
 
-    def _is_still(self, node: Any) -> bool:
+    def _is_repeatable_node(self, node: Any) -> bool:
         location = _location(node)
         if location is None:
-            return str(node.nodeName()) in _STANDS_STILL
+            return str(node.nodeName()) in _REPEATABLE
         match = _DESCRIPTION.fullmatch(location)
         return match is not None and match[1] != "newest" and not _is_of(location, self._table_root)
 
@@ -230,12 +234,12 @@ def _kind_of_join(join: Any) -> str:
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     children = plan.children()
-    for place in range(children.size()):
-        yield from _nodes(children.apply(place))
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))
 
 
 class _ReadsOfPlan:
-    """Reads what stands above scans of one table."""
+    """Makes an `OwnRead` of a scan of one table and the operators above it."""
 
     def __init__(self, frame: DataFrame, schema: StructType) -> None:
         self._spark: Any = frame.sparkSession
@@ -246,29 +250,31 @@ class _ReadsOfPlan:
         self._types = {field.name: field.dataType.simpleString() for field in self._schema}
 
     def read(self, leaf: Any, above: Above) -> OwnRead:
-        known = [part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)]
+        conjuncts = [
+            part for condition in above.filters for part in self._conjuncts(condition) if self._is_of_row(part)
+        ]
         predicate = conjunction(
-            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in known
+            from_catalyst(self._jvm.delta.Conditions.json(part), zones=self._zones) for part in conjuncts
         )
         if not above.row_by_row:
             return OwnRead(predicate=predicate)
         condition = None
-        for part in known:
+        for part in conjuncts:
             both = self._jvm.org.apache.spark.sql.catalyst.expressions.And
             condition = part if condition is None else both(condition, part)
         return OwnRead(
             predicate=predicate,
             row_by_row=True,
             condition=None if condition is None else self._column(condition),
-            matches=tuple(self._match(each) for each in above.joins if self._says_of_row(each, leaf)),
+            matches=tuple(self._match(join) for join in above.joins if self._is_of_relation(join, leaf)),
             names=self._names(leaf),
         )
 
-    def _says_of_row(self, joined: _Joined, leaf: Any) -> bool:
-        """Whether it can be asked of a row of the relation."""
+    def _is_of_relation(self, joined: _Joined, leaf: Any) -> bool:
+        """Whether the join's condition reads whole columns of the relation and of the other side, and no others."""
         theirs, ours = joined.other.outputSet(), leaf.outputSet()
-        columns = [each for each in _elements(joined.condition.references()) if not theirs.contains(each)]
-        return all(ours.contains(each) for each in columns) and self._are_whole(columns)
+        columns = [column for column in _elements(joined.condition.references()) if not theirs.contains(column)]
+        return all(ours.contains(column) for column in columns) and self._are_whole(columns)
 
     def _match(self, joined: _Joined) -> Match:
         sessions = self._jvm.org.apache.spark.sql.classic.Dataset
@@ -288,7 +294,7 @@ class _ReadsOfPlan:
                 yield part
 
     def _is_of_row(self, part: Any) -> bool:
-        """Whether it tells the same of the same row of the table, asked again later. Without it more rows count."""
+        """Whether the conjunct has the same value for the same row of the table later. Without it more rows matter."""
         expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
         if not part.deterministic() or expressions.SubqueryExpression.hasSubquery(part):
             return False
@@ -297,32 +303,32 @@ class _ReadsOfPlan:
         try:
             part.toJSON()
         except Py4JError:
-            # Functions of the user, some of which cannot be written down.
+            # Some functions of users have no JSON.
             return False
         return True
 
     def _are_whole(self, columns: Iterable[Any]) -> bool:
-        """Whether they are columns of the table, as it has them.
+        """Whether these are columns of the table with their whole types.
 
-        Spark may have taken fields that nobody asks for out of a struct: then the others stand at other places. Some
-        columns are ours, and say which rows of a file are hidden.
+        Spark may have removed unused fields from a struct, so that the others have other positions. Some columns are
+        our own, and are about hidden rows of a file.
         """
-        return all(self._types.get(str(each.name())) == str(each.dataType().catalogString()) for each in columns)
+        return all(self._types.get(str(column.name())) == str(column.dataType().catalogString()) for column in columns)
 
     def _names(self, leaf: Any) -> BoundAttributes:
-        """The scan's attributes for the table's columns. One that it does not read has one that nobody asks for."""
+        """The scan's attributes for the table's columns. A column that it does not read gets a new attribute."""
         output = leaf.output()
         scanned = {str(output.apply(i).name()): output.apply(i) for i in range(output.size())}
         jvm = self._jvm.org.apache.spark.sql
         fresh = jvm.catalyst.types.DataTypeUtils.toAttributes(jvm.types.DataType.fromJson(self._schema.json()))
-        chosen = [scanned.get(name, fresh.apply(place)) for place, name in enumerate(self._schema.fieldNames())]
+        chosen = [scanned.get(name, fresh.apply(index)) for index, name in enumerate(self._schema.fieldNames())]
         return BoundAttributes(self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(chosen))
 
 
 def _elements(attributes: Any) -> Iterator[Any]:
-    """Of an `AttributeSet`."""
+    """The attributes of an `AttributeSet`."""
     columns = attributes.toSeq()
-    return (columns.apply(place) for place in range(columns.size()))
+    return (columns.apply(index) for index in range(columns.size()))
 
 
 def _is_of(location: str, table_root: str) -> bool:

@@ -1,4 +1,4 @@
-"""What Spark's planner asks of us while it plans a scan."""
+"""Callbacks of Spark's planner for a scan: the files to read and their hidden rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from anabranch.log.file_columns import FileMask
 from anabranch.predicates.catalyst import from_catalyst
 from anabranch.predicates.expressions import Predicate, conjunction
 from anabranch.spark.conditions.physical_predicates import PhysicalNames
-from anabranch.spark.extension.door import throwable
-from anabranch.spark.native.jvm_time_zones import zones_of
+from anabranch.spark.gateway.jvm_time_zones import zones_of
+from anabranch.spark.gateway.python_errors import throwable
 from anabranch.spark.rows.hidden_rows import (
     CHUNK_BITS,
     CHUNK_ROWS,
@@ -35,9 +35,9 @@ logger = logging.getLogger("anabranch.spark")
 
 
 class ScanReader:
-    """Answers `ListedFiles`, the Java side of a scan. Called from any thread, at any time while a plan lives.
+    """Answers `ListedFiles`, the Java side of a scan, on any thread, as long as a plan of the scan exists.
 
-    The JVM keeps this object alive for as long as a plan refers to it.
+    The JVM keeps this object alive while a plan refers to it.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class ScanReader:
         self._load_vectors = load_vectors
 
     def apply(self, question: str, detail: str | bytes | bytearray) -> Any:
-        """The method of `java.util.function.BiFunction`. An error goes back as a Throwable."""
+        """The method of `java.util.function.BiFunction`. An error is returned as a Throwable."""
         try:
             if question == "prune":
-                return self.files_wanted(str(detail))
+                return self.files_to_read(str(detail))
             assert isinstance(detail, bytes | bytearray), question
             return self.hidden_rows(np.frombuffer(detail, dtype="<i4"))
         except BaseException as error:
-            # Whatever it is, the thread of the JVM must get an answer.
+            # The thread of the JVM waits for an answer, and must get one for any exception.
             return throwable(self._classes, error)
 
-    def files_wanted(self, filters: str) -> bytes | None:
-        """One byte a file, 1 for those to read; None for all.
+    def files_to_read(self, filters: str) -> bytes | None:
+        """A byte for each file, 1 for those to read; None for all files.
 
-        `filters` are ended by NUL, each as JSON, empty where Spark cannot write it.
+        `filters` are JSON texts, each with NUL at its end; a filter that Spark cannot write as JSON is an empty text.
         """
         conditions = filters.split("\0")[:-1]
         try:
@@ -83,12 +83,12 @@ class ScanReader:
         except DeltaError:
             raise
         except Exception:
-            # Skipping only saves work. A mistake in it must not lose rows, nor stop a query that could run.
+            # Skipping only saves work. A mistake in it must neither lose rows nor stop a query.
             logger.exception("Data skipping failed; all files are read")
             return None
 
     def hidden_rows(self, file_ids: npt.NDArray[np.int32]) -> bytes:
-        """Hidden rows of those files: all lengths first, then all tables of `hidden_rows.encode`."""
+        """The hidden rows of those files: all lengths, then all tables of `hidden_rows.encode`."""
         loaded = load_hidden(self._files, file_ids, self._load_vector, self._load_vectors, table=self._table)
         encoded = [encode(vector) for vector in loaded]
         return b"".join((struct.pack(f"<{len(encoded)}i", *map(len, encoded)), *encoded))
@@ -97,12 +97,9 @@ class ScanReader:
         implements = ("java.util.function.BiFunction",)
 
 
-# Leaving hidden rows out of a scan that is not columnar.
-
-
 _LONG_BITS = 6
 HIDDEN_TABLE_COLUMNS = tuple(f"__anabranch_hidden_{name}" for name in ("file", "chunk", "words"))
-"""Names that no table has: a name that stands on both sides of a join is ambiguous to Spark."""
+"""Names that no table has: a name on both sides of a join is ambiguous to Spark."""
 
 
 def without_hidden_rows(
@@ -114,11 +111,10 @@ def without_hidden_rows(
     *,
     shown: bool = False,
 ) -> DataFrame:
-    """`frame` less the rows that `vectors`, by file id, hide: by a broadcast join, for scans that are not columnar.
+    """`frame` without the rows that `vectors`, by file id, hide; with `shown`, only those rows.
 
-    With `shown`, those rows alone.
-
-    Such a scan copies the constants of the file into every row, which must therefore be small.
+    It is a broadcast join, for scans that are not columnar. Such a scan copies constants of the file into every row, so
+    a vector cannot be one of them.
     """
     chunks = spark.createDataFrame(chunk_table(vectors).rename_columns(HIDDEN_TABLE_COLUMNS))
     chunk_file, chunk, words = (chunks[name] for name in HIDDEN_TABLE_COLUMNS)

@@ -1,4 +1,4 @@
-"""The files of a scan as columns, ready to be handed over whole: nothing here is done file by file."""
+"""The files of a scan as columns, passed to the JVM at once: nothing here is done file by file."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from anabranch.protocol.partition_values import parse_column
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileListing:
-    """One entry a file in the columns of files, one entry a distinct row of partition values in `groups`."""
+    """The columns of files have an entry for each file, `groups` has one for each distinct row of partition values."""
 
     names: pa.Array
-    """Absolute plain paths, as Spark spells them."""
+    """Absolute plain paths, as Spark writes them."""
     sizes: npt.NDArray[np.int64]
     times_ms: npt.NDArray[np.int64]
     group_of: npt.NDArray[np.int32]
     groups: tuple[pa.Array, ...]
-    """Text by partition column, null for null, in the form of the log."""
+    """For each partition column the values as text, in the form of the log; null for null."""
     group_count: int
     has_vector: npt.NDArray[np.bool_]
 
@@ -45,7 +45,7 @@ def listing_of(
     physical_partition_columns: Sequence[str],
     allowed_prefixes: Sequence[str] = (),
 ) -> FileListing:
-    """Take apart live files. Raises `UnsafePathError` for a path that leaves the table."""
+    """The listing of live files. Raises `UnsafePathError` for a path that leaves the table."""
     texts = [partition_texts(files["partition_values"], name) for name in physical_partition_columns]
     groups, group_of = _grouped(texts, len(files))
     return FileListing(
@@ -61,7 +61,7 @@ def listing_of(
 
 @contextlib.contextmanager
 def naming_bad_values(listing: FileListing, fields: Sequence[StructField], *, table: str) -> Iterator[None]:
-    """Where the block fails and a partition value of the listing does not parse, raise `PartitionValueError`."""
+    """A block whose failure is a `PartitionValueError`, if a partition value of the listing does not parse."""
     try:
         yield
     except Exception:
@@ -84,12 +84,12 @@ def absolute_names(paths: pa.ChunkedArray, *, table_root: str, allowed_prefixes:
 
 
 def file_root(table_root: str) -> str:
-    """`table_root` as Hadoop takes it: a local path says so, whatever the default file system is."""
+    """`table_root` as Hadoop reads it: a local path gets its scheme, since the default file system may be another."""
     return f"file:{table_root}" if table_root.startswith("/") else table_root
 
 
 def _grouped(columns: list[pa.Array], count: int) -> tuple[tuple[pa.Array, ...], npt.NDArray[np.int32]]:
-    """The distinct rows of `columns`, and which of them each row is."""
+    """The distinct rows of `columns`, and the number of its distinct row for each row."""
     group_of = np.zeros(count, dtype=np.int64)
     for column in columns:
         coded = column.dictionary_encode(null_encoding="encode")
@@ -103,19 +103,16 @@ def _integers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64)
 
 
-# A filter of Spark's Parquet reader that loses rows, left out where it could.
-
-
-_OFF = {"parquet.filter.dictionary.enabled": "false"}
+_NO_DICTIONARY_FILTER = {"parquet.filter.dictionary.enabled": "false"}
 
 
 def filter_options(schema: StructType) -> dict[str, str]:
     """Options for reading files of these columns, so that `x = 0.0` finds -0.0.
 
-    SQL says that the two are equal; the dictionary filter of the Parquet library compares them as bits, and skips row
-    groups whose only zero is the other one. Statistics are no danger: writers must widen them for zeros.
+    In SQL the two are equal; the dictionary filter of the Parquet library compares their bits, and skips row groups
+    whose only zero is the other one. Statistics do no harm: writers must widen them for zeros.
     """
-    return dict(_OFF) if contains_type(schema, _is_floating) else {}
+    return dict(_NO_DICTIONARY_FILTER) if contains_type(schema, _is_floating) else {}
 
 
 def _is_floating(kind: DataType) -> bool:

@@ -1,7 +1,7 @@
-"""Hidden rows in the forms in which executors look them up.
+"""Hidden rows in the formats in which executors look them up, and rows of a query as bitmaps.
 
-Both forms cut a file into chunks of 4,096 rows and leave out chunks that hide nothing, so that a few hidden rows in a
-large file stay small.
+Both formats cut a file into chunks of 4,096 rows and leave out chunks without hidden rows, so that a few hidden rows
+in a large file take little space.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from anabranch.deletion_vectors.vector_reading import check_rows, check_size, to_words
+from anabranch.deletion_vectors.vector_reading import check_hidden_rows, check_vector_size, to_words
 from anabranch.protocol.actions import DeletionVectorDescriptor
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN
 from anabranch.transaction.rows.row_ids import row_count
@@ -37,7 +37,7 @@ def encode(positions: BitMap64) -> bytes:
     """A lookup table for `hidden_bit` of the native scan: big-endian 32-bit words.
 
     The first is the number n of chunks. The next n + 1 are byte offsets of chunks; the last of them, and those of
-    chunks without hidden rows, lead to a chunk of zeros. Then the chunks: row i is bit i & 31 of word i >> 5.
+    chunks without hidden rows, are of a chunk of zeros. Then follow the chunks: row i is bit i & 31 of word i >> 5.
     """
     chunks = _chunks(positions)
     wanted = chunks.any(axis=1)
@@ -80,18 +80,18 @@ def load_hidden(
 ) -> list[BitMap64]:
     """The vectors of the files in those rows of `files`, each of which has one.
 
-    All at once where the caller offers that, else on threads. As far as the log says how many rows a file has, raises
-    `DeletionVectorSizeError` for a vector that claims too many bytes, before any is read, and
-    `DeletionVectorRowIndexError` for one that names a row which its file has not.
+    They are loaded at once by `load_vectors`, if there is one, else on threads. For files whose number of rows the log
+    has, raises `DeletionVectorSizeError` for a vector that claims too many bytes, before any is read, and
+    `DeletionVectorRowIndexError` for one with a row that its file does not have.
     """
     chosen = files.select(["deletion_vector", "stats"]).take(pa.array(rows))
     descriptors = [DeletionVectorDescriptor(**fields) for fields in chosen["deletion_vector"].to_pylist()]
     bounds = [row_count(stats) for stats in chosen["stats"].to_pylist()]
     for descriptor, bound in zip(descriptors, bounds, strict=True):
-        check_size(descriptor, num_rows=bound, table=table)
+        check_vector_size(descriptor, num_rows=bound, table=table)
     loaded = _loaded(descriptors, load_vector, load_vectors)
     for vector, descriptor, bound in zip(loaded, descriptors, bounds, strict=True):
-        check_rows(vector, descriptor, num_rows=bound, table=table)
+        check_hidden_rows(vector, descriptor, num_rows=bound, table=table)
     return loaded
 
 
@@ -107,17 +107,11 @@ def _loaded(
 
 
 def _chunks(positions: BitMap64) -> npt.NDArray[np.uint8]:
-    """One line of bytes a chunk, bit i & 7 of byte i >> 3 for row i."""
+    """An array with one row of bytes for each chunk: bit i & 7 of byte i >> 3 is row i."""
     rows = int(positions.max()) + 1 if len(positions) else 0
     chunk_count = -(-rows // CHUNK_ROWS)
     words = to_words(positions, num_rows=chunk_count * CHUNK_ROWS)
     return words.astype("<i8", copy=False).view(np.uint8).reshape(chunk_count, _CHUNK_BYTES)
-
-
-# Which rows of which files a query finds, as bitmaps: positions never travel one by one.
-#
-# Spark's own aggregates build them, 4 KB for each stretch of 32,768 rows in which there is one, so executors need no
-# Python and the driver receives little, however many rows are meant.
 
 
 _BUCKET = "__anabranch_bucket"
@@ -127,20 +121,24 @@ _BUCKET_ROWS = 32_768
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Marks:
-    """Rows of one file that a query gave, in one of its groups."""
+class MarkedRows:
+    """The rows of one file in the result of a query, for one of its groups."""
 
     file_id: int | None
-    """Row of the file in the request's table of files; None for rows that stand in no file yet."""
+    """Row number of the file in the request's table of files; None for rows that are in no file yet."""
     group: tuple[Any, ...]
-    """Values of the columns that the rows were grouped by."""
+    """The values of the columns that the rows were grouped by."""
     positions: BitMap64
     count: int
-    """Rows given, the same row as often as it came."""
+    """The number of rows in the result; a row may be there several times."""
 
 
-def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[Marks]:
-    """Run the frame, which has the position columns of `ScanRequest`, and say which rows it gave."""
+def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[MarkedRows]:
+    """Runs the frame, which has the position columns of `ScanRequest`, and returns its rows as bitmaps.
+
+    Spark's own aggregates build them, 4 KB for each 32,768 positions with a row among them. So executors need no
+    Python, and the driver receives little data, for any number of rows.
+    """
     # The aggregates count positions from one.
     position = F.col(ROW_INDEX_COLUMN) + 1
     marked = (
@@ -152,24 +150,24 @@ def mark_rows(frame: DataFrame, *, group_by: Sequence[str] = ()) -> list[Marks]:
 
 
 def marked_positions(frame: DataFrame) -> dict[int, BitMap64]:
-    """The rows that the frame gives, by file; files of which it gives none are left out."""
+    """The positions of the frame's rows by file; files without such rows are left out."""
     return {marks.file_id: marks.positions for marks in mark_rows(frame) if marks.file_id is not None}
 
 
-def _gathered(marked: pa.Table, group_by: Sequence[str]) -> list[Marks]:
+def _gathered(marked: pa.Table, group_by: Sequence[str]) -> list[MarkedRows]:
     keys = zip(*(marked[name].to_pylist() for name in (FILE_ID_COLUMN, *group_by)), strict=True)
     buckets, bits, counts = (marked[name].to_pylist() for name in (_BUCKET, _BITS, _COUNT))
-    found: dict[tuple[Any, ...], list[int]] = {}
+    rows_by_key: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(keys):
-        found.setdefault(key, []).append(row)
+        rows_by_key.setdefault(key, []).append(row)
     return [
-        Marks(
+        MarkedRows(
             file_id=file_id,
             group=tuple(group),
             positions=_united([(buckets[row], bits[row]) for row in rows if buckets[row] is not None]),
             count=sum(counts[row] for row in rows),
         )
-        for (file_id, *group), rows in found.items()
+        for (file_id, *group), rows in rows_by_key.items()
     ]
 
 
@@ -180,6 +178,6 @@ def _united(parts: Sequence[tuple[int, bytes]]) -> BitMap64:
 
 
 def _positions(bucket: int, bits: bytes) -> npt.NDArray[np.uint64]:
-    """Bit i & 7 of byte i >> 3 stands for row i of the bucket; buckets count from one."""
+    """The positions of the set bits: bit i & 7 of byte i >> 3 is row i of the bucket. The first bucket has number 1."""
     marked = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
     return marked.astype(np.uint64) + np.uint64((bucket - 1) * _BUCKET_ROWS)

@@ -1,13 +1,13 @@
-"""Rows of files that were rewritten, found in the new files: two jobs, when a commit was overtaken.
+"""Locates rows of files that a winner rewrote in the new files. It takes two jobs, only after a lost race.
 
-They are told by the ids and versions that row tracking gave them, else by their values.
+Rows are recognized by the ids and versions of row tracking, else by their values.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -40,10 +40,9 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.paths import contains_type
 from anabranch.snapshot.snapshot import Snapshot
 from anabranch.spark.engine import FILE_ID_COLUMN, ROW_INDEX_COLUMN, ScanRequest
-from anabranch.spark.native.native_engine import NativeEngine
-from anabranch.spark.rows.row_tracking import stable, with_tracking
+from anabranch.spark.rows.row_tracking import with_stable_ids, with_tracking
 from anabranch.spark.write.file_schema import quoted_name
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.read_set import RowsOfFile
 from anabranch.transaction.rows.row_access import RowPositions
@@ -57,14 +56,21 @@ _AS_JSON = {
     "timestampFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "G yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""In which different values never look the same."""
+"""Options for JSON in which different values are never the same text."""
+
+
+class ScanEngine(Protocol):
+    """Scans data files, as `NativeEngine` does."""
+
+    def scan(self, request: ScanRequest) -> DataFrame:
+        """The rows of the files without the hidden ones."""
 
 
 class RowLocator:
     """Implements `FindRows` for one table of a session."""
 
     def __init__(
-        self, spark: SparkSession, engine: NativeEngine, store: LogStore, *, root: str, storage: Mapping[str, str]
+        self, spark: SparkSession, engine: ScanEngine, store: LogStore, *, root: str, storage: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._engine = engine
@@ -75,22 +81,23 @@ class RowLocator:
     def __call__(
         self, snapshot: Snapshot, rows: Sequence[RowsOfFile], outputs: Sequence[AddFile]
     ) -> list[RowPositions] | None:
-        shown = [add for each in rows if (add := _showing(each)) is not None]
+        shown = [add for file_rows in rows if (add := _showing(file_rows)) is not None]
         if len(shown) < len(rows) or not outputs:
             return None
         try:
             return self._by_ids(snapshot, shown, outputs) or self._by_values(snapshot, shown, outputs)
         except (DeltaError, PySparkException, Py4JError):
-            # The old files may be gone. Then nobody can tell, and the commit is refused as if nobody had looked.
-            LOGGER.warning("Rows that another commit moved in %s could not be looked for", self._root, exc_info=True)
+            # The old files may have been removed. Then the rows are unknown, and the commit is refused as without a
+            # locator.
+            LOGGER.warning("Rows that another commit moved in %s could not be located", self._root, exc_info=True)
         return None
 
     def _by_ids(
         self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile]
     ) -> list[RowPositions] | None:
-        """If they have some and who moved them kept these.
+        """The rows by their ids, if they have ids and the other commit kept them.
 
-        A row that has changed has its id still, and another version: it is not the row that was read.
+        A row that was changed has the same id and another version: it is not the row that was read.
         """
         tracking = self._tracking(snapshot)
         if tracking is None:
@@ -101,9 +108,9 @@ class RowLocator:
     def _by_values(
         self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile]
     ) -> list[RowPositions] | None:
-        """If these compare, and the new files do not know the rows by their ids.
+        """The rows by their values, if values can be compared and none of the ids is in the new files.
 
-        Else one of two equal rows might be taken for the other: then the other's id would be written a second time.
+        Otherwise one of two equal rows might be taken for the other, and the id of that would be written twice.
         """
         if not _can_be_compared(snapshot.schema):
             return None
@@ -118,9 +125,7 @@ class RowLocator:
     def _both(
         self, snapshot: Snapshot, shown: Sequence[AddFile], outputs: Sequence[AddFile], columns: StructType
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows that are looked for, and those that look like one of them at first sight, with what tells them apart
-        at the second.
-        """
+        """The rows to locate, and rows of the outputs that have the hash of one of them, both with digests."""
         wanted = self._described(snapshot, shown, columns).toArrow()
         hashes = self._spark.createDataFrame(pa.table({_HASH: pc.unique(wanted[_HASH])}))
         return wanted, self._described(snapshot, outputs, columns, only=hashes).toArrow()
@@ -132,14 +137,14 @@ class RowLocator:
         self, snapshot: Snapshot, files: Sequence[AddFile], columns: StructType, *, only: DataFrame | None = None
     ) -> DataFrame:
         tracking, request = self._tracking(snapshot), self._request(snapshot, files)
-        frame = stable(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
+        frame = with_stable_ids(self._engine.scan(with_tracking(request, tracking)), request.files, tracking)
         fields = columns.fields
         if only is not None and tracking is not None and tracking.row_id in columns.names:
-            # No row is another one for both having no id.
+            # Two rows without an id are not the same row.
             frame = frame.where(frame[quoted_name(tracking.row_id)].isNotNull())
         values = {field.name: _value(frame, field) for field in fields}
         plain = [values[field.name] for field in fields if _is_plain(field.dataType)]
-        # A column that is only there to be hashed costs less than the text of all.
+        # To read columns only to hash them costs less than to make text of all.
         frame = frame.withColumn(_HASH, F.xxhash64(*plain) if plain else F.lit(0).cast("long"))
         if only is not None:
             frame = frame.join(F.broadcast(only), _HASH, "left_semi")
@@ -159,28 +164,28 @@ class RowLocator:
             prune=lambda _: everything,
             with_positions=True,
             tracked=True,
-            allowed_prefixes=allowed_places(self._store),
+            allowed_prefixes=allowed_prefixes_of(self._store),
             options=self._storage,
         )
 
 
 def _matched(wanted: pa.Table, candidates: pa.Table, *, file_count: int) -> list[RowPositions] | None:
-    """A place for each wanted row, none for two; None if one has none."""
+    """A different position for each wanted row; None if one of them has none."""
     free: dict[str, list[tuple[int, int]]] = {}
     for digest, output, position in sorted(_rows(candidates), reverse=True):
         free.setdefault(digest, []).append((output, position))
-    places: list[list[tuple[int, int]]] = [[] for _ in range(file_count)]
+    positions_by_file: list[list[tuple[int, int]]] = [[] for _ in range(file_count)]
     for file, _, digest in sorted((file, position, digest) for digest, file, position in _rows(wanted)):
         left = free.get(digest)
         if not left:
             return None
-        places[file].append(left.pop())
+        positions_by_file[file].append(left.pop())
     return [
         RowPositions(
-            outputs=np.array([output for output, _ in found], dtype=np.int64),
-            positions=np.array([position for _, position in found], dtype=np.uint64),
+            outputs=np.array([output for output, _ in located], dtype=np.int64),
+            positions=np.array([position for _, position in located], dtype=np.uint64),
         )
-        for found in places
+        for located in positions_by_file
     ]
 
 
@@ -190,7 +195,7 @@ def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _showing(rows: RowsOfFile) -> AddFile | None:
-    """The file with a vector that hides all other rows; None for a file of unknown length."""
+    """The file with a vector that hides all other rows; None for a file whose number of rows is not known."""
     count = row_count(rows.file.stats)
     if count is None or rows.positions is None:
         return None
@@ -201,7 +206,7 @@ def _showing(rows: RowsOfFile) -> AddFile | None:
 
 
 def _can_be_compared(schema: StructType) -> bool:
-    """Whether equal text means equal values, in all columns."""
+    """Whether equal texts mean equal values in all columns."""
     return not any(contains_type(schema, kind) for kind in (VariantType, UserDefinedType))
 
 
@@ -210,6 +215,6 @@ def _is_plain(data_type: DataType) -> bool:
 
 
 def _value(frame: DataFrame, field: StructField) -> Column:
-    """The column. A Parquet writer may keep one of 0.0 and -0.0 for both, so that they change by being rewritten."""
+    """The column. A Parquet writer may store one of 0.0 and -0.0 for both, so a rewrite can change them."""
     column = frame[quoted_name(field.name)]
     return column + F.lit(0).cast(field.dataType) if isinstance(field.dataType, FloatType | DoubleType) else column

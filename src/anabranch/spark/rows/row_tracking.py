@@ -1,4 +1,4 @@
-"""The ids of rows that are read to be written elsewhere. See "Reader Requirements for Row Tracking"."""
+"""Row ids and row commit versions of rows that are read. See "Reader Requirements for Row Tracking"."""
 
 from __future__ import annotations
 
@@ -15,39 +15,41 @@ from anabranch.spark.layout.range_numbers import constant_array
 from anabranch.spark.write.file_schema import quoted_name
 
 _NONE = -1
-"""In the place of an id that a file does not have; ids are not negative."""
+"""Instead of the id of a file that has none; ids are not negative."""
 
 
 def with_tracking(request: ScanRequest, tracking: RowTrackingColumns | None) -> ScanRequest:
-    """The scan with what files say of their rows, and where these stand; `stable` makes ids of it."""
+    """The scan with the ids stored in files and with positions, from which `with_stable_ids` computes the ids."""
     if tracking is None:
         return request
     return dataclasses.replace(request, schema=tracking.added_to(request.schema), with_positions=True)
 
 
-def stable(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns | None) -> DataFrame:
+def with_stable_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns | None) -> DataFrame:
     """The frame of a scan of `with_tracking`, with the stable ids and commit versions of its rows.
 
-    What a file says of a row goes before what follows from where the row stands.
+    An id stored in the file goes before the one that the position gives.
     """
     if tracking is None:
         return frame
-    given = {
+    defaults = {
         tracking.row_id: _of_file(frame, files["base_row_id"]) + frame[ROW_INDEX_COLUMN],
         tracking.commit_version: _of_file(frame, files["default_row_commit_version"]),
     }
     return frame.select(
         *(
-            F.coalesce(frame[quoted_name(name)], given[name]).alias(name) if name in given else frame[quoted_name(name)]
+            F.coalesce(frame[quoted_name(name)], defaults[name]).alias(name)
+            if name in defaults
+            else frame[quoted_name(name)]
             for name in frame.columns
         )
     )
 
 
-def ids_kept(tracking: RowTrackingColumns | None) -> list[Column]:
-    """Of rows that are changed, and have their ids in a column, what files are to hold: the id, and no version.
+def stored_tracking_columns(tracking: RowTrackingColumns | None) -> list[Column]:
+    """The row-tracking columns of changed rows for a new file: their ids, from a column of the rows, and no version.
 
-    Without a version, that of the commit is theirs.
+    Rows without a stored version have that of the commit.
     """
     if tracking is None:
         return []
@@ -57,7 +59,7 @@ def ids_kept(tracking: RowTrackingColumns | None) -> list[Column]:
 def with_ids_in_metadata(frame: DataFrame, files: pa.Table, tracking: RowTrackingColumns) -> DataFrame:
     """The frame of a scan of `with_tracking`, with ids and versions as the last fields of its `_metadata`.
 
-    The columns that they came from are left out.
+    The columns from which they are computed are left out.
     """
     hidden = {tracking.row_id, tracking.commit_version, FILE_ID_COLUMN, ROW_INDEX_COLUMN, "_metadata"}
     shown = [frame[quoted_name(name)] for name in frame.columns if name not in hidden]
@@ -74,13 +76,13 @@ def metadata_with_ids(frame: DataFrame, files: pa.Table, tracking: RowTrackingCo
         "row_id": F.coalesce(frame[quoted_name(tracking.row_id)], base + frame[ROW_INDEX_COLUMN]),
         "row_commit_version": F.coalesce(frame[quoted_name(tracking.commit_version)], version),
     }
-    known = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
-    return F.struct(*known, *(value.alias(name) for name, value in ids.items()))
+    fields = [metadata[name].alias(name) for name in frame.select("_metadata.*").columns]
+    return F.struct(*fields, *(value.alias(name) for name, value in ids.items()))
 
 
 def _of_file(frame: DataFrame, values: pa.ChunkedArray) -> Column:
     if len(values) == 0:
-        # Of no file there is no row.
+        # Without files there are no rows.
         return F.lit(None).cast("bigint")
-    known = constant_array(pc.fill_null(values, _NONE).to_pylist())
-    return F.nullif(F.get(known, frame[FILE_ID_COLUMN]), F.lit(_NONE).cast("bigint"))
+    array = constant_array(pc.fill_null(values, _NONE).to_pylist())
+    return F.nullif(F.get(array, frame[FILE_ID_COLUMN]), F.lit(_NONE).cast("bigint"))

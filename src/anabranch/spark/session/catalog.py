@@ -1,4 +1,4 @@
-"""The session's catalog, as far as Delta tables need it: which name stands for which folder."""
+"""The session's catalog, as far as Delta tables need it: the folder of each table name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from anabranch.spark.session.table_identifiers import NameIdentifier
 
 SESSION_CATALOG = "spark_catalog"
 CATALOG_CLASS = "delta.DeltaCatalog"
-"""Of the JVM's."""
+"""The name of our catalog's Java class."""
 WAREHOUSE = "warehouse"
-"""Behind the setting of a catalog, the one of its folder."""
+"""The last part of the setting for the folder of a catalog, after the name of the setting for its class."""
 PROVIDER = "delta"
 MANAGED_MARK = "anabranch.managedFolder"
-"""A property, for the catalog alone, of tables whose folder it chose, and which it takes for external all the same."""
+"""A property, in the catalog alone, of tables whose folder the catalog chose although it has them as external."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +25,21 @@ class CatalogEntry:
     """A table or view as the catalog has it."""
 
     name: NameIdentifier
-    """With its schema, without the catalog; of a catalog of folders with it, and without a schema where it has none."""
+    """The name with its schema, without the catalog; in a catalog of folders, with it and the schema, if any."""
     provider: str | None
-    """Lower case; None for views."""
+    """The format in lower case; None for views."""
     location: str | None
     is_managed: bool
-    """The folder goes when the table is dropped."""
+    """Whether the folder is removed when the table is dropped."""
     leaves_folder: bool = False
-    """The catalog would leave it there: it takes any table with a location for an external one."""
+    """Whether the catalog itself would leave the folder: for it any table with a location is external."""
     is_view: bool = False
     of_folders: bool = False
-    """It is of a catalog in which names are those of folders."""
+    """Whether the entry is of a catalog in which names are those of folders."""
 
     @property
     def full_name(self) -> NameIdentifier:
-        """With the catalog."""
+        """The name with the catalog."""
         return self.name if self.of_folders else NameIdentifier((SESSION_CATALOG, *self.name.parts))
 
     @property
@@ -48,9 +48,9 @@ class CatalogEntry:
 
 
 def managed_mark(location: str) -> str:
-    """What `MANAGED_MARK` says of a table in that folder; moved elsewhere it is no longer true."""
-    place = location.removeprefix("file:")
-    return hashlib.sha256(f"/{place.lstrip('/')}".encode()).hexdigest()[:16]
+    """The value of `MANAGED_MARK` for a table in that folder: it no longer matches once the table has been moved."""
+    path = location.removeprefix("file:")
+    return hashlib.sha256(f"/{path.lstrip('/')}".encode()).hexdigest()[:16]
 
 
 def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
@@ -66,7 +66,7 @@ def qualify(spark: SparkSession, name: NameIdentifier) -> NameIdentifier | None:
 
 
 def _is_session_catalog(spark: SparkSession, name: str) -> bool:
-    """Whether it has the tables of the session's own, as `CATALOG_CLASS` has under any name, unless it has a folder."""
+    """Whether the catalog has the tables of `spark_catalog`, as a `CATALOG_CLASS` without a folder has for any name."""
     if name.lower() == SESSION_CATALOG:
         return True
     return spark.conf.get(f"spark.sql.catalog.{name}", None) == CATALOG_CLASS and warehouse_of(spark, name) is None

@@ -17,11 +17,9 @@ from anabranch.spark.session.catalog import (
 )
 from anabranch.spark.session.table_identifiers import PATH_SCHEMA, NameIdentifier
 
-# Spark's own catalog of a classic session, and the objects that it takes and gives.
-
 
 class CatalogObjects:
-    """What the JVM knows of one session's tables. Names are schema and table."""
+    """The JVM's catalog objects of one session. Names are schema and table."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.jvm: Any = spark.sparkContext._jvm
@@ -33,30 +31,30 @@ class CatalogObjects:
         return self._session.sessionState().catalog()
 
     def identifier(self, name: NameIdentifier) -> Any:
-        """A `TableIdentifier`."""
+        """The name as a `TableIdentifier`."""
         schema, table = name.parts
         return self.jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, self.jvm.scala.Option.apply(schema))
 
     def table(self, name: NameIdentifier) -> Any:
-        """The `CatalogTable` of that name, which must be there."""
+        """The `CatalogTable` of that name, which must exist."""
         return self.catalog.getTableMetadata(self.identifier(name))
 
     def plain_path(self, uri: Any) -> str:
-        """A catalog's URI, decoded, as Hadoop writes paths."""
+        """A URI of the catalog, decoded, as Hadoop writes paths."""
         return str(self.jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
 def copied(value: Any, changes: Mapping[str, Any]) -> Any:
-    """A case class of Scala's with some fields changed; how many it has differs by Spark version."""
-    fields = [value.productElementName(place) for place in range(value.productArity())]
-    return value.copy(*(changes.get(field, value.productElement(place)) for place, field in enumerate(fields)))
+    """A Scala case class with some fields changed; the number of its fields differs by Spark version."""
+    fields = [value.productElementName(index) for index in range(value.productArity())]
+    return value.copy(*(changes.get(field, value.productElement(index)) for index, field in enumerate(fields)))
 
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
 
 
 class ClassicCatalog:
-    """Names of tables in Spark's own catalog object.
+    """Table names in Spark's own catalog object.
 
     `CREATE TABLE` in SQL would refuse a folder that holds files; a Delta commit comes first and the
     name second, so entries are made here without that check.
@@ -91,7 +89,7 @@ class ClassicCatalog:
         )
 
     def is_temporary_view(self, name: NameIdentifier) -> bool:
-        """Whether the session resolves the name to a temporary view, which goes before tables."""
+        """Whether the name is that of a temporary view, which Spark resolves before tables."""
         parts = self._jvm.java.util.ArrayList()
         for part in name.parts:
             parts.append(part)
@@ -99,11 +97,11 @@ class ClassicCatalog:
         return bool(self._objects.catalog.isTempView(names))
 
     def default_location(self, name: NameIdentifier) -> str:
-        """Where a managed table of that name keeps its files."""
+        """The folder of a managed table of that name."""
         return self._objects.plain_path(self._objects.catalog.defaultTablePath(self._objects.identifier(name)))
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
-        """Make the name known; an entry of that name is replaced by this one."""
+        """Adds the entry to the catalog; it replaces an entry of the same name."""
         identifier = self._objects.identifier(entry.name)
         catalog = self._objects.catalog
         table = self._table(identifier, entry, schema, partition_columns)
@@ -113,7 +111,7 @@ class ClassicCatalog:
             catalog.createTable(table, True, False)
 
     def entry_of_path(self, path: str, schema: StructType) -> Any:
-        """A `CatalogTable` for a folder, which stands in no catalog."""
+        """A `CatalogTable` for a folder that is in no catalog."""
         name = NameIdentifier((PATH_SCHEMA, path))
         entry = CatalogEntry(name=name, provider=PROVIDER, location=path, is_managed=False)
         return self._table(self._objects.identifier(name), entry, schema, ())
@@ -135,7 +133,7 @@ class ClassicCatalog:
         return self._build("CatalogTable", [identifier, kind, storage, columns, self._jvm.scala.Option.apply(PROVIDER)])
 
     def _build(self, class_name: str, leading: list[Any]) -> Any:
-        """A case class from its first arguments; later ones, whose number differs by Spark version, by default."""
+        """A case class from its first arguments. The others, whose number differs by Spark version, get defaults."""
         companion = self._companion(class_name)
         constructor = self._jvm.java.lang.Class.forName(f"{_CATALOG}.{class_name}").getConstructors()[0]
         arguments = list(leading)

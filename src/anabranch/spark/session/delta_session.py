@@ -1,4 +1,4 @@
-"""What anabranch keeps for one Spark session: its engine, its catalog and the tables opened through it."""
+"""One Spark session as anabranch uses it: its engine, its catalog and the tables opened through it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ from pyspark.sql import SparkSession
 
 from anabranch.clock import Clock, SystemClock
 from anabranch.protocol.time_zones import TimeZone
-from anabranch.spark.extension.answer_threads import is_answering
-from anabranch.spark.native.jvm_time_zones import session_zone
+from anabranch.spark.gateway.answer_threads import is_answering
+from anabranch.spark.gateway.jvm_time_zones import session_zone
+from anabranch.spark.gateway.session_identity import identity
 from anabranch.spark.native.native_engine import NativeEngine
 from anabranch.spark.rows.row_locator import RowLocator
 from anabranch.spark.session.classic_catalog import ClassicCatalog
 from anabranch.spark.session.folder_catalog import CatalogsOfSession
-from anabranch.spark.session.session_settings import identity, parse_flag
-from anabranch.storage.external_files import PLACES_SETTING, ExternalFileStore, parse_places, place_of
+from anabranch.spark.session.session_settings import parse_flag
+from anabranch.storage.external_files import (
+    PREFIX_SETTING,
+    ExternalFileStore,
+    canonical_root,
+    parse_allowed_prefixes,
+)
 from anabranch.storage.hadoop.hadoop_store import HadoopSession
 from anabranch.storage.log_store import LogStore
-from anabranch.storage.store_opening import open_store
+from anabranch.storage.opening.store_opening import open_store
 from anabranch.transaction.delta_log import DeltaLog
 
 logger = logging.getLogger("anabranch.spark")
@@ -35,21 +41,21 @@ TABLES_KEPT_MAX = 64
 PATHS_KEPT_MAX = 1024
 USER_SETTING = "spark.anabranch.user"
 LAST_VERSION_SETTING = "spark.databricks.delta.lastCommitVersionInSession"
-"""Where programs written for Delta look for the version of the last commit, of whatever table."""
+"""The setting in which programs written for Delta find the version of the last commit to any table."""
 
 SESSIONS_KEPT_MAX = 8
-"""How many are kept though the user has let go of the session, or never had it, as with a stream's."""
+"""How many are kept although the program no longer refers to the session, or never did, as for a stream's."""
 _KEPT = "_anabranch_delta_session"
-"""Attribute of the objects that stand for a session in Python, by which one lives as long as they do."""
+"""The attribute of Spark's session objects in Python by which a `DeltaSession` lives as long as they do."""
 
 _sessions: weakref.WeakValueDictionary[str, DeltaSession] = weakref.WeakValueDictionary()
-"""By identity of the session."""
+"""The objects in use, by the identity of the session."""
 _recent: OrderedDict[str, DeltaSession] = OrderedDict()
 _lock = threading.Lock()
 
 
-def open_table_with(path: str) -> tuple[str, DeltaLog] | None:
-    """The innermost of the tables opened by any session whose folder a file lies in, with its root."""
+def open_table_of_file(path: str) -> tuple[str, DeltaLog] | None:
+    """The table that a file belongs to, with its root: the innermost that any session has open; None without one."""
     with _lock:
         sessions = list(_sessions.values())
     tables = {root: table for session in sessions for root, table in session.opened()}
@@ -62,61 +68,61 @@ class DeltaSession:
     """A Spark session as a Delta table sees it. One per session: `DeltaSession.of(spark)`."""
 
     refresh_cached: ClassVar[Callable[[SparkSession, str], None] | None] = None
-    """Makes Spark read anew what it keeps in memory of the table in a folder, after our commits. All sessions of an
-    application share what is kept."""
-    check_place: ClassVar[Callable[[SparkSession, str, Mapping[str, str]], None] | None] = None
-    """Raises where a session may not use a folder, or a file system as options have it: clients of a driver that
-    serves."""
+    """Makes Spark read cached rows of the table in a folder again, after our commits. All sessions of an application
+    share the cache."""
+    check_path: ClassVar[Callable[[SparkSession, str, Mapping[str, str]], None] | None] = None
+    """Raises if a session may not use a folder, or a file system with these options. It is set in a driver that serves
+    clients."""
     login_of: ClassVar[Callable[[SparkSession], str | None] | None] = None
-    """The name by which the client of a session logged in, None where it was not asked for one."""
+    """Returns the name with which the client of a session logged in; None without a login."""
     kept_max: ClassVar[int] = SESSIONS_KEPT_MAX
-    """A driver that serves clients keeps more, and lets go of them when they end."""
+    """A driver that serves clients keeps more, and releases them when the sessions end."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.clock: Clock = SystemClock()
         self.random: random.Random = random.SystemRandom()
         self.engine = NativeEngine(spark)
-        # The function does not hold this object: it goes with the last who uses it.
+        # The function does not refer to this object, which ends with its last user.
         self.catalog = CatalogsOfSession(spark, ClassicCatalog(spark), functools.partial(_open_root, spark))
         self._tables: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], DeltaLog] = OrderedDict()
         self._qualified: dict[str, str] = {}
         self._cloned: dict[str, tuple[str, ...]] = {}
-        """Where clones made by this session have files of their sources, by root."""
+        """By root of a table: folders of other tables whose files it has, as a clone made by this session."""
         self._guard = threading.Lock()
         self._used = time.monotonic()
 
     @classmethod
     def of(cls, spark: SparkSession) -> DeltaSession:
-        """The one that belongs to `spark`, made at first use. It ends with the session."""
+        """The object of the session `spark`, made at first use. It ends with the session."""
         key = identity(spark)
         with _lock:
-            found = _sessions.get(key)
-            if found is None:
-                found = _sessions[key] = cls(spark)
-            vars(spark)[_KEPT] = found
-            _recent[key] = found
+            session = _sessions.get(key)
+            if session is None:
+                session = _sessions[key] = cls(spark)
+            vars(spark)[_KEPT] = session
+            _recent[key] = session
             _recent.move_to_end(key)
-            found._used = time.monotonic()
+            session._used = time.monotonic()
             while len(_recent) > cls.kept_max:
                 _recent.popitem(last=False)
-            return found
+            return session
 
     @staticmethod
-    def let_go(keys: Iterable[str]) -> int:
-        """Keep nothing any more for the sessions of these identities, which have ended; for how many something was."""
+    def release(keys: Iterable[str]) -> int:
+        """Stops keeping the sessions of these identities, which have ended. Returns how many of them were kept."""
         with _lock:
             return sum(_recent.pop(key, None) is not None for key in keys)
 
     @staticmethod
     def unused(seconds: float) -> set[str]:
-        """The identities of sessions for which something is kept, and that were not asked for in the last `seconds`."""
+        """The identities of kept sessions that were not used in the last `seconds`."""
         with _lock:
-            before = time.monotonic() - seconds
-            return {key for key, kept in _recent.items() if kept._used < before}
+            since = time.monotonic() - seconds
+            return {key for key, session in _recent.items() if session._used < since}
 
     def table(self, path: str, options: Mapping[str, str] | None = None) -> DeltaLog:
-        """The table at `path`, with whatever of it is cached; there need not be a table yet.
+        """The table at `path`, with its cached snapshots; the table need not exist yet.
 
         `options` are `fs.*` settings for this table alone; they go before the session's.
         """
@@ -133,48 +139,48 @@ class DeltaSession:
             return table
 
     def describe_jobs(self, text: str) -> None:
-        """Spark's UI shows `text` beside the jobs of this answer from now on, where the user has described none."""
+        """Describes the later jobs of this answer as `text` in Spark's UI, unless the user has described them."""
         if is_answering():
             self.spark._jvm.delta.JobDescriptions.describe(text)  # type: ignore[union-attr]
 
     def opened(self) -> list[tuple[str, DeltaLog]]:
-        """The tables that are open, with their roots."""
+        """The roots and the tables that are open."""
         with self._guard:
             return [(root, table) for (root, _), table in self._tables.items()]
 
-    def places_of(self, root: str) -> tuple[str, ...]:
-        """Where the table at `root` may have files outside its folder: what the user allows, and what was cloned."""
-        allowed = parse_places(self.setting(PLACES_SETTING))
+    def prefixes_for(self, root: str) -> tuple[str, ...]:
+        """Folders outside `root` in which its table may have files: allowed by the user, or sources of a clone."""
+        allowed = parse_allowed_prefixes(self.setting(PREFIX_SETTING))
         with self._guard:
-            cloned = self._cloned.get(place_of(root), ())
+            cloned = self._cloned.get(canonical_root(root), ())
         return tuple(dict.fromkeys((*allowed, *cloned)))
 
-    def allow_places(self, root: str, places: Iterable[str]) -> None:
-        """Let the table at `root` have files below `places` as long as the session lives: it was cloned from there."""
+    def allow_prefixes(self, root: str, prefixes: Iterable[str]) -> None:
+        """Allows the table at `root`, a clone, files in the folders `prefixes` as long as the session lives."""
         with self._guard:
-            known = self._cloned.get(place_of(root), ())
-            self._cloned[place_of(root)] = tuple(dict.fromkeys((*known, *map(place_of, places))))
+            existing = self._cloned.get(canonical_root(root), ())
+            self._cloned[canonical_root(root)] = tuple(dict.fromkeys((*existing, *map(canonical_root, prefixes))))
 
     def forget(self, path: str) -> None:
-        """Drop what is cached of the table at `path`."""
+        """Drops the cached snapshots and the allowed prefixes of the table at `path`."""
         root = self.qualified_path(path)
         with self._guard:
             for key in [key for key in self._tables if key[0] == root]:
                 del self._tables[key]
-            self._cloned.pop(place_of(root), None)
+            self._cloned.pop(canonical_root(root), None)
 
     def qualified_path(self, path: str) -> str:
         """`path` with the session's default file system, as Hadoop writes it."""
-        known = self._qualified.get(path)
-        if known is None:
-            known = self._qualify(path)
+        qualified = self._qualified.get(path)
+        if qualified is None:
+            qualified = self._qualify(path)
             if len(self._qualified) < PATHS_KEPT_MAX:
-                self._qualified[path] = known
-        return known
+                self._qualified[path] = qualified
+        return qualified
 
     def _qualify(self, path: str) -> str:
         if "://" in path and not path.startswith("file:"):
-            # Complete as it is; the storage may be one that Spark itself has no classes for.
+            # The path is complete, and Spark itself may have no classes for this storage.
             return path.rstrip("/")
         jvm: Any = self.spark.sparkContext._jvm
         hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
@@ -183,7 +189,7 @@ class DeltaSession:
         return qualified.removeprefix("file:") if qualified.startswith("file:/") else qualified
 
     def store(self, path: str) -> LogStore:
-        """The storage at `path`, with the session's settings, for what is no table."""
+        """The storage at `path`, which is no table, with the session's settings."""
         return self._store(self.qualified_path(path), {})
 
     def setting(self, key: str, default: str | None = None) -> str | None:
@@ -192,13 +198,13 @@ class DeltaSession:
 
     @property
     def user(self) -> str | None:
-        """Who commits by this session: who logged in, else as the setting says, else whom Spark runs as."""
+        """The user of this session's commits: the client's login, else the setting, else the user Spark runs as."""
         login = None if DeltaSession.login_of is None else DeltaSession.login_of(self.spark)
         return login or self.setting(USER_SETTING) or self._spark_user
 
     @property
     def time_zone(self) -> TimeZone:
-        """The zone in which the session reads and shows times, by the data of Spark's JVM."""
+        """The time zone of the session, by the data of Spark's JVM."""
         return session_zone(self.spark)
 
     @functools.cached_property
@@ -211,7 +217,7 @@ class DeltaSession:
         return default if text is None else parse_flag(key, text)
 
     def settings_below(self, prefix: str) -> dict[str, str]:
-        """The settings whose key starts with `prefix`, under what follows it."""
+        """The settings whose key starts with `prefix`, by the rest of the key."""
         return {key.removeprefix(prefix): value for key, value in self.all_settings().items() if key.startswith(prefix)}
 
     def all_settings(self) -> dict[str, str]:
@@ -221,8 +227,8 @@ class DeltaSession:
     def _open(self, root: str, options: dict[str, str]) -> DeltaLog:
         store = ExternalFileStore(
             self._store(root, options),
-            places=lambda: self.places_of(root),
-            open_place=lambda place: self._store(place, options),
+            allowed_prefixes=lambda: self.prefixes_for(root),
+            open_prefix=lambda path: self._store(path, options),
         )
         find_rows = RowLocator(self.spark, self.engine, store, root=root, storage=options)
         return DeltaLog(
@@ -230,10 +236,10 @@ class DeltaSession:
             clock=self.clock,
             random=self.random,
             find_rows=find_rows,
-            landed=lambda version: self._note_landed(root, version),
+            landed=lambda version: self._note_commit(root, version),
         )
 
-    def _note_landed(self, root: str, version: int) -> None:
+    def _note_commit(self, root: str, version: int) -> None:
         self._refresh_cached(root)
         try:
             self.spark.conf.set(LAST_VERSION_SETTING, str(version))
@@ -241,14 +247,14 @@ class DeltaSession:
             logger.warning("%s was not set to %d", LAST_VERSION_SETTING, version, exc_info=True)
 
     def _refresh_cached(self, root: str) -> None:
-        """What Spark keeps in memory of the table is read anew, once Spark itself knows such tables."""
+        """Makes Spark read cached rows of the table again, if the session knows Delta."""
         refresh = type(self).refresh_cached
         if refresh is None:
             return
         try:
             refresh(self.spark, root)
         except Exception:
-            logger.warning("Rows of %s that are kept in memory may be old: run REFRESH TABLE", root, exc_info=True)
+            logger.warning("Cached rows of %s may be out of date: run REFRESH TABLE", root, exc_info=True)
 
     def _store(self, root: str, options: dict[str, str]) -> LogStore:
         return _open_root(self.spark, root, options)
@@ -258,11 +264,11 @@ class DeltaSession:
 
 
 def _open_root(spark: SparkSession, root: str, options: Mapping[str, str] | None = None) -> LogStore:
-    given = options or {}
-    if DeltaSession.check_place is not None:
-        DeltaSession.check_place(spark, root, given)
+    options = options or {}
+    if DeltaSession.check_path is not None:
+        DeltaSession.check_path(spark, root, options)
     hadoop = HadoopSession(gateway=spark.sparkContext._gateway, configuration=_hadoop_configuration(spark))
-    return open_store(root, given, hadoop=hadoop)
+    return open_store(root, options, hadoop=hadoop)
 
 
 def _hadoop_configuration(spark: SparkSession) -> Any:

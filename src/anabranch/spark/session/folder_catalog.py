@@ -1,7 +1,7 @@
-"""Catalogs of folders: below the catalog's own folder a table is a folder with a log, any other folder is a schema.
+"""Catalogs of folders: in the catalog's own folder a folder with a log is a table, any other folder is a schema.
 
-Nothing but the folders says what is there: two drivers, or another engine that writes a table there, need no service
-between them. The first commit of a log decides who has made a table.
+The catalog keeps nothing but the folders: two drivers, or another engine that writes a table there, need no service
+between them. The first commit of a log decides which of several writers has made a table.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from anabranch.storage.log_store import LogStore
 SCHEMA_MARK = ".schema"
 """A file that keeps a folder without tables where the storage has no folders."""
 _LISTERS = 8
-"""Folders looked into at once: enough to hide the latency of a network."""
+"""The number of folders that are listed at once: enough to hide the latency of a network."""
 
-_OF_SPARK = re.compile(r"\w+", re.ASCII)
-"""Names that Spark's own catalog takes for schemas and tables to be."""
+_NAME_FOR_SPARK = re.compile(r"\w+", re.ASCII)
+"""Names that Spark's own catalog accepts for new schemas and tables."""
 
 OpenStore = Callable[[str], LogStore]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FolderName:
-    """A schema or table of a catalog of folders. Raises `InvalidIdentifierError` for what cannot be a folder's name."""
+    """A schema or table of a catalog of folders. Raises `InvalidIdentifierError` for a name that no folder has."""
 
     catalog: str
     warehouse: str
     folders: tuple[str, ...]
-    """Of a table, its schema, if it is in one, and its own; of a schema, its own; none of the catalog itself."""
+    """For a table its schema, if it is in one, and its own folder; for a schema its own; none for the catalog."""
 
     def __post_init__(self) -> None:
         for part in self.folders:
@@ -63,7 +63,7 @@ class FolderName:
 
 
 def _problem_of(part: str) -> str | None:
-    """Why a folder of the catalog cannot be called so."""
+    """The reason why a folder of the catalog cannot have this name; None where it can."""
     if not part:
         return "a part of it is empty"
     if any(character in "/\\" or ord(character) < 32 for character in part):
@@ -82,58 +82,56 @@ class CatalogsOfSession:
         self._open_store = open_store
 
     def find(self, name: NameIdentifier) -> CatalogEntry | None:
-        found = self._folder_table(name)
-        if found is None:
+        folder = self._folder_table(name)
+        if folder is None:
             return self._own.find(name)
-        return entry_of_folder(found) if self.holds_log(found) else None
+        return entry_of_folder(folder) if self.holds_log(folder) else None
 
     def is_temporary_view(self, name: NameIdentifier) -> bool:
         return self._own.is_temporary_view(name)
 
     def qualified(self, name: NameIdentifier) -> NameIdentifier:
-        """The name with its catalog. Raises `UnsupportedCatalogError` for a catalog that is none of ours."""
-        found = self._folder_table(name)
-        if found is not None:
-            return found.identifier
+        """The name with its catalog. Raises `UnsupportedCatalogError` for another catalog than ours."""
+        folder = self._folder_table(name)
+        if folder is not None:
+            return folder.identifier
         return NameIdentifier((SESSION_CATALOG, *require_session_catalog(self._spark, name).parts))
 
     def new_entry(self, name: NameIdentifier, location: str | None) -> CatalogEntry:
-        """For a table to be of that qualified name.
+        """The entry for a new table of that qualified name.
 
-        Raises `UnsupportedOperationError` for another place than the name says, `SchemaMissingError`, and
+        Raises `UnsupportedOperationError` for a location other than the name's folder, `SchemaMissingError`, and
         `InvalidTableNameError`.
         """
-        found = self._folder_table(name)
-        if found is None:
+        folder = self._folder_table(name)
+        if folder is None:
             own = require_session_catalog(self._spark, name)
-            if not all(_OF_SPARK.fullmatch(part) for part in own.parts):
-                # Spark itself looks at a name when it takes it, which is after the table's first commit.
+            if not all(_NAME_FOR_SPARK.fullmatch(part) for part in own.parts):
+                # Spark itself checks a name when it adds it to its catalog, which is after the table's first commit.
                 raise InvalidTableNameError(table=str(own))
-            folder = self._own.default_location(own) if location is None else location
-            return CatalogEntry(name=own, provider=PROVIDER, location=folder, is_managed=location is None)
-        entry = entry_of_folder(found)
-        if location is not None and _plain(location) != _plain(found.location):
+            path = self._own.default_location(own) if location is None else location
+            return CatalogEntry(name=own, provider=PROVIDER, location=path, is_managed=location is None)
+        entry = entry_of_folder(folder)
+        if location is not None and _plain(location) != _plain(folder.location):
             raise UnsupportedOperationError(
-                operation=f"{found.identifier} at another place than {found.location}, its folder in the catalog,",
-                instead=f"Leave the place out, or make the table in spark_catalog, or as delta.`{location}`.",
+                operation=f"{folder.identifier} at another location than {folder.location}, its folder in the catalog,",
+                instead=f"Leave the location out, or make the table in spark_catalog, or as delta.`{location}`.",
             )
-        *schema, _ = found.folders
-        self._check_schema(dataclasses.replace(found, folders=tuple(schema)), found)
+        *schema, _ = folder.folders
+        self._check_schema(dataclasses.replace(folder, folders=tuple(schema)), folder)
         return entry
 
     def register(self, entry: CatalogEntry, *, schema: StructType, partition_columns: tuple[str, ...]) -> None:
         if not entry.of_folders:
             self._own.register(entry, schema=schema, partition_columns=partition_columns)
             return
-        found = self._folder_table(entry.name)
-        if found is not None and _plain(entry.location or "") != _plain(found.location):
-            operation = f"Another place for {found.identifier}, whose folder its name says,"
+        folder = self._folder_table(entry.name)
+        if folder is not None and _plain(entry.location or "") != _plain(folder.location):
+            operation = f"Another location for {folder.identifier}, whose folder its name says,"
             raise UnsupportedOperationError(operation=operation, instead="Use a name in spark_catalog.")
 
-    # What is in the folders.
-
     def folder_name(self, parts: Sequence[str]) -> FolderName:
-        """Of a name with its catalog, which is one of folders."""
+        """The schema or table of a name with its catalog, which is one of folders."""
         catalog, *folders = parts
         warehouse = warehouse_of(self._spark, catalog)
         assert warehouse is not None
@@ -144,22 +142,22 @@ class CatalogsOfSession:
         return len(name.folders) in {1, 2} and _holds_log(self._open_store(name.location), "")
 
     def tables_in(self, schema: FolderName) -> list[str]:
-        """Names of the folders in that one that are tables, in order."""
+        """The names of the folders in a schema or catalog that are tables, in order."""
         return [name for name, is_table in self._folders_in(schema) if is_table]
 
     def schemas_in(self, catalog: FolderName) -> list[str]:
-        """Names of the other ones."""
+        """The names of the folders in a catalog that are schemas, in order."""
         return [name for name, is_table in self._folders_in(catalog) if not is_table]
 
     def is_schema(self, name: FolderName) -> bool:
-        """Whether there is such a folder, and it is no table. The catalog's own is there before it is made."""
+        """Whether the folder exists and is no table. The catalog's own folder counts before it is made."""
         if len(name.folders) != 1:
             return not name.folders
         root = dataclasses.replace(name, folders=())
         return name.folders[0] in _folder_names(self._open_store(root.location)) and not self.holds_log(name)
 
     def make_schema(self, name: FolderName) -> None:
-        """Make the folder. Raises `UnsupportedOperationError` for a schema in a schema."""
+        """Makes the folder. Raises `UnsupportedOperationError` for a schema in a schema."""
         if len(name.folders) != 1:
             _refuse_depth(name)
         if self.holds_log(name):
@@ -167,12 +165,12 @@ class CatalogsOfSession:
         self._open_store(name.location).put(SCHEMA_MARK, b"")
 
     def remove_schema(self, name: FolderName) -> None:
-        """Remove the folder of a schema without tables, unless other files are in it."""
+        """Removes the folder of a schema without tables, unless other files are in it."""
         self._open_store(name.location).delete(SCHEMA_MARK)
         self.remove_folder(name)
 
     def remove_folder(self, name: FolderName) -> None:
-        """Remove the folder of a table or schema if nothing is in it any more."""
+        """Removes the folder of a table or schema if it is empty."""
         above = dataclasses.replace(name, folders=name.folders[:-1])
         self._open_store(above.location).remove_directory(name.folders[-1])
 
@@ -192,7 +190,7 @@ class CatalogsOfSession:
         raise SchemaMissingError(table=str(table.identifier), schema=schema.identifier.quoted)
 
     def _folder_table(self, name: NameIdentifier) -> FolderName | None:
-        """The table of a catalog of folders that a name means, as Spark resolves names; None for other catalogs."""
+        """The table of a catalog of folders, resolved as Spark resolves names; None for other catalogs."""
         spark, parts = self._spark, name.parts
         if len(parts) > 1:
             if warehouse := warehouse_of(spark, parts[0]):
@@ -210,15 +208,15 @@ class CatalogsOfSession:
 
 
 def folder_entry(name: NameIdentifier, location: str) -> CatalogEntry:
-    """Of a table, by its name with the catalog's."""
-    # Spark's own catalog does not know the folder, so that whoever drops the table removes it.
+    """The entry of a table in a catalog of folders, by its name with the catalog."""
+    # Spark's own catalog does not know the folder, so DROP TABLE of ours removes it.
     return CatalogEntry(
         name=name, provider=PROVIDER, location=location, is_managed=True, leaves_folder=True, of_folders=True
     )
 
 
 def catalog_entry(catalog: str, database: str, name: str, *, location: str, is_managed: bool) -> CatalogEntry:
-    """Of a table of the session's catalog, or of one of folders."""
+    """The entry of a table of the session's catalog, or of a catalog of folders."""
     if catalog not in {"", SESSION_CATALOG}:
         return folder_entry(NameIdentifier((catalog, *filter(None, (database,)), name)), location)
     identifier = NameIdentifier((database, name))
@@ -226,7 +224,7 @@ def catalog_entry(catalog: str, database: str, name: str, *, location: str, is_m
 
 
 def entry_of_folder(name: FolderName) -> CatalogEntry:
-    """Of a table."""
+    """The entry of the table that is this folder."""
     return folder_entry(name.identifier, name.location)
 
 
@@ -246,12 +244,12 @@ def _holds_log(store: LogStore, folder: str) -> bool:
 
 
 def _folder_names(store: LogStore) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
 
     def enters(path: str) -> bool:
-        found.add(path.partition("/")[0])
+        names.add(path.partition("/")[0])
         return False
 
     for _ in store.walk(enters):
         pass
-    return found
+    return names

@@ -1,4 +1,4 @@
-"""Parquet tables of the session's catalog: what it knows of them, and how one of them becomes a Delta table."""
+"""Parquet tables of the session's catalog: their entries, and how an entry becomes one of a Delta table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from anabranch.spark.session.classic_catalog import CatalogObjects, copied
 from anabranch.spark.session.table_identifiers import NameIdentifier
 
 _HIVE_PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
-_OF_HIVE = "transient_lastDdlTime"
+_SET_BY_HIVE = "transient_lastDdlTime"
 """A property that Hive adds and changes by itself."""
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 
 def spark_path(path: str) -> str:
-    """An absolute plain path as `spark.read` takes it for that one file or folder: what it takes is a glob pattern.
+    """The glob pattern by which `spark.read` reads just the file or folder at an absolute plain path.
 
     A path without a scheme is local. Spark would look for it in its default file system, so it gets its scheme.
     """
@@ -31,10 +31,10 @@ def spark_path(path: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetTable:
-    """A table of the catalog whose files are Parquet."""
+    """A table of the catalog with Parquet files."""
 
     name: str
-    """As Delta's history spells it."""
+    """The name as Delta's history has it."""
     schema: StructType
     """All columns, those that partition the table last."""
     partition_columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class ParquetTable:
 
 
 class ParquetTables:
-    """Those of one session."""
+    """The Parquet tables of one session's catalog."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._objects = CatalogObjects(spark)
@@ -61,25 +61,27 @@ class ParquetTables:
         return ParquetTable(
             name=str(table.identifier().quotedString()),
             schema=parse_schema(table.schema().json(), str(name)),
-            partition_columns=tuple(str(names.apply(place)) for place in range(names.length())),
-            properties={key: value for key, value in properties.items() if key != _OF_HIVE},
+            partition_columns=tuple(str(names.apply(index)) for index in range(names.length())),
+            properties={key: value for key, value in properties.items() if key != _SET_BY_HIVE},
             comment=table.comment().get() if table.comment().isDefined() else None,
         )
 
     def partitions(self, name: NameIdentifier) -> dict[str, dict[str, str]]:
-        """The folders that the catalog knows as partitions, absolute plain paths, with their values by column."""
-        found = {}
+        """The folders of the partitions in the catalog, as absolute plain paths, with their values by column."""
+        values_by_folder = {}
         listed = self._objects.catalog.listPartitions(self._objects.identifier(name), self._jvm.scala.Option.empty())
-        for place in range(listed.length()):
-            partition = listed.apply(place)
+        for index in range(listed.length()):
+            partition = listed.apply(index)
             spec = dict(self._converters().asJava(partition.spec()))
             location = partition.storage().locationUri()
             if location.isDefined():
-                found[self._objects.plain_path(location.get())] = {str(key): str(value) for key, value in spec.items()}
-        return found
+                values_by_folder[self._objects.plain_path(location.get())] = {
+                    str(key): str(value) for key, value in spec.items()
+                }
+        return values_by_folder
 
     def make_delta(self, name: NameIdentifier, schema: StructType) -> None:
-        """Let the name stand for the Delta table in the same folder. Its comment, owner and properties stay."""
+        """Makes the entry that of the Delta table in the same folder. Comment, owner and properties are kept."""
         table = self._objects.table(name)
         none = self._jvm.scala.Option.empty()
         storage = copied(table.storage(), {"inputFormat": none, "outputFormat": none, "serde": none})

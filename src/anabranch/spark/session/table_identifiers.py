@@ -14,7 +14,7 @@ _ABSOLUTE = re.compile(r"^(/|[A-Za-z][A-Za-z0-9+.-]*:)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PathIdentifier:
-    """A table found by its folder."""
+    """A table named by its folder."""
 
     path: str
 
@@ -24,7 +24,7 @@ class PathIdentifier:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NameIdentifier:
-    """A table found in the catalog, by one to three name parts."""
+    """A table named by one to three parts of its name in the catalog."""
 
     parts: tuple[str, ...]
 
@@ -46,7 +46,7 @@ def quote(part: str) -> str:
 
 
 def is_absolute_path(text: str) -> bool:
-    """Whether `text` is a path from the root of some storage, as no name of a table is."""
+    """Whether `text` is a path from the root of a storage, which no table name is."""
     return _ABSOLUTE.match(text) is not None
 
 
@@ -65,7 +65,7 @@ def identifier_of(parts: tuple[str, ...]) -> TableIdentifier:
 
 
 def split_identifier(text: str) -> tuple[str, ...]:
-    """Name parts without their quotes. Raises `InvalidIdentifierError`."""
+    """The parts of a name without their quotes. Raises `InvalidIdentifierError`."""
     parts: list[str] = []
     position = 0
     while True:

@@ -1,4 +1,4 @@
-"""A DataFrame's rows in the shape of a table: what `anabranch.schema.enforcement` planned, as Spark columns."""
+"""A DataFrame's rows as rows of a table: the plan of `anabranch.schema.enforcement` in Spark columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from anabranch.schema.computed_columns import identity_of
 from anabranch.schema.conversions import Cast, Conversion, FieldSource, Keep, RebuildArray, RebuildMap, RebuildStruct
 from anabranch.schema.enforcement import ColumnPlan, Fill, WritePlan
 from anabranch.schema.paths import ELEMENT, FieldPath, quoted
-from anabranch.spark.native.jvm_classes import column_of
-from anabranch.spark.session.table_identifiers import quote
-from anabranch.spark.write.identity_values import identity_value, numbered
+from anabranch.spark.gateway.jvm_classes import column_of
+from anabranch.spark.write.file_schema import quoted_name
+from anabranch.spark.write.identity_values import identity_value, with_row_numbers
 from anabranch.spark.write.row_checks import refuse_when
-from anabranch.spark.write.row_rules import checked, default_value, with_generated_columns
-from anabranch.spark.write.stored_values import named_as, row_shown, stored_value
+from anabranch.spark.write.row_rules import default_value, with_generated_columns, with_row_checks
+from anabranch.spark.write.stored_values import named_as, row_as_json, stored_value
 
 _NESTED = (StructType, ArrayType, MapType)
 
@@ -29,35 +29,35 @@ _NESTED = (StructType, ArrayType, MapType)
 def conform(
     frame: DataFrame, plan: WritePlan, *, table: str, keep: Sequence[str] = (), new_rows: str | None = None
 ) -> DataFrame:
-    """The rows of `frame` as `plan` says; values that break a rule of the table fail the job that reads them.
+    """The rows of `frame` converted by `plan`; values that break a rule of the table fail the job that reads them.
 
-    Everything that a table asks of its writers happens here: casts, defaults, numbers of identity columns, generated
+    All rules of a table for its writers are applied here: casts, defaults, numbers of identity columns, generated
     columns, lengths, NOT NULL, CHECK constraints. Raises `UntrustedExpressionError` for an expression in the
-    table's metadata that is not run. Where numbers are made, shuffles of `frame` run at once. `keep` names further
-    columns of `frame` that are put last, as they are. `new_rows` names a column that is true for the rows that get
-    numbers where the data has NULL, if not all do: a row of the table whose number is NULL keeps that.
+    table's metadata that may not run. If identity numbers are made, shuffles of `frame` run at once. `keep` names
+    further columns of `frame`, which are put last without a change. `new_rows` names a column that is true for the
+    rows that get a number for NULL, if not all do: an existing row of the table with NULL as its number keeps that.
     """
     names = frame.columns
     unique = len({name.lower() for name in names}) == len(names)
     source = frame if unique else frame.toDF(*(f"c{position}" for position in range(len(names))))
     if plan.is_plain and not keep and [column.source_index for column in plan.columns] == list(range(len(names))):
-        # Nothing to do for any column, which costs no call for each.
+        # No column needs a change, so no call is made for each.
         targets = [column.target.name for column in plan.columns]
         return source if source.columns == targets else source.toDF(*targets)
     types = [field.dataType for field in source.schema.fields]
     if plan.generates_identity:
-        source = numbered(source)
-    row = row_shown(source.columns, types)
+        source = with_row_numbers(source)
+    row = row_as_json(source.columns, types)
     columns = []
     for column in plan.columns:
         if column.fill is Fill.GENERATED:
             continue
-        is_new = None if new_rows is None else F.col(quote(source.columns[names.index(new_rows)]))
+        is_new = None if new_rows is None else F.col(quoted_name(source.columns[names.index(new_rows)]))
         value = _value(column, source.columns, types, plan.casting, table, is_new=is_new)
         value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
-    columns += [F.col(quote(source.columns[names.index(name)])).alias(name) for name in keep]
-    return checked(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
+    columns += [F.col(quoted_name(source.columns[names.index(name)])).alias(name) for name in keep]
+    return with_row_checks(with_generated_columns(source.select(*columns), plan, table=table), plan, table=table)
 
 
 def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Casting, table: str) -> Column:
@@ -66,21 +66,21 @@ def converted(value: Column, plan: ColumnPlan, source: DataType, *, casting: Cas
 
 
 def _value(
-    plan: ColumnPlan, given: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column | None
+    plan: ColumnPlan, names: list[str], types: list[DataType], casting: Casting, table: str, *, is_new: Column | None
 ) -> Column:
     if plan.source_index is None:
-        return _made(plan, table)
-    column = F.col(quote(given[plan.source_index]))
+        return _missing_value(plan, table)
+    column = F.col(quoted_name(names[plan.source_index]))
     source_type = types[plan.source_index]
     value = _converted(column, plan.conversion, source_type, casting, (plan.target.name,), table)
     if plan.fill is not Fill.IDENTITY:
         return value
-    asks = value.isNull() if is_new is None else value.isNull() & is_new
-    return F.when(asks, _made(plan, table)).otherwise(value)
+    missing = value.isNull() if is_new is None else value.isNull() & is_new
+    return F.when(missing, _missing_value(plan, table)).otherwise(value)
 
 
-def _made(plan: ColumnPlan, table: str) -> Column:
-    """What stands in for a value that the data lacks."""
+def _missing_value(plan: ColumnPlan, table: str) -> Column:
+    """The value of a column that the data lacks: its default, an identity number, or NULL."""
     if plan.fill is Fill.DEFAULT:
         return default_value(plan, table=table)
     identity = identity_of(plan.target, table) if plan.fill is Fill.IDENTITY else None
@@ -111,7 +111,7 @@ def _cast(
 ) -> Column:
     if source is None or isinstance(source, _NESTED) or can_up_cast(source, to):
         return column.cast(to)
-    # Both casts are the same whatever spark.sql.ansi.enabled says, which goes for queries and not for writes.
+    # Both casts ignore spark.sql.ansi.enabled, which is about queries and not about writes.
     if casting is Casting.LEGACY:
         return _legacy_cast(column, to)
     tried = column.try_cast(to)
@@ -122,8 +122,8 @@ def _cast(
 
 def _legacy_cast(column: Column, to: DataType) -> Column:
     context: Any = SparkContext._active_spark_context
-    found: Any = column
-    return column_of(context._jvm.delta.Writes.legacyCast(found._jc, to.json()))
+    value: Any = column
+    return column_of(context._jvm.delta.Writes.legacyCast(value._jc, to.json()))
 
 
 def _rebuilt_struct(
@@ -139,9 +139,11 @@ def _rebuilt_struct(
         if field.source_index is None or not isinstance(source, StructType):
             value = F.lit(None).cast(field.target.dataType)
         else:
-            of = source.fields[field.source_index]
-            inner = column.getField(of.name)
-            value = _converted(inner, field.conversion, of.dataType, casting, (*path, field.target.name), table)
+            source_field = source.fields[field.source_index]
+            inner = column.getField(source_field.name)
+            value = _converted(
+                inner, field.conversion, source_field.dataType, casting, (*path, field.target.name), table
+            )
         values.append(value.alias(field.target.name))
     return F.when(column.isNotNull(), F.struct(*values))
 

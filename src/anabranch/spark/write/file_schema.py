@@ -18,7 +18,7 @@ from anabranch.schema.logical_types import without_void
 def stored_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
     """Physical names, ids where the table has them, and everything nullable: columns may be added to a table later.
 
-    `schema` is the table's, without void. Metadata other than ids is the log's business, and no file needs it.
+    `schema` is the table's, without void. Metadata other than ids is in the log alone; no file needs it.
     """
     named = to_physical(with_field_ids(schema), mode) if mode.maps else schema
     return _struct(named, with_ids=mode.maps)
@@ -43,18 +43,15 @@ def _nullable(data_type: DataType, *, with_ids: bool) -> DataType:
     return data_type
 
 
-# Columns of type void, which data files leave out and rows of the table have.
-
-
 def with_void(column: Column, struct: StructType) -> Column:
-    """A struct column read without its void fields, as the table has it."""
+    """A struct column with its void fields, which data files do not have and which were not read."""
     fields = [_restored(column[field.name], field.name, field.dataType) for field in struct.fields]
     whole = F.struct(*[restored.alias(field.name) for restored, field in zip(fields, struct.fields, strict=True)])
     return F.when(column.isNotNull(), whole)
 
 
 def column_with_void(frame: DataFrame, name: str, data_type: DataType) -> Column:
-    """Top-level column `name` of a frame that was read without void, under its name."""
+    """Top-level column `name` of a frame that was read without void columns and fields; those are added."""
     if isinstance(data_type, NullType):
         return F.lit(None).alias(name)
     column = frame[quoted_name(name)]
@@ -64,7 +61,7 @@ def column_with_void(frame: DataFrame, name: str, data_type: DataType) -> Column
 
 
 def dropped_void(column: Column, struct: StructType) -> Column:
-    """The fields that are in `struct`, of a struct column that has void ones as well."""
+    """A struct column without its void fields; `struct` has the fields that stay."""
     fields = []
     for field in struct.fields:
         inner = column[field.name]
@@ -75,7 +72,7 @@ def dropped_void(column: Column, struct: StructType) -> Column:
 
 
 def quoted_name(name: str) -> str:
-    """`name` as PySpark takes it for one column, whatever characters it has."""
+    """`name` in backticks, so that PySpark takes it for one column, with any characters."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -87,24 +84,22 @@ def _restored(column: Column, name: str, data_type: DataType) -> Column:
     return column
 
 
-# Which columns data files hold: without the partition columns, or with them behind all others.
-#
-# See "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2".
-
-
 def stored_fields(schema: StructType, partition_columns: Sequence[str], properties: TableProperties) -> StructType:
-    """The columns of data files, in their order there, out of those of the table."""
+    """The table's columns that data files have, in the order of the files: partition columns last, or not at all.
+
+    See "Writer Requirements for IcebergCompatV1" and "Writer Requirements for IcebergCompatV2".
+    """
     data = [field for field in schema.fields if field.name not in partition_columns]
     return StructType([*data, *(schema[name] for name in stored_partitions(partition_columns, properties))])
 
 
 def stored_partitions(partition_columns: Sequence[str], properties: TableProperties) -> tuple[str, ...]:
-    """The partition columns that data files hold."""
+    """The partition columns that are also in data files."""
     return tuple(partition_columns) if stores_partition_columns(properties) else ()
 
 
 def with_partition_values(frame: DataFrame, schema: StructType, partition_columns: Sequence[str]) -> DataFrame:
-    """`frame` with the values that directories and the log say of partition columns: files must not say otherwise."""
+    """`frame` with partition columns as directories and the log have them: files must not have other values."""
     columns = []
     for field in schema.fields:
         column = frame[quoted_name(field.name)]
@@ -115,12 +110,12 @@ def with_partition_values(frame: DataFrame, schema: StructType, partition_column
 
 
 def partition_value(value: Column, kind: DataType) -> Column:
-    """What readers get for a value of a partition column: NULL for an empty one, and for the name of NULL's directory.
+    """The value that readers get for a partition value: NULL for an empty one, and for the name of NULL's directory.
 
     See "Partition Value Serialization".
     """
     if not isinstance(kind, StringType | BinaryType):
         return value
-    # As bytes: some collations take blanks for nothing.
+    # As bytes, since some collations ignore blanks.
     nulls = (b"", NULL_DIRECTORY.encode()) if isinstance(kind, StringType) else (b"",)
     return F.when(~value.cast("binary").isin(*map(bytearray, nulls)), value)

@@ -1,4 +1,4 @@
-"""Statistics of data files out of their Parquet footers, without reading a row."""
+"""Statistics of data files from their Parquet footers; no rows are read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from anabranch.schema.paths import fold
 LeafPath = tuple[str, ...]
 
 _UNKNOWN = object()
-"""A bound that is not known, which None, that of no value at all, is not."""
+"""An unknown bound. None is the bound of a column without values."""
 _VARIANT_LEAVES = 2
 
 
@@ -49,12 +49,12 @@ def stored_leaves(
 ) -> tuple[LeafPath | None, ...]:
     """The physical path of each Parquet column of a file, in the order of the file; None for parts of a column.
 
-    By position, because names may have dots and a Parquet path cannot say where one ends. `stored` are the columns of a
-    file whose variants may be shredded, into how many parts only the file says.
+    Columns are matched by position: names may have dots, and a Parquet path does not show where one ends. `stored` are
+    the columns of a file whose variants may be shredded, into a number of parts that only the file has.
     """
-    found: list[LeafPath | None] = []
-    _add_leaves(found, schema, (), mode, None if stored is None else pa.struct(list(stored)))
-    return tuple(found)
+    leaves: list[LeafPath | None] = []
+    _add_leaves(leaves, schema, (), mode, None if stored is None else pa.struct(list(stored)))
+    return tuple(leaves)
 
 
 class FooterReader:
@@ -75,7 +75,7 @@ class FooterReader:
         self._shredded = shredded
 
     def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
-        """What the footer tells for sure; a file with other columns than expected tells only its number of rows."""
+        """The statistics that the footer proves; for a file with unexpected columns only its number of rows."""
         return FileStatistics.of_leaves(
             metadata.num_rows,
             self.leaves(metadata) or {},
@@ -84,7 +84,7 @@ class FooterReader:
         )
 
     def leaves(self, metadata: pq.FileMetaData) -> dict[LeafPath, LeafValues] | None:
-        """What the footer tells of each column that gets statistics; None for a file with other columns."""
+        """Bounds and null counts of each column that gets statistics; None for a file with other columns."""
         leaves = self._leaves if self._shredded is None else self._shredded(metadata.schema.to_arrow_schema())
         if metadata.num_columns != len(leaves):
             return None
@@ -94,7 +94,7 @@ class FooterReader:
 
 
 def _add_leaves(
-    found: list[LeafPath | None],
+    leaves: list[LeafPath | None],
     data_type: DataType,
     path: LeafPath | None,
     mode: ColumnMappingMode,
@@ -105,22 +105,22 @@ def _add_leaves(
             return
         case StructType():
             kept = [field for field in data_type.fields if not isinstance(field.dataType, NullType)]
-            for place, field in enumerate(kept):
+            for index, field in enumerate(kept):
                 below = None if path is None else (*path, physical_name(field, mode))
-                inner = None if stored is None else stored.field(place).type
-                _add_leaves(found, field.dataType, below, mode, inner)
+                inner = None if stored is None else stored.field(index).type
+                _add_leaves(leaves, field.dataType, below, mode, inner)
         case ArrayType():
-            # Nulls among elements say nothing of null arrays, nor do bounds of elements.
-            _add_leaves(found, data_type.elementType, None, mode, None if stored is None else stored.value_type)
+            # Neither nulls nor bounds of elements are those of the array.
+            _add_leaves(leaves, data_type.elementType, None, mode, None if stored is None else stored.value_type)
         case MapType():
-            _add_leaves(found, data_type.keyType, None, mode, None if stored is None else stored.key_type)
-            _add_leaves(found, data_type.valueType, None, mode, None if stored is None else stored.item_type)
+            _add_leaves(leaves, data_type.keyType, None, mode, None if stored is None else stored.key_type)
+            _add_leaves(leaves, data_type.valueType, None, mode, None if stored is None else stored.item_type)
         case UserDefinedType():
-            _add_leaves(found, data_type.sqlType(), None, mode, stored)
+            _add_leaves(leaves, data_type.sqlType(), None, mode, stored)
         case VariantType():
-            found.extend([None] * (_VARIANT_LEAVES if stored is None else _leaf_count(stored)))
+            leaves.extend([None] * (_VARIANT_LEAVES if stored is None else _leaf_count(stored)))
         case _:
-            found.append(path)
+            leaves.append(path)
 
 
 def _leaf_count(stored: pa.DataType) -> int:
@@ -129,7 +129,7 @@ def _leaf_count(stored: pa.DataType) -> int:
 
 
 def _leaf(chunks: Sequence[pq.ColumnChunkMetaData], data_type: DataType) -> tuple[Any, Any, int | None]:
-    """Minimum, maximum and number of nulls over all row groups; None for what is not known."""
+    """Minimum, maximum and number of nulls over all row groups; None for values that are not known."""
     lows: list[Any] = []
     highs: list[Any] = []
     nulls: int | None = 0
@@ -162,7 +162,7 @@ def _bounds(statistics: pq.Statistics, data_type: DataType) -> tuple[Any, Any]:
 
 
 def _decoder(physical_type: str, data_type: DataType) -> Callable[[Any], Any] | None:
-    """How a raw bound becomes a value of the column; None for combinations nobody vouches for."""
+    """The function from a raw bound to a value of the column; None for combinations with undefined bounds."""
     match physical_type, data_type:
         case "INT32" | "INT64", ByteType() | ShortType() | IntegerType() | LongType():
             return int
@@ -188,7 +188,7 @@ def _unscaled(raw: bytes, data_type: DecimalType) -> decimal.Decimal:
 
 
 def _number(raw: float) -> Any:
-    """NaN bounds bound nothing."""
+    """A bound of a float column; NaN bounds nothing."""
     return _UNKNOWN if math.isnan(raw) else raw
 
 
@@ -199,32 +199,31 @@ def _text(raw: bytes) -> Any:
         return _UNKNOWN
 
 
-# What may be said of files that others wrote, by their footers alone: less than of our own.
-#
-# What is not said of a column is not known, and files are read then; a bound that is wrong would hide rows.
-
-
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 _FIRST_DAY = -141_427
-"""1582-10-15, from which on the Julian and the Gregorian calendar name days alike."""
+"""1582-10-15, from which on the hybrid and the proleptic Gregorian calendar have the same days."""
 _FIRST_MICROS = -2_208_988_800_000_000
-"""1900-01-01, from which on time zones have the offsets that Java's old classes give them."""
+"""1900-01-01, from which on Java's old classes have the right offsets of time zones."""
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Leaf:
-    """A column of a file and the column of the table that it is."""
+    """A column of a file, and the same column of the table."""
 
     file_path: LeafPath
     data_type: DataType
-    """In the file."""
+    """The type in the file."""
     table_path: LeafPath
 
 
 class ForeignFooters:
-    """Reads statistics of files of one schema for a table of another, whose columns have the same names."""
+    """Reads statistics of files that other programs wrote, with their own schema but the table's column names.
+
+    They prove less than our own files. A column without statistics only means that files are read, but a wrong bound
+    would hide rows.
+    """
 
     def __init__(
         self, file_schema: StructType, *, types: Mapping[LeafPath, DataType], string_prefix_length: int
@@ -232,63 +231,65 @@ class ForeignFooters:
         """`types` are the columns of the table that get statistics."""
         self._types = types
         self._string_prefix_length = string_prefix_length
-        places = stored_leaves(file_schema, ColumnMappingMode.NONE)
+        paths = stored_leaves(file_schema, ColumnMappingMode.NONE)
         wanted = {_folded(path): path for path in types}
         kinds = {_folded(path): kind for path, kind in _leaf_types(file_schema, ())}
-        self._names = [(i, ".".join(path)) for i, path in enumerate(places) if path is not None]
+        self._names = [(i, ".".join(path)) for i, path in enumerate(paths) if path is not None]
         self._leaves = tuple(
             _Leaf(file_path=path, data_type=kinds[_folded(path)], table_path=wanted[_folded(path)])
-            for path in places
+            for path in paths
             if path is not None and _folded(path) in wanted
         )
-        self._lacking = tuple(path for path in types if not any(_is_below(path, known) for known in kinds))
+        self._lacking = tuple(path for path in types if not any(_overlaps(path, column) for column in kinds))
         self._reader = FooterReader(
-            leaves=places,
+            leaves=paths,
             types={leaf.file_path: leaf.data_type for leaf in self._leaves},
             string_prefix_length=string_prefix_length,
         )
 
     def statistics(self, metadata: pq.FileMetaData) -> FileStatistics:
-        """What is known for sure; of a file whose columns are not those of its schema, only the number of rows."""
-        known = self._reader.leaves(metadata) if self._is_true(metadata.schema) else None
-        found: dict[LeafPath, LeafValues] = {}
-        if known is not None:
-            doubts = _Doubts.of(metadata)
+        """The statistics that the footer proves; for a file without the columns of its schema only the row count."""
+        file_leaves = self._reader.leaves(metadata) if self._has_its_columns(metadata.schema) else None
+        table_leaves: dict[LeafPath, LeafValues] = {}
+        if file_leaves is not None:
+            writer = _Writer.of(metadata)
             for leaf in self._leaves:
-                low, high, nulls = known[leaf.file_path]
-                if not _is_same(leaf.data_type, self._types[leaf.table_path]) or doubts.bars(leaf.data_type, low):
+                low, high, nulls = file_leaves[leaf.file_path]
+                if not _is_same(leaf.data_type, self._types[leaf.table_path]) or writer.may_be_wrong(
+                    leaf.data_type, low
+                ):
                     low = high = None
-                found[leaf.table_path] = (low, high, nulls)
+                table_leaves[leaf.table_path] = (low, high, nulls)
             # Readers give null for a column that a file lacks.
-            found |= dict.fromkeys(self._lacking, (None, None, metadata.num_rows))
+            table_leaves |= dict.fromkeys(self._lacking, (None, None, metadata.num_rows))
         return FileStatistics.of_leaves(
-            metadata.num_rows, found, types=self._types, string_prefix_length=self._string_prefix_length
+            metadata.num_rows, table_leaves, types=self._types, string_prefix_length=self._string_prefix_length
         )
 
-    def _is_true(self, schema: pq.ParquetSchema) -> bool:
-        """Whether the file has the columns that its schema says, which a program that copied it may have left there."""
+    def _has_its_columns(self, schema: pq.ParquetSchema) -> bool:
+        """Whether the file has the columns of its schema: a program may have copied the schema from another file."""
         return all(i < len(schema) and schema.column(i).path == name for i, name in self._names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Doubts:
-    """What one writer's bounds do not tell."""
+class _Writer:
+    """The program that wrote a file, and which of its bounds may be wrong."""
 
     ignores_nan: bool
-    """Bounds of floats may leave NaN out, which Spark takes for the largest value."""
+    """Whether bounds of floats may ignore NaN, which is the largest value for Spark."""
     may_have_old_days: bool
-    """Days long ago may be counted by another calendar than the one they are read by."""
+    """Whether old dates may be written in another calendar than the one in which they are read."""
 
     @classmethod
-    def of(cls, metadata: pq.FileMetaData) -> _Doubts:
-        told: Mapping[bytes, bytes] = metadata.metadata or {}
-        version = told.get(_SPARK_VERSION, b"0").split(b".")[0]
-        new_calendar = version.isdigit() and int(version) >= 3 and _OLD_CALENDAR not in told
+    def of(cls, metadata: pq.FileMetaData) -> _Writer:
+        properties: Mapping[bytes, bytes] = metadata.metadata or {}
+        version = properties.get(_SPARK_VERSION, b"0").split(b".")[0]
+        new_calendar = version.isdigit() and int(version) >= 3 and _OLD_CALENDAR not in properties
         return cls(
             ignores_nan=not (metadata.created_by or "").startswith("parquet-mr"), may_have_old_days=not new_calendar
         )
 
-    def bars(self, data_type: DataType, low: Any) -> bool:
+    def may_be_wrong(self, data_type: DataType, low: Any) -> bool:
         if isinstance(data_type, FloatType | DoubleType):
             return self.ignores_nan
         if low is None or not self.may_have_old_days:
@@ -299,24 +300,24 @@ class _Doubts:
 
 
 def _is_same(file_type: DataType, table_type: DataType) -> bool:
-    """Whether a bound in the file's type is one in the table's."""
+    """Whether a bound in the file's type is also one in the table's type."""
     both_whole = isinstance(file_type, _WHOLE_NUMBERS) and isinstance(table_type, _WHOLE_NUMBERS)
     return both_whole or file_type == table_type
 
 
 def _leaf_types(struct: StructType, path: LeafPath) -> Iterator[tuple[LeafPath, DataType]]:
     for field in struct.fields:
-        here = (*path, field.name)
+        below = (*path, field.name)
         if isinstance(field.dataType, StructType):
-            yield from _leaf_types(field.dataType, here)
+            yield from _leaf_types(field.dataType, below)
         else:
-            yield here, field.dataType
+            yield below, field.dataType
 
 
-def _is_below(path: LeafPath, known: LeafPath) -> bool:
-    """Whether a column of the table is one of the file's; if one holds the other, in doubt it is."""
-    length = min(len(path), len(known))
-    return _folded(path)[:length] == known[:length]
+def _overlaps(path: LeafPath, column: LeafPath) -> bool:
+    """Whether a column of the table is one of the file's, contains one, or is part of one."""
+    length = min(len(path), len(column))
+    return _folded(path)[:length] == column[:length]
 
 
 def _folded(path: LeafPath) -> LeafPath:

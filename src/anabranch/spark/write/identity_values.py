@@ -1,4 +1,4 @@
-"""Numbers for the rows of a frame, unique and close to each other, made without a shuffle.
+"""Identity values: numbers for the rows of a frame, unique and with few gaps, made without a shuffle.
 
 Row `r` of partition `p` of `n` gets number `r * n + p`, as Delta does. So `n` must be known before the rows are
 written, and the rows must stay in their partitions.
@@ -15,32 +15,32 @@ from anabranch.spark.write.row_checks import refuse_when
 
 NUMBER_COLUMN = "__anabranch_row_number"
 _ROW_BITS = 33
-"""Of `monotonically_increasing_id`: the rest are the partition's."""
+"""The bits of the row in `monotonically_increasing_id`; the others are the partition's."""
 
 
-def numbered(frame: DataFrame) -> DataFrame:
-    """The rows of `frame` with one more column, `NUMBER_COLUMN`: from 0 on, each once, with few gaps."""
-    fixed, partitions = _with_known_partitions(frame)
+def with_row_numbers(frame: DataFrame) -> DataFrame:
+    """The frame with one more column, `NUMBER_COLUMN`: different numbers from 0 on, with few gaps."""
+    fixed, partitions = _with_fixed_partitions(frame)
     unique = F.monotonically_increasing_id()
     row, partition = unique.bitwiseAND((1 << _ROW_BITS) - 1), F.shiftright(unique, _ROW_BITS)
     return fixed.select("*", (row * F.lit(partitions).cast("bigint") + partition).alias(NUMBER_COLUMN))
 
 
 def identity_value(identity: Identity, *, table: str, column: str) -> Column:
-    """The value of an identity column for the row, out of `NUMBER_COLUMN`."""
+    """The value of an identity column for a row, computed from `NUMBER_COLUMN`."""
     facts = {"table": table, "column": column}
     first = identity.next_value
     if not LONG_MIN <= first <= LONG_MAX:
         return refuse_when(F.lit(True), F.lit(None).cast("bigint"), IdentityOverflowError, facts)
     number = F.col(NUMBER_COLUMN)
-    # The settings of the session decide whether plain arithmetic wraps around; these give NULL.
+    # Plain arithmetic may wrap around, by a setting of the session; these functions give NULL instead.
     value = F.try_add(F.try_multiply(number, F.lit(identity.step).cast("bigint")), F.lit(first).cast("bigint"))
     return refuse_when(value.isNull(), value, IdentityOverflowError, facts)
 
 
-def _with_known_partitions(frame: DataFrame) -> tuple[DataFrame, int]:
-    """The same rows, in partitions that no longer change, and how many these are."""
-    # Shuffles that the frame begins with run now, once; their outputs wait for the job that reads them.
+def _with_fixed_partitions(frame: DataFrame) -> tuple[DataFrame, int]:
+    """The same rows in partitions that no longer change, and the number of the partitions."""
+    # Shuffles at the beginning of the plan run now, once; the job that reads the frame uses their outputs.
     rows = frame._jdf.queryExecution().toRdd()
     session = frame.sparkSession
     fixed = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)

@@ -1,22 +1,20 @@
 """Optimized writes: a shuffle brings rows together before they are written, so that one write makes few, larger files.
 
-By Spark's own adaptive shuffle: rows of one partition of the table come together, and tasks are joined or split until
-each has about as much as a file is to hold. As Spark does elsewhere, it keeps as many tasks as there are cores, as long
+Spark's own adaptive shuffle does it: rows of one partition of the table come together, and tasks are joined or split
+until each has about as much as a file is to hold. As elsewhere, Spark keeps as many tasks as there are cores, as long
 as each has a mebibyte, unless `spark.sql.adaptive.coalescePartitions.parallelismFirst` is false.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
 from anabranch.errors.arguments import InvalidOptionError
 from anabranch.protocol.properties import TableProperties
 from anabranch.protocol.property_table import parse_bytes
-from anabranch.spark.session.delta_session import DeltaSession
-from anabranch.spark.session.session_settings import parse_flag
 
 ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
 BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
@@ -25,31 +23,41 @@ _BIN_SIZE_DEFAULT = "512"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
+class SessionSettings(Protocol):
+    """The runtime settings of a session, as `DeltaSession` has them."""
+
+    def setting(self, key: str, default: str | None = None) -> str | None:
+        """The text of a setting, or `default` where it is not set."""
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """A setting that is true or false. Raises `InvalidOptionError` for any other word."""
+
+
 def optimized(
-    session: DeltaSession,
+    session: SessionSettings,
     rows: DataFrame,
     *,
     properties: TableProperties,
     partition_columns: Sequence[str],
     option: bool | None = None,
 ) -> DataFrame:
-    """The rows, brought together where the option, or else the session, or else the table asks for it.
+    """The rows, shuffled where the option says so, or else the session, or else the table.
 
-    They stay as they are where Spark's adaptive execution is off: its shuffle would make more files, not fewer. Raises
-    `InvalidOptionError`.
+    The rows are returned as they are where Spark's adaptive execution is off: its shuffle would make more files, not
+    fewer. Raises `InvalidOptionError`.
     """
-    wanted = option
-    if wanted is None and (text := session.setting(ENABLED)) is not None:
-        wanted = parse_flag(ENABLED, text)
-    if wanted is None:
-        wanted = properties.optimize_write_enabled
-    if not wanted or not session.flag(_ADAPTIVE, default=True):
+    enabled = option
+    if enabled is None and session.setting(ENABLED) is not None:
+        enabled = session.flag(ENABLED, default=False)
+    if enabled is None:
+        enabled = properties.optimize_write_enabled
+    if not enabled or not session.flag(_ADAPTIVE, default=True):
         return rows
     return _rebalanced(rows, partition_columns, bin_bytes(session))
 
 
-def bin_bytes(session: DeltaSession) -> int:
-    """How much of the shuffle goes into one file. Raises `InvalidOptionError`."""
+def bin_bytes(session: SessionSettings) -> int:
+    """The size of the rows that go into one file, as the shuffle counts it. Raises `InvalidOptionError`."""
     text = (session.setting(BIN_SIZE) or _BIN_SIZE_DEFAULT).strip()
     try:
         return parse_bytes(f"{text}m" if text.isdecimal() else text)
@@ -59,7 +67,7 @@ def bin_bytes(session: DeltaSession) -> int:
 
 
 def _rebalanced(rows: DataFrame, partition_columns: Sequence[str], size_bytes: int) -> DataFrame:
-    """As the hint REBALANCE does it, which has no words for the size."""
+    """The rows shuffled as by the hint REBALANCE, in which no size can be written."""
     spark = rows.sparkSession
     jvm: Any = spark._jvm
     frame: Any = rows._jdf

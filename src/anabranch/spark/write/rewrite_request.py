@@ -1,4 +1,4 @@
-"""What both engines need to know of a rewrite: which columns it writes, where each file's rows begin, how many come."""
+"""Values computed from a rewrite request: the columns to write, the first row of each file, the number of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.spark.engine import RewriteRequest, WriteRequest, WrittenFiles
 from anabranch.spark.write.file_schema import stored_fields, stored_partitions
 
 NO_LIMIT = 0
-"""As `maxRecordsPerFile`: rows of one task stand in one file, whatever the session says."""
+"""As `maxRecordsPerFile`: rows of one task are written to one file, for any setting of the session."""
 
 
 def stored_columns(request: RewriteRequest) -> StructType:
@@ -25,13 +25,13 @@ def stored_columns(request: RewriteRequest) -> StructType:
 
 
 def partition_values(request: RewriteRequest) -> dict[str, str | None]:
-    """Of all files: by physical names, in the form of the log."""
+    """The partition values that all files have, by physical names, in the form of the log."""
     (first,) = adds_of_table(request.scan.files.slice(0, 1), data_change=False)
     return dict(first.partition_values)
 
 
 def write_request(request: RewriteRequest, frame: DataFrame) -> WriteRequest:
-    """To write the rows of `frame`, which has the columns of `stored_columns`."""
+    """The request to write the rows of `frame`, which has the columns of `stored_columns`."""
     scan = request.scan
     return WriteRequest(
         table_root=scan.table_root,
@@ -48,20 +48,22 @@ def write_request(request: RewriteRequest, frame: DataFrame) -> WriteRequest:
 
 
 def first_rows(row_counts: Sequence[int], order: Sequence[int]) -> npt.NDArray[np.int64]:
-    """How many rows are read before those of each file, where files are read in that order."""
+    """The number of rows that are read before each file's own, if files are read in that order."""
     starts = np.zeros(len(order), dtype=np.int64)
     counts = np.asarray(row_counts, dtype=np.int64)[list(order)]
     starts[list(order)] = np.cumsum(counts) - counts
     return starts
 
 
-def checked(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
+def checked_rewrite(request: RewriteRequest, written: WrittenFiles) -> WrittenFiles:
     """`written`, if it is one file and has as many rows as the log says there are. Raises `RowOrderError`."""
     if len(written.adds) > 1:
-        raise RowOrderError(table=request.scan.table_root, problem=f"{len(written.adds)} files came where one was due")
+        raise RowOrderError(
+            table=request.scan.table_root, problem=f"{len(written.adds)} files were written instead of one"
+        )
     expected = _shown_rows(request)
     if expected is not None and written.num_rows != expected:
-        problem = f"{written.num_rows} rows came where {expected} were due"
+        problem = f"{written.num_rows} rows were written instead of {expected}"
         raise RowOrderError(table=request.scan.table_root, problem=problem)
     return written
 

@@ -1,7 +1,7 @@
 """Checks that run inside a Spark job and come back as typed errors.
 
-A check is a column that calls `raise_error` with a text only we write; when the job fails, the text is
-found in Spark's message again and becomes the error it stands for.
+A check is a column that calls `raise_error` with a text that only we write. When the job fails, Spark's message
+contains the text, and `typed_violations` raises the error that it describes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from anabranch.errors.constraints import (
 )
 from anabranch.errors.dml import SubqueryRowsError
 from anabranch.errors.maintenance import RowOrderError
-from anabranch.spark.extension.door import original_error
+from anabranch.spark.gateway.python_errors import original_error
 
 _CHECKS: dict[str, type[DeltaError]] = {
     error.__name__: error
@@ -48,7 +48,7 @@ _CHECKS: dict[str, type[DeltaError]] = {
 }
 _MARK = re.compile(r"anabranch-check:(\w+):(?=\{)")
 _SHOWN_SQL = re.compile(r"^== SQL .*==\n(.*)$", re.MULTILINE)
-"""The line of the statement that Spark shows."""
+"""The line of the statement in Spark's message."""
 _CAUSES_MAX = 16
 VALUE_LENGTH_MAX = 500
 
@@ -66,9 +66,9 @@ def refuse_when(
     `shown` are further facts, which take their values from the row.
     """
     assert error.__name__ in _CHECKS
-    head = f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
+    prefix = f"anabranch-check:{error.__name__}:{json.dumps(facts)}:"
     values = [_cut(sample).alias(name) for name, sample in (shown or {}).items()]
-    message = F.concat(F.lit(head), F.to_json(F.struct(*values)) if values else F.lit("{}"))
+    message = F.concat(F.lit(prefix), F.to_json(F.struct(*values)) if values else F.lit("{}"))
     return F.when(violated, F.raise_error(message)).otherwise(value)
 
 
@@ -78,19 +78,19 @@ def _cut(value: Column) -> Column:
 
 @contextlib.contextmanager
 def typed_violations() -> Iterator[None]:
-    """Turn a failure by `refuse_when`, or by an error of ours while Spark planned, into the error it stands for.
+    """A block in which failures by `refuse_when`, and by errors of ours while Spark planned, raise our typed errors.
 
-    So too a subquery of several rows where one value is needed, for which PySpark has no error of its own.
+    A subquery with several rows instead of one value also raises a typed error: PySpark has none of its own.
     """
     try:
         yield
     except DeltaError:
         raise
     except (PySparkException, Py4JError) as failure:
-        found = _violation(failure) or original_error(failure) or _too_many_rows(failure)
-        if found is None:
+        error = _violation(failure) or original_error(failure) or _too_many_rows(failure)
+        if error is None:
             raise
-        raise found from failure
+        raise error from failure
 
 
 def _violation(failure: BaseException) -> DeltaError | None:
@@ -100,16 +100,16 @@ def _violation(failure: BaseException) -> DeltaError | None:
             facts, end = json.JSONDecoder().raw_decode(text, match.end())
             shown, _ = json.JSONDecoder().raw_decode(text, end + 1)
         except ValueError:
-            # Spark may quote the expression that made the message, too.
+            # Spark may also quote the expression that makes the message.
             continue
-        told: dict[str, Any] = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+        values: dict[str, Any] = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
         if match[1] in _CHECKS:
-            return _CHECKS[match[1]](**told, **shown)
+            return _CHECKS[match[1]](**values, **shown)
     return None
 
 
 def _too_many_rows(failure: BaseException) -> SubqueryRowsError | None:
-    """What Spark raises as an exception that has no counterpart in Python."""
+    """The error for a subquery with several rows, for which Spark's exception has no class in Python."""
     java = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
     for _ in range(_CAUSES_MAX):
         if java is None:
@@ -124,5 +124,5 @@ def _too_many_rows(failure: BaseException) -> SubqueryRowsError | None:
 
 def _text_of(failure: BaseException) -> str:
     java = getattr(failure, "java_exception", None)
-    # Spark wraps a task's failure; the innermost message is in the whole text alone.
+    # Spark wraps the failure of a task; only the whole text has the innermost message.
     return f"{failure}\n{java.toString() if java is not None else ''}"

@@ -1,4 +1,4 @@
-"""What a table makes and checks of every row that is written to it, as Spark columns."""
+"""Values that a table computes for each written row, and rules that it checks, as Spark columns."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ from anabranch.schema.logical_types import without_void
 from anabranch.schema.merging import visible_schema
 from anabranch.schema.paths import KEY, FieldPath, as_nullable, nullable_type, quoted
 from anabranch.schema.write_rules import RowRule
-from anabranch.spark.session.table_identifiers import quote
+from anabranch.spark.write.file_schema import quoted_name
 from anabranch.spark.write.row_checks import refuse_when
-from anabranch.spark.write.stored_values import COLUMNS_SHOWN_MAX, TELLING, named_as, row_shown, stored_value
-
-# Expressions of a table's metadata as Spark columns, once they are known to be harmless.
-
+from anabranch.spark.write.stored_values import COLUMNS_SHOWN_MAX, SHOWN_TYPES, named_as, row_as_json, stored_value
 
 NO_COLUMNS = StructType([])
-"""Of a default, which names none."""
+"""The columns that a default may read: none."""
 
 
 def to_column(expression: StoredExpression) -> Column:
-    """For a frame whose columns are the table's. Raises `ExpressionTypeError` for text that Spark cannot read."""
+    """The expression as a column, for a frame with the table's columns. Raises `ExpressionTypeError` for text Spark
+    cannot parse.
+    """
     try:
         return F.expr(expression.sql)
     except ParseException as error:
@@ -48,12 +47,12 @@ def to_column(expression: StoredExpression) -> Column:
 
 
 def stored_column(text: str, schema: StructType, *, table: str, owner: str) -> Column:
-    """The column that SQL of the metadata means. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
+    """The column for SQL in the metadata. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
     return to_column(read_stored_sql(text, schema, table=table, owner=owner))
 
 
 def result_type(spark: SparkSession, expression: StoredExpression, schema: StructType) -> DataType:
-    """The type of the expression's values. Raises `ExpressionTypeError` where Spark cannot make sense of it."""
+    """The type of the expression's values. Raises `ExpressionTypeError` where Spark cannot resolve it."""
     try:
         return _no_rows(spark, schema).select(to_column(expression).alias("value")).schema["value"].dataType
     except ExpressionTypeError:
@@ -65,14 +64,14 @@ def result_type(spark: SparkSession, expression: StoredExpression, schema: Struc
 def check_is_condition(
     spark: SparkSession, text: str, schema: StructType, *, table: str, owner: str
 ) -> StoredExpression:
-    """The expression, if it is one of rows of this schema that is true or false.
+    """The expression, if it is true or false for rows of this schema.
 
     Raises `UntrustedExpressionError` and `ExpressionTypeError`.
     """
     expression = read_stored_sql(text, schema, table=table, owner=owner)
-    found = result_type(spark, expression, schema)
-    if not isinstance(found, BooleanType):
-        problem = f"its values are {found.simpleString()}, and a constraint is true or false"
+    kind = result_type(spark, expression, schema)
+    if not isinstance(kind, BooleanType):
+        problem = f"its values are {kind.simpleString()}, and a constraint is true or false"
         raise _unusable(expression, problem)
     return expression
 
@@ -82,16 +81,16 @@ def check_has_type(
 ) -> StoredExpression:
     """The expression, if its values are of type `wanted`. Raises `UntrustedExpressionError`, `ExpressionTypeError`."""
     expression = read_stored_sql(text, schema, table=table, owner=owner)
-    found = result_type(spark, expression, schema)
-    if nullable_type(found) != nullable_type(wanted):
-        problem = f"its values are {found.simpleString()}, and the column is {wanted.simpleString()}; cast them"
+    kind = result_type(spark, expression, schema)
+    if nullable_type(kind) != nullable_type(wanted):
+        problem = f"its values are {kind.simpleString()}, and the column is {wanted.simpleString()}; cast them"
         raise _unusable(expression, problem)
     return expression
 
 
 def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     plain = as_nullable(visible_schema(without_void(schema)))
-    # A frame needs a column, also where an expression must not name any.
+    # A frame needs a column, even if the expression must not read any.
     return spark.createDataFrame([], plain) if plain.fields else spark.range(0).select(F.lit(1).alias("one"))
 
 
@@ -109,36 +108,36 @@ EXPRESSION_SHOWN_MAX = 500
 
 
 def default_value(plan: ColumnPlan, *, table: str) -> Column:
-    """The value of a column that the data lacks and that has a default."""
+    """The default of a column that the data lacks."""
     assert plan.expression is not None
     owner = default_owner(plan.target.name)
-    # A default names no column: it is the same for all rows.
+    # A default reads no column: it is the same for all rows.
     return stored_column(plan.expression, NO_COLUMNS, table=table, owner=owner).cast(plan.target.dataType)
 
 
 def default_owner(name: str) -> str:
-    """What messages call the default of a column."""
+    """The name of a column's default in messages."""
     return f"default of column {quoted([name])}"
 
 
 def generation_owner(name: str) -> str:
-    """What messages call the expression of a generated column."""
+    """The name of a generated column's expression in messages."""
     return f"generated column {quoted([name])}"
 
 
 def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
-    """`rows` with the columns that are computed from others; the table's columns are then complete, in order.
+    """`rows` with the columns that are computed from others: then all columns of the table are there, in order.
 
-    What `rows` has besides stays last.
+    Other columns of `rows` stay last.
     """
     missing = [column for column in plan.columns if column.fill is Fill.GENERATED]
     if not missing:
         return rows
     base = _base_columns(plan)
-    row = row_shown(base.names, [field.dataType for field in base.fields])
+    row = row_as_json(base.names, [field.dataType for field in base.fields])
     columns = []
     for column in plan.columns:
-        value = F.col(quote(column.target.name))
+        value = F.col(quoted_name(column.target.name))
         if column.fill is Fill.GENERATED:
             assert column.expression is not None
             owner = generation_owner(column.target.name)
@@ -146,17 +145,17 @@ def with_generated_columns(rows: DataFrame, plan: WritePlan, *, table: str) -> D
             value = stored_value(value, column.target, plan, row=row, table=table)
         columns.append(named_as(column.target, value))
     own = {column.target.name for column in plan.columns}
-    return rows.select(*columns, *(F.col(quote(name)) for name in rows.columns if name not in own))
+    return rows.select(*columns, *(F.col(quoted_name(name)) for name in rows.columns if name not in own))
 
 
-def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
-    """`rows`, the table's columns complete: a row that breaks a rule fails the job that reads it.
+def with_row_checks(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
+    """`rows`, which has all columns of the table: a row that breaks a rule fails the job that reads it.
 
-    What is said of a row that breaks several: first that a value is missing, then what is wrong with a value.
+    For a row that breaks several, the error is first about a missing value, then about a wrong one.
     """
-    if not (plan.row_rules or plan.not_null_paths or _given_generated(plan)):
+    if not (plan.row_rules or plan.not_null_paths or _has_values_to_compare(plan)):
         return rows
-    values = {name: F.col(quote(name)) for name in rows.columns}
+    values = {name: F.col(quoted_name(name)) for name in rows.columns}
     # The check that wraps a value last runs first, and columns are computed from left to right.
     last = plan.columns[-1].target.name
     for rule in reversed(plan.row_rules):
@@ -170,25 +169,26 @@ def checked(rows: DataFrame, plan: WritePlan, *, table: str) -> DataFrame:
     return rows.select(*(value.alias(name) for name, value in values.items()))
 
 
-def _given_generated(plan: WritePlan) -> bool:
+def _has_values_to_compare(plan: WritePlan) -> bool:
+    """Whether the data has values for generated columns."""
     return any(column.expression is not None and column.source is not None for column in plan.columns)
 
 
-def _telling(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
-    """The column at fault and others, by whose values a person finds the row; not all, since there may be thousands."""
-    simple = [column.target for column in plan.columns if isinstance(column.target.dataType, TELLING)]
+def _columns_to_show(path: FieldPath, plan: WritePlan) -> list[ColumnPath]:
+    """The column at fault and others, by whose values a person finds the row; not all, for there may be thousands."""
+    simple = [column.target for column in plan.columns if isinstance(column.target.dataType, SHOWN_TYPES)]
     return [path, *((field.name,) for field in simple[:COLUMNS_SHOWN_MAX])]
 
 
 def _not_null(value: Column, path: FieldPath, plan: WritePlan, table: str) -> Column:
-    violated = _is_null(F.col(quote(path[0])), plan.schema[path[0]].dataType, path[1:])
+    violated = _is_null(F.col(quoted_name(path[0])), plan.schema[path[0]].dataType, path[1:])
     facts = {"table": table, "column": quoted(path)}
-    sample = _sample(_telling(path, plan), plan)
+    sample = _sample(_columns_to_show(path, plan), plan)
     return refuse_when(violated, value, NotNullViolationError, facts, shown={"row": sample})
 
 
 def _is_null(value: Column, kind: DataType, path: FieldPath) -> Column:
-    """Whether what lies at `path` below a value is NULL, in any element on the way."""
+    """Whether the field at `path` below a value is NULL, in any element of arrays and maps on the path."""
     if not path:
         return value.isNull()
     step, rest = path[0], path[1:]
@@ -200,13 +200,13 @@ def _is_null(value: Column, kind: DataType, path: FieldPath) -> Column:
         assert isinstance(kind, MapType)
         values, below = (F.map_keys(value), kind.keyType) if step == KEY else (F.map_values(value), kind.valueType)
     if not rest:
-        return F.exists(values, lambda each: each.isNull())
-    # Where an element may be NULL, its fields may be missing with it.
-    return F.exists(values, lambda each: each.isNotNull() & _is_null(each, below, rest))
+        return F.exists(values, lambda element: element.isNull())
+    # An element may be NULL; its fields are then no violation.
+    return F.exists(values, lambda element: element.isNotNull() & _is_null(element, below, rest))
 
 
 def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str) -> Column:
-    """A value that was given for a generated column, if it is the one that the column computes."""
+    """The data's value for a generated column; the job fails unless it is the one that the column computes."""
     assert column.expression is not None
     name = column.target.name
     owner = generation_owner(name)
@@ -214,7 +214,7 @@ def _as_generated(value: Column, column: ColumnPlan, plan: WritePlan, table: str
     facts = {"table": table, "column": quoted([name]), "expression": _shown(expression.text)}
     sample = _sample(((name,), *expression.columns), plan)
     computed = to_column(expression).cast(column.target.dataType)
-    same = F.col(quote(name)).eqNullSafe(stored_value(computed, column.target, plan, row=sample, table=table))
+    same = F.col(quoted_name(name)).eqNullSafe(stored_value(computed, column.target, plan, row=sample, table=table))
     return refuse_when(~same, value, GeneratedColumnMismatchError, facts, shown={"row": sample})
 
 
@@ -232,7 +232,7 @@ def _satisfying(value: Column, rule: RowRule, plan: WritePlan, table: str) -> Co
 
 
 def _base_columns(plan: WritePlan) -> StructType:
-    """The columns that others may be computed from: those that are not computed themselves."""
+    """The columns from which others may be computed: those that are not computed themselves."""
     stored = without_void(plan.schema)
     return StructType([field for field in stored.fields if fill_of(field)[0] is not Fill.GENERATED])
 
@@ -240,7 +240,7 @@ def _base_columns(plan: WritePlan) -> StructType:
 def _sample(columns: Sequence[ColumnPath], plan: WritePlan) -> Column:
     """The values of these columns, or of all where there are none, as JSON."""
     names = list(dict.fromkeys(path[0] for path in columns)) or [column.target.name for column in plan.columns]
-    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*(F.col(quoted_name(name)) for name in names)), {"ignoreNullFields": "false"})
 
 
 def _shown(expression: str) -> str:

@@ -1,4 +1,4 @@
-"""Values as readers of a table get them back: strings within their length, partition values as directories say them."""
+"""Values as readers of a table get them: strings within their length limit, partition values as in directories."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from anabranch.errors.constraints import LengthLimitError
 from anabranch.schema.enforcement import WritePlan
 from anabranch.schema.logical_types import DECLARED_TYPE, LengthLimit
 from anabranch.schema.paths import FieldPath, quoted
-from anabranch.spark.session.table_identifiers import quote
-from anabranch.spark.write.file_schema import partition_value
+from anabranch.spark.write.file_schema import partition_value, quoted_name
 from anabranch.spark.write.row_checks import refuse_when
 
 COLUMNS_SHOWN_MAX = 8
-"""Of a row that is shown so that a person finds it."""
-TELLING = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
+"""The number of columns of a row that an error shows, so that a person finds the row."""
+SHOWN_TYPES = (IntegralType, DecimalType, StringType, BooleanType, DateType, TimestampType, TimestampNTZType)
 
 
 def stored_value(value: Column, target: StructField, plan: WritePlan, *, row: Column, table: str) -> Column:
-    """`value`, of the column's type, as readers get it, which is what rules are checked on.
+    """`value`, of the column's type, as readers get it; rules are checked on this value.
 
-    The job fails with `LengthLimitError` for a string that is too long; `row` shows the row then.
+    The job fails with `LengthLimitError` for a string that is too long; the error shows `row`.
     """
     for limit in plan.length_limits:
         if limit.path[0] == target.name:
@@ -46,19 +45,21 @@ def stored_value(value: Column, target: StructField, plan: WritePlan, *, row: Co
 
 
 def named_as(target: StructField, value: Column) -> Column:
-    """`value` under the column's name, and as `char` if the column is: so readers compare it, and so must rules."""
+    """`value` under the column's name, and as `char` if the column is: rules must compare it as readers do."""
     declared = target.metadata.get(DECLARED_TYPE)
     return value.alias(target.name, **({} if declared is None else {"metadata": {DECLARED_TYPE: declared}}))
 
 
-def row_shown(names: Sequence[str], types: Sequence[DataType]) -> Column:
-    """What tells a row of these columns to a person, as JSON."""
-    simple = [F.col(quote(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, TELLING)]
+def row_as_json(names: Sequence[str], types: Sequence[DataType]) -> Column:
+    """The first columns of simple types of a row, as JSON, to show the row to a person."""
+    simple = [
+        F.col(quoted_name(name)) for name, kind in zip(names, types, strict=False) if isinstance(kind, SHOWN_TYPES)
+    ]
     return F.to_json(F.struct(*simple[:COLUMNS_SHOWN_MAX])) if simple else F.lit("{}")
 
 
 def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], Column]:
-    """Cut trailing spaces beyond the limit, pad `char`, refuse what is longer, as Spark does on writing."""
+    """A function that cuts spaces beyond the limit, pads `char` and refuses longer strings, as Spark's writes do."""
     facts = {"table": table, "column": quoted(limit.path), "declared": limit.declared}
 
     def limited(text: Column) -> Column:
@@ -71,18 +72,18 @@ def _limiter(limit: LengthLimit, row: Column, table: str) -> Callable[[Column], 
 
 
 def _at(value: Column, kind: DataType, path: FieldPath, change: Callable[[Column], Column]) -> Column:
-    """`value` with `change` made to what lies at `path` below it."""
+    """`value` with `change` applied to the field at `path` below it."""
     if not path:
         return change(value)
     if isinstance(kind, StructType):
         step = path[0]
         changed = _at(value.getField(step), kind[step].dataType, path[1:], change)
-        return F.when(value.isNotNull(), value.withField(quote(step), changed))
+        return F.when(value.isNotNull(), value.withField(quoted_name(step), changed))
     if isinstance(kind, ArrayType):
         element = kind.elementType
         return F.transform(value, lambda item: _at(item, element, path[1:], change))
     assert isinstance(kind, MapType)
-    of = kind
+    types = kind
     if path[0] == "key":
-        return F.transform_keys(value, lambda key, _: _at(key, of.keyType, path[1:], change))
-    return F.transform_values(value, lambda _, item: _at(item, of.valueType, path[1:], change))
+        return F.transform_keys(value, lambda key, _: _at(key, types.keyType, path[1:], change))
+    return F.transform_values(value, lambda _, item: _at(item, types.valueType, path[1:], change))

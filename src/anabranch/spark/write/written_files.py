@@ -1,4 +1,4 @@
-"""From files that a write job left behind to `add` actions that may be committed."""
+"""Turns the files of a write job into `add` actions that may be committed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anabranch.errors.environment import WrittenFileError
 from anabranch.protocol.actions import AddFile, insertion_tag
 from anabranch.protocol.data_paths import encode_path, parse_partition_path
 from anabranch.protocol.iceberg_compat import file_tags
-from anabranch.protocol.partition_values import parse, serialize
+from anabranch.protocol.partition_values import parse_partition_value, serialize_partition_value
 from anabranch.protocol.stats_columns import indexed_columns
 from anabranch.schema.column_mapping import physical_name
 from anabranch.spark.engine import WriteRequest, WrittenFiles
@@ -32,16 +32,16 @@ _FILES_AT_ONCE = 16
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """A file that a write job reports as its own."""
+    """A file in the manifest of a write job."""
 
     url: str
-    """Absolute, URI-encoded."""
+    """The absolute path, URI-encoded."""
     size_bytes: int
     modified_ms: int
 
 
 def manifest_entries(manifest: Path) -> list[ManifestEntry]:
-    """What Spark's file sink wrote down: a line with its version, then one JSON object a file."""
+    """The entries of the manifest of Spark's file sink: a line with its version, then a JSON object for each file."""
     version, *lines = manifest.read_text("utf-8").splitlines()
     assert version == "v1", f"Spark's file sink log has version {version}"
     entries = map(json.loads, lines)
@@ -56,27 +56,27 @@ OpenFile = Callable[[str], pa.NativeFile]
 
 
 def completed(request: WriteRequest, entries: Sequence[ManifestEntry], open_file: OpenFile) -> WrittenFiles:
-    """The files with statistics, made durable. Files without rows are removed. Raises `WrittenFileError`."""
+    """The files, made durable, with statistics. Files without rows are removed. Raises `WrittenFileError`."""
     completion = _Completion(request, open_file)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="written-files") as pool:
-        found = [add for add in pool.map(completion.complete, entries) if add is not None]
-        list(pool.map(completion.sync, completion.directories([add for add, _ in found])))
-    adds = sorted((add for add, _ in found), key=lambda add: add.path)
+        added = [add for add in pool.map(completion.complete, entries) if add is not None]
+        list(pool.map(completion.sync, completion.directories([add for add, _ in added])))
+    adds = sorted((add for add, _ in added), key=lambda add: add.path)
     return WrittenFiles(
         adds=tuple(adds),
-        num_rows=sum(num_rows for _, num_rows in found),
+        num_rows=sum(num_rows for _, num_rows in added),
         size_bytes=sum(add.size for add in adds),
     )
 
 
 def plain_path(url: str) -> str:
-    """The absolute plain path behind a URL of Hadoop's; a local one without its scheme."""
+    """The absolute plain path of a Hadoop URL; a local one without its scheme."""
     decoded = unquote(url, errors="strict")
     return "/" + decoded.removeprefix("file:").lstrip("/") if decoded.startswith("file:") else decoded
 
 
 class _Completion:
-    """Everything that is the same for all files of one write."""
+    """Completes the files of one write."""
 
     def __init__(self, request: WriteRequest, open_file: OpenFile) -> None:
         self._request = request
@@ -121,8 +121,8 @@ class _Completion:
         return add, metadata.num_rows
 
     def sync(self, path: str) -> None:
-        """Return when the local file or directory would survive a power loss."""
-        with self._told(path, "could not be made durable"):
+        """Makes a local file or directory durable: it survives a power loss when this returns."""
+        with self._disk_errors(path, "could not be made durable"):
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -130,16 +130,16 @@ class _Completion:
                 os.close(descriptor)
 
     def directories(self, adds: Sequence[AddFile]) -> list[str]:
-        """Local directories that got a file or a directory, so that their entries are made durable, too."""
+        """Local directories that have a new file or directory: their entries must be made durable, too."""
         if not self._is_local:
             return []
-        found = {self._root, str(Path(self._root).parent)}
+        directories = {self._root, str(Path(self._root).parent)}
         for add in adds:
             parent = Path(self._root + unquote(add.path)).parent
             while len(str(parent)) >= len(self._root):
-                found.add(str(parent))
+                directories.add(str(parent))
                 parent = parent.parent
-        return sorted(found)
+        return sorted(directories)
 
     def _relative(self, entry: ManifestEntry) -> str:
         path = plain_path(entry.url)
@@ -148,35 +148,35 @@ class _Completion:
         return path.removeprefix(self._root)
 
     def _metadata(self, relative: str, entry: ManifestEntry) -> pq.FileMetaData:
-        """The footer. A file that was cut short on its way has none."""
-        with self._told(relative, "could not be read back"), self._open_file(relative) as file:
+        """The footer. A file that was written only in part has none."""
+        with self._disk_errors(relative, "could not be read back"), self._open_file(relative) as file:
             if file.size() != entry.size_bytes:
                 problem = f"has {file.size()} bytes where {entry.size_bytes} were written"
                 raise WrittenFileError(table=self._request.table_root, path=relative, problem=problem)
             return pq.read_metadata(file)
 
     def _remove(self, relative: str) -> None:
-        """A file that nothing refers to; elsewhere than on local disk it is left to VACUUM."""
+        """Removes a file that nothing refers to from local disk; on other storages VACUUM removes it."""
         if self._is_local:
-            with self._told(relative, "is without rows and could not be removed"):
+            with self._disk_errors(relative, "is without rows and could not be removed"):
                 os.unlink(self._root + relative)
 
     @contextlib.contextmanager
-    def _told(self, path: str, problem: str) -> Iterator[None]:
-        """What a disk or a footer does wrong, as our error."""
+    def _disk_errors(self, path: str, problem: str) -> Iterator[None]:
+        """A block in which errors of the disk, or of a footer, raise `WrittenFileError`."""
         try:
             yield
         except DeltaError:
             raise
         except (OSError, pa.ArrowException) as error:
-            told = f"{problem} ({str(error).splitlines()[0]})"
-            raise WrittenFileError(table=self._request.table_root, path=path, problem=told) from error
+            problem = f"{problem} ({str(error).splitlines()[0]})"
+            raise WrittenFileError(table=self._request.table_root, path=path, problem=problem) from error
 
     def _partition_values(self, relative: str) -> dict[str, str | None]:
         if self._request.partition_values is not None:
             return dict(self._request.partition_values)
-        found = parse_partition_path(relative)
-        return {name: _as_in_log(found[name], data_type) for name, data_type in self._partition_types.items()}
+        values = parse_partition_path(relative)
+        return {name: _as_in_log(values[name], data_type) for name, data_type in self._partition_types.items()}
 
 
 def _as_in_log(text: str | None, data_type: DataType) -> str | None:
@@ -184,7 +184,7 @@ def _as_in_log(text: str | None, data_type: DataType) -> str | None:
     if text is None:
         return None
     if isinstance(data_type, BinaryType):
-        return serialize(bytes.fromhex(text), data_type)
+        return serialize_partition_value(bytes.fromhex(text), data_type)
     if isinstance(data_type, TimestampType):
-        return serialize(parse(text, data_type), data_type)
+        return serialize_partition_value(parse_partition_value(text, data_type), data_type)
     return text

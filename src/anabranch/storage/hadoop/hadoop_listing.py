@@ -1,9 +1,9 @@
-"""Listings of Hadoop file systems, brought over from the JVM in bulk.
+"""Listings of Hadoop file systems, transferred from the JVM in bulk.
 
-A call into the JVM costs about 0.1 ms, so nothing is asked file by file: one directory level takes a
-dozen calls, however many files it has. The statuses travel in Hadoop's own serialised form (`Writable`), of which
-four fields matter here. On Hadoop's own local file system that form is slow (it runs `ls` for each file
-to learn the permissions); `LocalStore` serves local disks.
+A call into the JVM takes about 0.1 ms, so there are no calls per file: one directory level takes a
+dozen calls, for any number of files. The statuses are transferred in Hadoop's own serialised form (`Writable`), of
+which four fields matter here. On Hadoop's local file system that form is slow, since it runs `ls` for each file to
+read the permissions; local disks have `LocalStore`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _FILE = 2
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HadoopFile:
-    """A file or directory; links are left out."""
+    """A file or directory, not a link."""
 
     path: str
-    """Fully qualified, as `org.apache.hadoop.fs.Path` prints it."""
+    """The fully qualified path, as `org.apache.hadoop.fs.Path` prints it."""
     is_directory: bool
     size_bytes: int
     modified_ms: int
 
 
 def list_directories(gateway: Any, files: Any, directories: Sequence[str]) -> list[HadoopFile]:
-    """What lies directly in `directories`; `files` is a Java `FileSystem`. Raises what Py4J raises."""
+    """The files and directories directly in `directories`; `files` is a Java `FileSystem`. Raises Py4J's errors."""
     jvm = gateway.jvm
-    # No file name holds a NUL, so the list crosses as one text.
+    # No file name has a NUL, so the list is passed as one string.
     names = jvm.java.util.regex.Pattern.compile("\0").split("\0".join(directories))
     statuses = files.listStatus(jvm.org.apache.hadoop.util.StringUtils.stringToPath(names))
     count = len(statuses)
-    # Py4J takes no array of a subclass where an array of `Writable` is asked for.
+    # Py4J accepts no array of a subclass for a parameter that is an array of `Writable`.
     writables = gateway.new_array(jvm.org.apache.hadoop.io.Writable, count)
     jvm.java.lang.System.arraycopy(statuses, 0, writables, 0, count)
     status_class = jvm.py4j.reflection.ReflectionUtil.classForName("org.apache.hadoop.fs.FileStatus")
@@ -45,13 +45,13 @@ def list_directories(gateway: Any, files: Any, directories: Sequence[str]) -> li
 
 
 def decode_statuses(data: bytes) -> Iterator[HadoopFile]:
-    """The statuses in an `ArrayWritable` of `FileStatus`: a count, then for each its length and a message."""
+    """The statuses in an `ArrayWritable` of `FileStatus`: their number, then the length and the message of each."""
     count = int.from_bytes(data[:4], "big")
     position = 4
     for _ in range(count):
         end = position + 4 + int.from_bytes(data[position : position + 4], "big")
         if end > len(data):
-            raise ValueError("a Hadoop listing is cut short")
+            raise ValueError("a Hadoop listing is truncated")
         fields = _decode_message(data[position + 4 : end])
         if fields.get(1) in {_DIRECTORY, _FILE}:
             yield HadoopFile(
@@ -82,7 +82,7 @@ def _decode_message(message: bytes) -> dict[int, int | bytes]:
             case 5:
                 position += 4
             case _:
-                raise ValueError(f"a Hadoop listing holds the wire type {wire_type}")
+                raise ValueError(f"a Hadoop listing has the unknown wire type {wire_type}")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Files of whatever Spark's Hadoop file systems reach, through the JVM of the session."""
+"""Files on Spark's Hadoop file systems, through the JVM of the session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from anabranch.errors.environment import (
 from anabranch.storage.file_tree import Deletion, Enters, Entry, delete_one_by_one, pages_of
 from anabranch.storage.hadoop.hadoop_listing import HadoopFile, list_directories
 from anabranch.storage.log_store import PutOutcome, StoredFile, check_size, redact
-from anabranch.storage.object.object_tree import open_ranges
+from anabranch.storage.ranged_file import open_ranges
 from anabranch.storage.storage_paths import (
     TEMPORARY_PREFIX,
     check_directory_path,
@@ -33,19 +33,19 @@ from anabranch.storage.storage_paths import (
     check_file_paths,
     is_temporary,
     join_path,
-    order_of,
+    sort_key,
     split_path,
 )
 
 ATOMIC_RENAME_SCHEMES = frozenset({"hdfs"})
-"""File systems whose rename checks the target and moves in one step, on the server."""
+"""File systems whose rename checks the target and moves the file in one step, on the server."""
 
 _LOG = logging.getLogger("anabranch.storage")
 _CHUNK_BYTES = 64 * 1024 * 1024
 _DIRECTORIES_AT_ONCE = 1000
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
-_SURELY_NOT_MADE = {
+_NOT_CREATED = {
     "AccessControlException",
     "DSQuotaExceededException",
     "NSQuotaExceededException",
@@ -56,7 +56,7 @@ _SURELY_NOT_MADE = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HadoopSession:
-    """Spark's JVM, as PySpark hands it out."""
+    """Spark's JVM and Hadoop configuration."""
 
     gateway: Any = dataclasses.field(repr=False)
     """`SparkContext._gateway`."""
@@ -64,7 +64,7 @@ class HadoopSession:
     """A Java `org.apache.hadoop.conf.Configuration`."""
 
     def get(self, key: str, /) -> str | None:
-        """A property, also one that is kept in a Hadoop credential store."""
+        """A property, also one in a Hadoop credential store."""
         value = self.configuration.get(key)
         if value is None and self.configuration.get("hadoop.security.credential.provider.path"):
             password = self.configuration.getPassword(key)
@@ -77,9 +77,9 @@ class HadoopStore:
 
     A put writes a temporary file, syncs it, and renames it with `FileContext.rename`, which unlike
     `FileSystem.rename` fails if the target exists. Whether that is one step depends on the file system: HDFS
-    does it under the name node's lock, others look first and move then. Those are refused for
-    put-if-absent, unless their scheme is in `atomic_rename_schemes`; a `viewfs:` counts as what it
-    is mounted on.
+    does it under the name node's lock, others check first and move afterwards. Those are refused for
+    put-if-absent, unless their scheme is in `atomic_rename_schemes`; for a `viewfs:`, the scheme is that
+    of the file system mounted there.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class HadoopStore:
         return self._root
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
-        # Hadoop lists whole directories only; what comes before the floor is dropped here.
+        # Hadoop only lists whole directories; files up to `start_after` are dropped here.
         check_directory_path(directory, root=self._root)
-        floor = order_of(start_after)
-        found = [(order_of(split_path(path)[1]), path, file) for path, file in self._list([directory])]
-        wanted = [entry for entry in found if entry[0] > floor and not entry[2].is_directory]
+        floor = sort_key(start_after)
+        entries = [(sort_key(split_path(path)[1]), path, file) for path, file in self._list([directory])]
+        wanted = [entry for entry in entries if entry[0] > floor and not entry[2].is_directory]
         ordered = sorted(wanted, key=lambda entry: entry[0])
         return (_stored(path, file) for _, path, file in ordered if not is_temporary(split_path(path)[1]))
 
@@ -133,7 +133,7 @@ class HadoopStore:
 
     def head(self, path: str) -> StoredFile | None:
         try:
-            status = self._ask("look at", path, lambda: self._files.getFileStatus(self._path(path)))
+            status = self._call("look at", path, lambda: self._files.getFileStatus(self._path(path)))
         except FileMissingError:
             return None
         if not status.isFile():
@@ -141,24 +141,24 @@ class HadoopStore:
         return StoredFile(path=path, size_bytes=status.getLen(), modified_ms=status.getModificationTime())
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
-        if size_max is not None and (found := self.head(path)) is not None:
-            check_size(found.size_bytes, size_max, root=self._root, path=path)
-        return self._ask("read", path, lambda: b"".join(self._chunks(path, 0, None)))
+        if size_max is not None and (file := self.head(path)) is not None:
+            check_size(file.size_bytes, size_max, root=self._root, path=path)
+        return self._call("read", path, lambda: b"".join(self._chunks(path, 0, None)))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0:
             raise StorageError(root=self._root, path=path, doing="read", cause="a range has no negative bounds")
-        data = self._ask("read", path, lambda: b"".join(self._chunks(path, offset, length)))
+        data = self._call("read", path, lambda: b"".join(self._chunks(path, offset, length)))
         if len(data) != length:
-            cause = f"bytes {offset} to {offset + length} asked for, {len(data)} bytes received"
+            cause = f"bytes {offset} to {offset + length} requested, {len(data)} bytes received"
             raise StorageError(root=self._root, path=path, doing="read", cause=cause)
         return data
 
     def open(self, path: str) -> pa.NativeFile:
-        found = self.head(path)
-        if found is None:
+        file = self.head(path)
+        if file is None:
             raise FileMissingError(root=self._root, path=path, doing="open")
-        return open_ranges(found.size_bytes, functools.partial(self.read_range, path))
+        return open_ranges(file.size_bytes, functools.partial(self.read_range, path))
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         target = self._path(path)
@@ -172,21 +172,21 @@ class HadoopStore:
         return PutOutcome.CREATED
 
     def make_durable(self, path: str) -> None:
-        """A name that shows is as durable as its file system ever makes it: Hadoop offers no more."""
+        """Do nothing: Hadoop has no call for it. A visible name is as durable as its file system makes it."""
 
     def put(self, path: str, data: bytes) -> None:
         target = self._path(path)
         temporary = self._write_temporary(path, data)
         overwrite = self._rename_options(self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE)
         try:
-            self._ask("write", path, lambda: self._context.rename(temporary, target, overwrite))
+            self._call("write", path, lambda: self._context.rename(temporary, target, overwrite))
         except StorageError:
             self._discard(temporary)
             raise
 
     def delete(self, path: str) -> None:
         with suppress(FileMissingError):
-            self._ask("delete", path, lambda: self._files.delete(self._path(path), False))
+            self._call("delete", path, lambda: self._files.delete(self._path(path), False))
 
     def delete_many(self, paths: Sequence[str]) -> Deletion:
         return delete_one_by_one(check_file_paths(paths, root=self._root), self.delete)
@@ -194,7 +194,7 @@ class HadoopStore:
     def remove_directory(self, path: str) -> bool:
         target = self._path(path)
         try:
-            # It refuses one that is not empty, under the name node's lock.
+            # The name node refuses to delete a directory that is not empty, under its lock.
             return bool(self._files.delete(target, False))
         except (Py4JError, PySparkException) as error:
             if _java_class(error) in {"FileNotFoundException", "PathIsNotEmptyDirectoryException", "IOException"}:
@@ -204,11 +204,13 @@ class HadoopStore:
     @functools.cached_property
     def _context(self) -> Any:
         context = self._jvm.org.apache.hadoop.fs.FileContext
-        return self._ask("write", "", lambda: context.getFileContext(self._files.getUri(), self._session.configuration))
+        return self._call(
+            "write", "", lambda: context.getFileContext(self._files.getUri(), self._session.configuration)
+        )
 
     @functools.cached_property
     def _scheme(self) -> str:
-        """The scheme of the file system that holds the files, behind a view."""
+        """The scheme of the file system that stores the files, also behind a `viewfs:`."""
 
         def resolve() -> str:
             path = self._jvm.org.apache.hadoop.fs.Path(self._qualified)
@@ -216,7 +218,7 @@ class HadoopStore:
                 path = path.getParent()
             return str(self._files.resolvePath(path).toUri().getScheme())
 
-        return self._ask("look at", "", resolve)
+        return self._call("look at", "", resolve)
 
     def _refuse_unless_atomic(self) -> None:
         if self._scheme in self._atomic_rename_schemes:
@@ -227,18 +229,18 @@ class HadoopStore:
             endpoint=f"the Hadoop file system for '{self._scheme}:'",
             cause="is not known to rename without overwriting in one step",
             way_out=(
-                "Reading works. To write, keep the table on HDFS, a local disk, S3, Google Cloud Storage or "
-                "Azure Storage. If you know that its rename is atomic and never overwrites, name the scheme "
-                "in the option 'anabranch.hadoop.atomicRenameSchemes'"
+                "Reading works. To write, store the table on HDFS, a local disk, S3, Google Cloud Storage or "
+                "Azure Storage. If you know that its rename is atomic and never overwrites, add the scheme "
+                "to the option 'anabranch.hadoop.atomicRenameSchemes'"
             ),
         )
 
     def _write_temporary(self, path: str, data: bytes) -> Any:
-        """A durable file next to `path`."""
+        """Write a durable temporary file in the directory of `path`."""
         name = f"{TEMPORARY_PREFIX}{secrets.token_hex(12)}.tmp"
         temporary = self._path(join_path(split_path(path)[0], name))
         try:
-            self._ask("write", path, lambda: self._write(temporary, data))
+            self._call("write", path, lambda: self._write(temporary, data))
         except StorageError:
             self._discard(temporary)
             raise
@@ -261,10 +263,10 @@ class HadoopStore:
         name = _java_class(error)
         if name == "FileAlreadyExistsException":
             return PutOutcome.EXISTS
-        if name in _SURELY_NOT_MADE:
+        if name in _NOT_CREATED:
             raise self._translate(error, "write", path) from error
-        # Also "no such file": a repeated call finds the temporary file gone because the first one moved it.
-        _LOG.warning("The fate of %s in %s is unknown: %s", path, self._root, _describe(error))
+        # Also for "no such file": the temporary file is missing in a repeated call because the first one moved it.
+        _LOG.warning("It is unknown whether %s was created in %s: %s", path, self._root, _describe(error))
         return PutOutcome.UNKNOWN
 
     def _rename_options(self, *options: Any) -> Any:
@@ -290,22 +292,22 @@ class HadoopStore:
             stream.close()
 
     def _list(self, directories: list[str]) -> list[tuple[str, HadoopFile]]:
-        """What lies directly in `directories`, with paths relative to the root."""
+        """The files and directories directly in `directories`, with paths relative to the root."""
         names = [join_path(self._qualified, directory) if directory else self._qualified for directory in directories]
         try:
-            found = self._ask(
+            listed = self._call(
                 "list", directories[0], lambda: list_directories(self._session.gateway, self._files, names)
             )
         except FileMissingError:
-            # One of several vanished: what is left of the others counts.
+            # One of several directories was deleted meanwhile: the others are listed one by one.
             return [entry for directory in directories for entry in self._list([directory])] if len(names) > 1 else []
-        return [(self._relative(file.path), file) for file in found if file.path not in names]
+        return [(self._relative(file.path), file) for file in listed if file.path not in names]
 
     def _entries(self, enters: Enters) -> Iterator[Entry]:
         waiting = [""]
         while waiting:
-            now, waiting = waiting[:_DIRECTORIES_AT_ONCE], waiting[_DIRECTORIES_AT_ONCE:]
-            for path, file in self._list(now):
+            batch, waiting = waiting[:_DIRECTORIES_AT_ONCE], waiting[_DIRECTORIES_AT_ONCE:]
+            for path, file in self._list(batch):
                 if file.is_directory and enters(path):
                     waiting.append(path)
                     yield path, 0, file.modified_ms, True
@@ -322,7 +324,7 @@ class HadoopStore:
         check_file_path(path, root=self._root)
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._qualified}/{path}")
 
-    def _ask(self, doing: str, path: str, request: Callable[[], _Answer]) -> _Answer:
+    def _call(self, doing: str, path: str, request: Callable[[], _Result]) -> _Result:
         try:
             return request()
         except (Py4JError, PySparkException, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Files of a local disk, made whole and kept through a power loss."""
+"""Atomic and durable writes on a local disk."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ ABANDONED_AFTER_MS = 24 * 3600 * 1000
 
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
 _NO_EXCLUSIVE_RENAME = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
-_SURELY_NOT_MADE = {
+_NOT_CREATED = {
     *(errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
     *(errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP),
 }
 
 
 class ExclusiveCreateUnsupported(OSError):
-    """The file system has neither hard links nor a rename that keeps what is there."""
+    """The file system has neither hard links nor a rename that keeps an existing file."""
 
 
 def create(path: str, data: bytes) -> PutOutcome:
-    """Make the file `path`, whole and durable, unless one exists.
+    """Create the file `path`, atomic and durable, unless it exists.
 
-    Raises `OSError` only when the file was surely not made.
+    Raises `OSError` only if the file was certainly not created.
     """
     with _temporary_file(path, data) as temporary:
         outcome = _publish(temporary, path)
@@ -45,13 +45,13 @@ def create(path: str, data: bytes) -> PutOutcome:
     try:
         sync_directory(os.path.dirname(path))
     except OSError:
-        # The name is visible, but nobody can promise that it survives a power loss.
+        # The name is visible, but may not survive a power loss.
         return PutOutcome.UNKNOWN
     return PutOutcome.CREATED
 
 
 def replace(path: str, data: bytes) -> None:
-    """Make or replace the file `path`, whole and durable."""
+    """Create or replace the file `path`, atomic and durable."""
     with _temporary_file(path, data) as temporary:
         _drop_hadoop_checksum(path)
         os.replace(temporary, path)
@@ -59,17 +59,17 @@ def replace(path: str, data: bytes) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove the file `path`; one that is not there is no error."""
+    """Remove the file `path`, if it exists."""
     _drop_hadoop_checksum(path)
     with suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(path)
 
 
 def make_directories(directory: str, *, durable_below: str) -> None:
-    """Make `directory` and what is missing above it; their names survive a power loss.
+    """Create `directory` and its missing parents; their names survive a power loss.
 
-    Those between `durable_below` and `directory` are synced also if they were there: their maker may
-    not have come to it yet.
+    Directories between `durable_below` and `directory` are synced also if they exist: the process that
+    created them may not have done so yet.
     """
     parent = os.path.dirname(directory)
     existed = os.path.isdir(directory)
@@ -83,10 +83,10 @@ def make_directories(directory: str, *, durable_below: str) -> None:
 
 
 def sync_above(directory: str) -> None:
-    """Make durable the names of `directory` and of all that are above it in its file system.
+    """Make durable the names of `directory` and of all its parents in its file system.
 
-    They may be new, and made by somebody who syncs nothing, as Spark is. One that we may not open for reading,
-    or write to, is not ours, and was there before.
+    They may have just been created by a program that syncs nothing, such as Spark. A directory without permission to
+    read or write it was not created by this user, so it is older.
     """
     device = os.stat(directory).st_dev
     while (parent := os.path.dirname(directory)) != directory:
@@ -106,7 +106,7 @@ def sync_directory(directory: str) -> None:
     try:
         _sync(descriptor)
     except OSError as error:
-        # Some network file systems cannot sync a directory and do not need it: names are durable at once.
+        # Some network file systems cannot sync a directory and do not need to: names are durable at once.
         if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
             raise
     finally:
@@ -114,7 +114,7 @@ def sync_directory(directory: str) -> None:
 
 
 def remove_abandoned(directory: str, *, now_ms: int) -> None:
-    """Remove temporary files of writers that died long ago. Best effort."""
+    """Remove temporary files of writers that died long ago. Errors are ignored."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if is_temporary(entry.name):
@@ -125,16 +125,16 @@ def remove_abandoned(directory: str, *, now_ms: int) -> None:
 
 @contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """A durable file with `data` next to `path`; gone afterwards, under this name."""
+    """A durable temporary file with `data` in the directory of `path`; its name is removed at the end."""
     temporary = os.path.join(os.path.dirname(path), f"{TEMPORARY_PREFIX}{secrets.token_hex(12)}.tmp")
     try:
-        # Permissions follow the umask, as for any file: other accounts read the log too.
+        # Permissions follow the umask, as for any file: other users read the log too.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             _write_all(descriptor, data)
             _sync(descriptor)
         finally:
-            # Network file systems report a failed write as late as here, so the error must get out.
+            # Network file systems may report a failed write only here, so this error must be raised.
             os.close(descriptor)
         yield temporary
     finally:
@@ -153,7 +153,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 def _sync(descriptor: int) -> None:
     if sys.platform == "darwin":
-        # There fsync stops at the drive's cache.
+        # On macOS fsync does not flush the drive's cache.
         with suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
@@ -161,7 +161,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _publish(temporary: str, path: str) -> PutOutcome:
-    """Give the temporary file its final name, unless that is taken."""
+    """Give the temporary file its final name, unless that exists."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -171,14 +171,14 @@ def _publish(temporary: str, path: str) -> PutOutcome:
             return PutOutcome.CREATED
         if error.errno in _NO_HARD_LINKS:
             return _rename_exclusively(temporary, path)
-        if error.errno in _SURELY_NOT_MADE:
+        if error.errno in _NOT_CREATED:
             raise
         return PutOutcome.UNKNOWN
     return PutOutcome.CREATED
 
 
 def _has_second_name(temporary: str) -> bool:
-    """Whether our link landed although its call failed: NFS repeats calls whose reply was lost."""
+    """Whether the link was created although the call failed: NFS repeats calls whose reply was lost."""
     with suppress(OSError):
         return os.stat(temporary).st_nlink > 1
     return False
@@ -193,19 +193,20 @@ def _rename_exclusively(temporary: str, path: str) -> PutOutcome:
         return PutOutcome.EXISTS
     if failure in _NO_EXCLUSIVE_RENAME:
         raise ExclusiveCreateUnsupported(failure, os.strerror(failure), path)
-    if failure in _SURELY_NOT_MADE:
+    if failure in _NOT_CREATED:
         raise OSError(failure, os.strerror(failure), path)
     return PutOutcome.UNKNOWN
 
 
 @functools.cache
 def _exclusive_rename() -> Callable[[bytes, bytes], int] | None:
-    """The system's rename that fails if the target exists: takes both names, returns an errno or 0."""
+    """The system's rename that fails if the target exists: a function of both names that returns an errno or 0."""
     library = ctypes.CDLL(None, use_errno=True)
-    here, no_replace, exclusive = -100, 1, 4
+    current_directory, no_replace, exclusive = -100, 1, 4
 
     def renameat2(source: bytes, target: bytes) -> int:
-        return ctypes.get_errno() if library.renameat2(here, source, here, target, no_replace) else 0
+        arguments = current_directory, source, current_directory, target, no_replace
+        return ctypes.get_errno() if library.renameat2(*arguments) else 0
 
     def renamex_np(source: bytes, target: bytes) -> int:
         return ctypes.get_errno() if library.renamex_np(source, target, exclusive) else 0
@@ -216,10 +217,10 @@ def _exclusive_rename() -> Callable[[bytes, bytes], int] | None:
 
 
 def _drop_hadoop_checksum(path: str) -> None:
-    """Remove the checksum that Hadoop keeps beside a file it wrote.
+    """Remove the checksum file that Hadoop writes beside each of its files.
 
-    It belongs to earlier contents of that name; Hadoop's local file system, and so Spark and Delta's
-    jar, would refuse ours for it.
+    It is of an earlier content of that name, so that Hadoop's local file system, and with it Spark and
+    Delta's jar, would refuse to read the new one.
     """
     directory, name = os.path.split(path)
     with suppress(OSError):

@@ -29,18 +29,18 @@ from anabranch.storage.storage_paths import (
     check_file_paths,
     is_temporary,
     join_path,
-    order_of,
+    sort_key,
 )
 
 
 class LocalStore:
     """A `LogStore` on a disk, for any number of threads and processes.
 
-    A put is a temporary file, synced, then linked to its name, then the directory synced. So a name
-    shows whole contents or none, of two writers one wins, and what returned survives a power loss.
-    Names that are not UTF-8 come back with surrogates and can be handed in again.
+    A put writes and syncs a temporary file, links it to its name, then syncs the directory. So a file is
+    complete or missing, one of two writers wins, and a put that returned survives a power loss. Names that
+    are not UTF-8 are listed with surrogates, which all methods accept.
 
-    Writing and deleting refuse to follow a symbolic link out of the root. Reading follows links.
+    Writing and deleting do not follow a symbolic link out of the root. Reading follows links.
     """
 
     def __init__(self, root: str, clock: Clock | None = None) -> None:
@@ -57,42 +57,42 @@ class LocalStore:
         return self._root
 
     def list_from(self, directory: str, start_after: str = "") -> Iterator[StoredFile]:
-        where = self._directory(directory)
-        floor = order_of(start_after)
+        absolute = self._directory(directory)
+        floor = sort_key(start_after)
         with self._errors("list", directory):
             try:
-                names = os.listdir(where)
+                names = os.listdir(absolute)
             except (FileNotFoundError, NotADirectoryError):
                 return iter(())
-        # Files before the floor are never looked at: a long log is mostly those.
-        wanted = sorted((order_of(name), name) for name in names if not is_temporary(name) and order_of(name) > floor)
-        found = (self._look_at(os.path.join(where, name), join_path(directory, name)) for _, name in wanted)
-        return (file for file in found if file is not None)
+        # Only files after `start_after` are looked at: most files of a long log are before it.
+        wanted = sorted((sort_key(name), name) for name in names if not is_temporary(name) and sort_key(name) > floor)
+        files = (self._stat(os.path.join(absolute, name), join_path(directory, name)) for _, name in wanted)
+        return (file for file in files if file is not None)
 
     def list_tree(self, directory: str = "") -> Iterator[StoredFile]:
         waiting = [directory]
         self._directory(directory)
         while waiting:
-            within = waiting.pop()
-            with self._errors("list", within):
+            current = waiting.pop()
+            with self._errors("list", current):
                 try:
-                    entries = list(os.scandir(self._directory(within)))
+                    entries = list(os.scandir(self._directory(current)))
                 except (FileNotFoundError, NotADirectoryError):
                     continue
             for entry in entries:
-                path = join_path(within, entry.name)
-                # A linked directory is somebody else's: who lists in order to delete must not walk into it.
+                path = join_path(current, entry.name)
+                # A linked directory is outside the table: VACUUM must not list its files.
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif not is_temporary(entry.name) and (found := self._look_at(entry.path, path)) is not None:
-                    yield found
+                elif not is_temporary(entry.name) and (file := self._stat(entry.path, path)) is not None:
+                    yield file
 
     def walk(self, enters: Enters) -> Iterator[pa.Table]:
         with self._errors("list", ""):
             yield from pages_of(local_tree.walk(self._root, enters))
 
     def head(self, path: str) -> StoredFile | None:
-        return self._look_at(self._file(path), path)
+        return self._stat(self._file(path), path)
 
     def read(self, path: str, *, size_max: int | None = None) -> bytes:
         with self._errors("read", path), _open_file(self._file(path)) as file:
@@ -109,9 +109,9 @@ class LocalStore:
             return _read_exactly(file.fileno(), length)
 
     def open(self, path: str) -> pa.NativeFile:
-        # No memory map: one over a file that somebody cuts short kills the process.
+        # Without a memory map, which would kill the process if another one truncated the file.
         with self._errors("open", path):
-            # Looked at first: who opens a pipe waits for its writer.
+            # Checked first: opening a pipe waits for its writer.
             if not stat.S_ISREG(os.stat(self._file(path)).st_mode):
                 raise FileMissingError(root=self._root, path=path, doing="open")
             return pa.OSFile(self._file(path))
@@ -125,8 +125,8 @@ class LocalStore:
             except durable_files.ExclusiveCreateUnsupported as error:
                 raise self._cannot_create_exclusively(error) from error
             except FileNotFoundError:
-                # Somebody removed the directory since we prepared it.
-                self._prepare(os.path.dirname(target), anew=True)
+                # The directory was removed since it was prepared.
+                self._prepare(os.path.dirname(target), again=True)
                 return durable_files.create(target, data)
 
     def make_durable(self, path: str) -> None:
@@ -140,7 +140,7 @@ class LocalStore:
             try:
                 durable_files.replace(target, data)
             except FileNotFoundError:
-                self._prepare(os.path.dirname(target), anew=True)
+                self._prepare(os.path.dirname(target), again=True)
                 durable_files.replace(target, data)
 
     def delete(self, path: str) -> None:
@@ -162,10 +162,10 @@ class LocalStore:
         with self._errors("delete", path):
             return local_tree.remove_directory(self._root, check_file_path(path, root=self._root))
 
-    def _prepare(self, directory: str, *, anew: bool = False) -> None:
-        """See that `directory` is there to stay, once for each directory."""
+    def _prepare(self, directory: str, *, again: bool = False) -> None:
+        """Create `directory` durably, once in the life of the store unless `again`."""
         with self._lock:
-            if directory in self._prepared and not anew:
+            if directory in self._prepared and not again:
                 return
         durable_files.make_directories(directory, durable_below=self._root)
         durable_files.sync_above(self._root)
@@ -173,9 +173,9 @@ class LocalStore:
         with self._lock:
             self._prepared.add(directory)
 
-    def _look_at(self, where: str, path: str) -> StoredFile | None:
+    def _stat(self, absolute: str, path: str) -> StoredFile | None:
         try:
-            status = os.stat(where)
+            status = os.stat(absolute)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -205,7 +205,7 @@ class LocalStore:
             path="",
             endpoint="its file system",
             cause=f"has neither hard links nor a rename that keeps an existing file ({error.strerror})",
-            way_out="Keep the table on another file system; ext4, XFS, Btrfs, ZFS, APFS, tmpfs and NFS will do",
+            way_out="Store the table on another file system, such as ext4, XFS, Btrfs, ZFS, APFS, tmpfs or NFS",
         )
 
     @contextmanager
@@ -213,11 +213,11 @@ class LocalStore:
         try:
             yield
         except StorageError:
-            # A missing file is an OSError too; it was given its facts where it was found.
+            # A missing file is an OSError, too, and already has its path.
             raise
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             if doing == "write":
-                # What is missing is a folder to write into.
+                # The folder to write into is missing.
                 raise self._failure(error, doing, path) from error
             raise FileMissingError(root=self._root, path=path, doing=doing) from error
         except OSError as error:
@@ -230,7 +230,7 @@ class LocalStore:
 
 
 def local_path(root: str) -> str:
-    """The absolute path that `root` names: a path, with or without `~`, or a `file:` URL.
+    """The absolute path of `root`, which is a path, with or without `~`, or a `file:` URL.
 
     A `%` in a URL stays as it is, as in Hadoop and so in Spark.
     """
@@ -240,22 +240,24 @@ def local_path(root: str) -> str:
     if path.startswith("//"):
         host, slash, rest = path[2:].partition("/")
         if host not in {"", "localhost"}:
-            reason = f"it names the host {host!r}"
-            raise UnsupportedStorageError(url=root, reason=reason, way_out="Files of this machine are file:///path")
+            reason = f"it has the host {host!r}"
+            raise UnsupportedStorageError(
+                url=root, reason=reason, way_out="Write files of this machine as file:///path"
+            )
         path = slash + rest
     if not path.startswith("/"):
         raise UnsupportedStorageError(
-            url=root, reason="its path is not absolute", way_out="Files of this machine are file:///path"
+            url=root, reason="its path is not absolute", way_out="Write files of this machine as file:///path"
         )
     return os.path.abspath(path)
 
 
 def _open_file(path: str) -> io.FileIO:
-    """A file to read from. A pipe or a device is none: it has no end, or lets whoever opens it wait for ever."""
+    """Open a regular file. Raises `FileNotFoundError` for a pipe or a device: it may have no end, or block for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileNotFoundError(errno.ENOENT, "it is no regular file", path)
+            raise FileNotFoundError(errno.ENOENT, "it is not a regular file", path)
         return open(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -268,7 +270,7 @@ def _read_exactly(descriptor: int, length: int) -> bytes:
     while remaining:
         part = os.read(descriptor, remaining)
         if not part:
-            raise OSError(errno.EIO, "the file was cut short while it was read")
+            raise OSError(errno.EIO, "the file was truncated while it was read")
         parts.append(part)
         remaining -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

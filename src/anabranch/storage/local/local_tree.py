@@ -1,4 +1,4 @@
-"""The tree of a local disk: listed, and cleared, without ever following a link."""
+"""Listing and deleting files of a directory tree on a local disk, without following links."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def walk(root: str, enters: Enters) -> Iterator[Entry]:
-    """What lies below `root`. Links are neither shown nor followed. Raises `OSError`."""
+    """The files and directories below `root`. Links are neither listed nor followed. Raises `OSError`."""
     waiting = [""]
     with ThreadPoolExecutor(max_workers=LISTERS, thread_name_prefix="anabranch-list") as pool:
         while waiting:
-            now, waiting = waiting[:_DIRECTORIES_AT_ONCE], waiting[_DIRECTORIES_AT_ONCE:]
-            for entries in pool.map(lambda directory: _entries(root, directory), now):
+            batch, waiting = waiting[:_DIRECTORIES_AT_ONCE], waiting[_DIRECTORIES_AT_ONCE:]
+            for entries in pool.map(lambda directory: _entries(root, directory), batch):
                 for entry in entries:
                     if not entry[3]:
                         yield entry
@@ -32,10 +32,10 @@ def walk(root: str, enters: Enters) -> Iterator[Entry]:
 
 
 def delete_files(root: str, paths: Sequence[str]) -> Iterator[tuple[str, OSError | None]]:
-    """Remove files and what Hadoop keeps beside them; says of each what went wrong.
+    """Delete files with their Hadoop checksums; yields each path with its error, if there was one.
 
-    Directories are opened one below the other, and none through a link: whoever puts one in the way meanwhile
-    cannot have anything removed elsewhere.
+    Directories are opened one below the other, and none through a link: a link created meanwhile cannot cause
+    the deletion of files outside the root.
     """
     opened: tuple[str, int] | None = None
     try:
@@ -53,14 +53,14 @@ def delete_files(root: str, paths: Sequence[str]) -> Iterator[tuple[str, OSError
                 except OSError as error:
                     yield path, error
                     continue
-            yield path, _unlinked(opened[1], name)
+            yield path, _unlink(opened[1], name)
     finally:
         if opened is not None:
             _close(opened[1])
 
 
 def remove_directory(root: str, path: str) -> bool:
-    """Remove it if it is empty. Raises `OSError`."""
+    """Remove the directory if it is empty; whether it was removed. Raises `OSError`."""
     parent, name = split_path(path)
     try:
         with _opened(root, parent) as descriptor:
@@ -75,7 +75,7 @@ def remove_directory(root: str, path: str) -> bool:
 
 
 def _entries(root: str, directory: str) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     with suppress(FileNotFoundError, NotADirectoryError), closing(os.scandir(os.path.join(root, directory))) as scan:
         for entry in scan:
             if is_temporary(entry.name):
@@ -87,15 +87,15 @@ def _entries(root: str, directory: str) -> list[Entry]:
             is_directory = stat.S_ISDIR(status.st_mode)
             if is_directory or stat.S_ISREG(status.st_mode):
                 size = 0 if is_directory else status.st_size
-                found.append((join_path(directory, entry.name), size, status.st_mtime_ns // 1_000_000, is_directory))
-    return found
+                entries.append((join_path(directory, entry.name), size, status.st_mtime_ns // 1_000_000, is_directory))
+    return entries
 
 
-def _unlinked(directory: int, name: str) -> OSError | None:
+def _unlink(directory: int, name: str) -> OSError | None:
     try:
-        for each in (f".{name}.crc", name):
+        for file_name in (f".{name}.crc", name):
             with suppress(FileNotFoundError):
-                os.unlink(each, dir_fd=directory)
+                os.unlink(file_name, dir_fd=directory)
     except OSError as error:
         return error
     return None
@@ -111,18 +111,18 @@ def _opened(root: str, directory: str) -> Iterator[int]:
 
 
 def _open(root: str, directory: str) -> int:
-    """A descriptor of a directory below `root`. On Linux a link in the way is `NotADirectoryError`."""
+    """A descriptor of a directory below `root`. A link in its path raises `NotADirectoryError` on Linux."""
     descriptor = os.open(root, _DIRECTORY)
     for segment in directory.split("/") if directory else []:
         try:
-            below = os.open(segment, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            child = os.open(segment, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
             _close(descriptor)
-        descriptor = below
+        descriptor = child
     return descriptor
 
 
 def _close(directory: int) -> None:
-    """Nothing was written through it, so nothing is lost where that fails."""
+    """Close a descriptor. Errors are ignored, since nothing was written through it."""
     with suppress(OSError):
         os.close(directory)

@@ -15,14 +15,14 @@ _OAUTH = "fs.azure.account.oauth2"
 def azure_options(
     hadoop: Settings, environment: Mapping[str, str], *, container: str, account_host: str
 ) -> ObjectStoreOptions:
-    """How to reach `container` as Hadoop's ABFS would; what it leaves open comes from the environment.
+    """Options for `container` from the settings of Hadoop's ABFS, else from the environment.
 
-    `account_host` is what follows `@` in the URL (`account.dfs.core.windows.net`), or empty: then the
+    `account_host` is the part of the URL after `@` (`account.dfs.core.windows.net`), or empty: then the
     account is `AZURE_STORAGE_ACCOUNT_NAME`.
     """
     account = account_host.partition(".")[0] or environment.get("AZURE_STORAGE_ACCOUNT_NAME", "")
     if not account:
-        reason = "the URL names no account and the environment has no AZURE_STORAGE_ACCOUNT_NAME"
+        reason = "the URL has no account and the environment has no AZURE_STORAGE_ACCOUNT_NAME"
         raise StorageOptionError(option="account", reason=reason)
     options = _AccountOptions(hadoop, account=account, host=account_host)
     config, credentials = _credentials(options, environment, container=container)
@@ -41,7 +41,7 @@ def azure_options(
 
 
 class _AccountOptions:
-    """Properties that may end in the account's host; those go first."""
+    """Properties of an account: names that end in its host take precedence."""
 
     def __init__(self, hadoop: Settings, *, account: str, host: str) -> None:
         self._hadoop = hadoop
@@ -59,7 +59,7 @@ class _AccountOptions:
 def _credentials(
     options: _AccountOptions, environment: Mapping[str, str], *, container: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Configuration and secrets."""
+    """The configuration and the secrets of obstore's client."""
     kind = (options.get("fs.azure.account.auth.type") or "").lower()
     if kind not in {"", "sharedkey", "oauth", "sas"}:
         reason = f"{kind!r} is none of SharedKey, OAuth, SAS"
@@ -74,7 +74,7 @@ def _credentials(
         return {}, {"sas_key": signature.removeprefix("?")}
     if kind:
         wanted = "fs.azure.account.key" if kind == "sharedkey" else "fs.azure.sas.fixed.token"
-        raise StorageOptionError(option=wanted, reason="the authentication type asks for it and it is not set")
+        raise StorageOptionError(option=wanted, reason="the authentication type requires it and it is not set")
     return _from_environment(environment)
 
 
@@ -100,7 +100,7 @@ def _oauth(options: _AccountOptions) -> tuple[dict[str, str], dict[str, str]]:
         raise StorageOptionError(option="fs.azure.account.oauth.provider.type", reason=reason)
     for name, value in (("client.id", client), ("client.secret", secret), ("client.endpoint", tenant)):
         if not value:
-            raise StorageOptionError(option=f"{_OAUTH}.{name}", reason="OAuth asks for it and it is not set")
+            raise StorageOptionError(option=f"{_OAUTH}.{name}", reason="OAuth requires it and it is not set")
     return config, {"client_secret": secret or ""}
 
 
@@ -119,8 +119,8 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], d
 
 
 def _sovereign_endpoint(account: str, host: str) -> str | None:
-    """The endpoint of a cloud other than the public one: its suffix stands in the URL."""
-    found = re.fullmatch(r"[^.]+\.(?:dfs|blob)\.(?P<suffix>.+)", host)
-    if found is None or found["suffix"] == "core.windows.net":
+    """The endpoint of a cloud other than the public one, whose suffix is in the URL; None for the public one."""
+    match = re.fullmatch(r"[^.]+\.(?:dfs|blob)\.(?P<suffix>.+)", host)
+    if match is None or match["suffix"] == "core.windows.net":
         return None
-    return f"https://{account}.blob.{found['suffix']}"
+    return f"https://{account}.blob.{match['suffix']}"

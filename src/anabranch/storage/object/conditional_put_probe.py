@@ -1,4 +1,4 @@
-"""Finding out whether an object store honours a conditional put, before anything depends on it."""
+"""Testing whether an object store honours conditional puts, before the first commit depends on it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ATTEMPTS_MAX = 3
 
 
 class Creation(enum.Enum):
-    """How a service answered one request to create an object that must not exist."""
+    """The outcome of one request to create an object that must not exist."""
 
     CREATED = enum.auto()
     EXISTS = enum.auto()
     UNSUPPORTED = enum.auto()
-    """It does not know the condition, and says so."""
+    """The service replied that it does not support the condition."""
     UNKNOWN = enum.auto()
 
 
 class ProbeResult(enum.Enum):
-    """What the probe found."""
+    """Whether a service honours conditional puts."""
 
     HONOURED = enum.auto()
     IGNORED = enum.auto()
@@ -32,41 +32,41 @@ class ProbeResult(enum.Enum):
 
 
 class ConditionalPutProbe:
-    """Asks each bucket once in the life of the process; any number of threads.
+    """Tests each bucket once in the life of the process, for any number of threads.
 
-    Some services that speak S3's protocol accept `If-None-Match: *` and overwrite all the same. With
-    them two writers both believe that they landed a version, and one commit is lost without a trace.
+    Some services with S3's protocol accept `If-None-Match: *` and overwrite nevertheless. With them two
+    writers could both succeed with the same version, and one commit would be lost unnoticed.
     """
 
     def __init__(self) -> None:
         self._honoured: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def ask(
+    def test(
         self,
-        place: tuple[str, str],
+        bucket: tuple[str, str],
         directory: str,
         *,
         create: Callable[[str], Creation],
         delete: Callable[[str], None],
     ) -> ProbeResult:
-        """Create a scratch object twice in `directory`, unless the answer for `place` is known.
+        """Create a scratch object twice in `directory`, unless the bucket is known to honour conditional puts.
 
-        `place` is the endpoint and the bucket. A good answer is remembered; others are asked again.
+        `bucket` is the endpoint and the name. Only the result HONOURED is remembered.
         """
         with self._lock:
-            if place in self._honoured:
+            if bucket in self._honoured:
                 return ProbeResult.HONOURED
             for _ in range(_ATTEMPTS_MAX):
-                result = _ask_once(directory, create, delete)
+                result = _test_once(directory, create, delete)
                 if result is not ProbeResult.UNDECIDED:
                     break
             if result is ProbeResult.HONOURED:
-                self._honoured.add(place)
+                self._honoured.add(bucket)
             return result
 
 
-def _ask_once(directory: str, create: Callable[[str], Creation], delete: Callable[[str], None]) -> ProbeResult:
+def _test_once(directory: str, create: Callable[[str], Creation], delete: Callable[[str], None]) -> ProbeResult:
     path = join_path(directory, f"{TEMPORARY_PREFIX}probe-{secrets.token_hex(12)}")
     try:
         first = create(path)

@@ -9,25 +9,25 @@ from anabranch.errors.environment import StorageOptionError
 from anabranch.storage.object.object_options import ObjectStoreOptions, Settings
 
 _KEY_FILE = ("fs.gs.auth.service.account.json.keyfile", "google.cloud.auth.service.account.json.keyfile")
-_KNOWN_TYPES = {"UNAUTHENTICATED", "SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT", "COMPUTE_ENGINE"}
+_AUTHENTICATION_TYPES = {"UNAUTHENTICATED", "SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT", "COMPUTE_ENGINE"}
 
 
 def gcs_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str) -> ObjectStoreOptions:
-    """How to reach `bucket` as Hadoop's GCS connector would; what it leaves open comes from the environment."""
+    """Options for `bucket` from the settings of Hadoop's GCS connector, else from the environment."""
     configured, emulator = _first(hadoop, "fs.gs.storage.root.url"), environment.get("STORAGE_EMULATOR_HOST")
     endpoint = configured or emulator
     if endpoint and "://" not in endpoint:
         endpoint = f"http://{endpoint}"
     config, credentials = _credentials(hadoop, environment)
     if emulator and not configured and not credentials and not _first(hadoop, "fs.gs.auth.type"):
-        # As Google's own clients do: nobody asks the metadata server of a machine that is none of Google's for a token.
+        # As in Google's own clients: an emulator needs no token, and this machine may have no metadata server.
         config = {"skip_signature": "true"}
     client = {"allow_http": True} if endpoint and endpoint.startswith("http:") else {}
     if endpoint and endpoint.rstrip("/") != "https://storage.googleapis.com":
         config["base_url"] = endpoint.rstrip("/")
         if "skip_signature" in config:
-            # Without a signature the client reads but, before it writes, still asks Google for a token. An
-            # emulator wants none.
+            # Without a signature the client reads, but before it writes it still requests a token from Google,
+            # which an emulator does not need.
             config["service_account_key"] = _key_without_token(config["base_url"])
     return ObjectStoreOptions(
         service="gcs",
@@ -41,8 +41,8 @@ def gcs_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str
 
 def _credentials(hadoop: Settings, environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     kind = (_first(hadoop, "fs.gs.auth.type") or "").upper()
-    if kind and kind not in _KNOWN_TYPES:
-        reason = f"{kind!r} is none of {', '.join(sorted(_KNOWN_TYPES))}"
+    if kind and kind not in _AUTHENTICATION_TYPES:
+        reason = f"{kind!r} is none of {', '.join(sorted(_AUTHENTICATION_TYPES))}"
         raise StorageOptionError(option="fs.gs.auth.type", reason=reason)
     if kind == "UNAUTHENTICATED":
         return {"skip_signature": "true"}, {}
@@ -55,7 +55,7 @@ def _credentials(hadoop: Settings, environment: Mapping[str, str]) -> tuple[dict
     if key_file is not None:
         return {"service_account": key_file}, {}
     if kind == "SERVICE_ACCOUNT_JSON_KEYFILE":
-        raise StorageOptionError(option=_KEY_FILE[0], reason="the authentication type asks for it and it is not set")
+        raise StorageOptionError(option=_KEY_FILE[0], reason="the authentication type requires it and it is not set")
     return _application_default(environment), {}
 
 
@@ -65,7 +65,7 @@ def _application_default(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inline_key(hadoop: Settings) -> str | None:
-    """The key that older settings spell out in three properties, as the JSON of a key file."""
+    """The JSON of a key file from the three properties of older settings; None if they are not set."""
     prefix = "fs.gs.auth.service.account."
     email, key_id, key = (_first(hadoop, prefix + name) for name in ("email", "private.key.id", "private.key"))
     if email is None or key is None:

@@ -1,4 +1,4 @@
-"""What it takes to reach one bucket, translated from the settings users already have."""
+"""Options of the client for one bucket, translated from the settings that users already have."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import obstore.store
 from anabranch.storage.log_store import redact
 
 TIMEOUT = "180s"
-"""For one request with its body; a large commit over a thin line takes a while."""
+"""The timeout of one request with its body: a large commit over a slow network takes long."""
 
 Service = Literal["s3", "gcs", "azure"]
 
 
 class Settings(Protocol):
-    """Hadoop's properties by name; any mapping of strings is one."""
+    """Hadoop's properties by name; any mapping of strings implements it."""
 
     def get(self, key: str, /) -> str | None:
         """The value, or None where it is not set."""
@@ -25,23 +25,23 @@ class Settings(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObjectStoreOptions:
-    """How to reach one bucket (S3, GCS) or container (Azure). Shows no secret when printed."""
+    """Options for one bucket (S3, GCS) or container (Azure). Its `repr` has no secrets."""
 
     service: Service
     bucket: str
     endpoint: str
-    """For messages: the service as the user knows it."""
+    """The service as users know it, for messages."""
     config: Mapping[str, str] = dataclasses.field(repr=False)
-    """obstore's configuration, credentials aside."""
+    """obstore's configuration, without credentials."""
     credentials: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Credentials; empty where obstore finds them itself (instance metadata, workload identity)."""
+    """Credentials; empty where obstore gets them itself (instance metadata, workload identity)."""
     client: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the HTTP client."""
     lists_in_order: bool = True
-    """False for S3 directory buckets."""
+    """Whether listings are sorted by name; S3 directory buckets do not sort them."""
 
     def connect(self, *, retries_max: int | None = None) -> obstore.store.ObjectStore:
-        """A client; with `retries_max=0` what it says is about the one request it sent."""
+        """A client; with `retries_max=0` its errors are about the only request that it sent."""
         config: dict[str, Any] = dict(self.config)
         options: Any = {"timeout": TIMEOUT, **self.client}
         retry: Any = None if retries_max is None else {"max_retries": retries_max}
@@ -53,13 +53,13 @@ class ObjectStoreOptions:
             config.update(self.credentials)
             return obstore.store.AzureStore(self.bucket, **arguments)
         if self.credentials:
-            # obstore would complete our keys with a session token it finds in the environment, which
-            # belongs to other keys; a provider is taken as it is.
+            # obstore would complete these keys with a session token of the environment, which belongs to
+            # other keys; it does not do so for a provider.
             arguments["credential_provider"] = self._s3_credentials
         return obstore.store.S3Store(self.bucket, **arguments)
 
     def redact(self, text: str) -> str:
-        """`text` of the client or the service, short and without secrets."""
+        """A message of the client or the service, short and without secrets."""
         return redact(text, secrets=self.credentials.values())
 
     def _s3_credentials(self) -> Any:

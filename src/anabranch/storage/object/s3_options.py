@@ -1,4 +1,4 @@
-"""Settings for S3 and what speaks its protocol, from `fs.s3a.*` and the environment."""
+"""Settings for S3 and services with its protocol, from `fs.s3a.*` and the environment."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ _ENCRYPTION = {"AES256": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:ds
 
 
 def s3_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str) -> ObjectStoreOptions:
-    """How to reach `bucket` as Hadoop's S3A would; what it leaves open comes from the environment.
+    """Options for `bucket` from the settings of Hadoop's S3A, else from the environment.
 
-    `fs.s3a.bucket.<bucket>.*` goes before `fs.s3a.*`, and that before `AWS_*`. Credentials are taken whole
-    from one of them, in the order of `fs.s3a.aws.credentials.provider` where that is set.
+    `fs.s3a.bucket.<bucket>.*` takes precedence over `fs.s3a.*`, and that over `AWS_*`. All credentials are
+    from the same one of them, in the order of `fs.s3a.aws.credentials.provider` where that is set.
     """
     options = _BucketOptions(hadoop, bucket)
-    place = _place(options, environment, bucket=bucket)
+    endpoint = _endpoint(options, environment, bucket=bucket)
     credentials = _credentials(options, environment)
     config = {
-        "region": place.region,
-        "virtual_hosted_style_request": _text(not place.path_style),
+        "region": endpoint.region,
+        "virtual_hosted_style_request": _text(not endpoint.path_style),
         "conditional_put": "etag",
         **_encryption(options),
     }
-    if place.url is not None:
-        config["endpoint"] = place.url
+    if endpoint.url is not None:
+        config["endpoint"] = endpoint.url
         if environment.get("AWS_ENDPOINT_URL_S3"):
-            # obstore reads this one itself and would prefer it to the session's endpoint.
-            config["aws_endpoint_url_s3"] = place.url
+            # obstore reads this variable itself and would prefer it to the session's endpoint.
+            config["aws_endpoint_url_s3"] = endpoint.url
     if credentials is None:
         config["skip_signature"] = "true"
     if options.flag("requester.pays.enabled", default=False):
@@ -63,16 +63,16 @@ def s3_options(hadoop: Settings, environment: Mapping[str, str], *, bucket: str)
     return ObjectStoreOptions(
         service="s3",
         bucket=bucket,
-        endpoint=place.shown,
+        endpoint=endpoint.shown,
         config=config,
         credentials=credentials or {},
-        client=_client(options, place),
+        client=_client(options, endpoint),
         lists_in_order=not directory_bucket,
     )
 
 
 class _BucketOptions:
-    """The options of `fs.s3a.`, those of one bucket first."""
+    """The options below `fs.s3a.`; those of the bucket take precedence."""
 
     def __init__(self, hadoop: Settings, bucket: str) -> None:
         self._hadoop = hadoop
@@ -88,33 +88,33 @@ class _BucketOptions:
 
     def flag(self, name: str, *, default: bool) -> bool:
         text = (self.get(name) or _text(default)).lower()
-        found = parse_boolean(text)
-        if found is None:
+        value = parse_boolean(text)
+        if value is None:
             raise StorageOptionError(option=f"fs.s3a.{name}", reason=f"{text!r} is neither 'true' nor 'false'")
-        return found
+        return value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Endpoint:
     url: str | None
-    """None for Amazon's own endpoint of the region."""
+    """The URL; None for Amazon's own endpoint of the region."""
     region: str
     path_style: bool
     shown: str
 
 
-def _place(options: _BucketOptions, environment: Mapping[str, str], *, bucket: str) -> _Place:
-    elsewhere = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    endpoint = options.get("endpoint") or elsewhere
+def _endpoint(options: _BucketOptions, environment: Mapping[str, str], *, bucket: str) -> _Endpoint:
+    environment_url = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    endpoint = options.get("endpoint") or environment_url
     region = options.get("endpoint.region") or _region_in(endpoint)
     region = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     path_style = options.flag("path.style.access", default=False)
     if endpoint is None or re.fullmatch(r"(https://)?s3[.-]?([a-z0-9-]+\.)?amazonaws\.com/?", endpoint):
-        # A certificate for *.s3… does not cover a bucket's name with dots. And where the environment names
-        # another endpoint, obstore must be told Amazon's.
-        path_style = path_style or "." in bucket or elsewhere is not None
-        url = f"https://s3.{region}.amazonaws.com" if elsewhere else None
-        return _Place(url=url, region=region, path_style=path_style, shown=f"Amazon S3 ({region})")
+        # A certificate for *.s3… does not cover a bucket's name with dots. And where the environment has
+        # another endpoint, obstore needs the URL of Amazon's, or it would use that one.
+        path_style = path_style or "." in bucket or environment_url is not None
+        url = f"https://s3.{region}.amazonaws.com" if environment_url else None
+        return _Endpoint(url=url, region=region, path_style=path_style, shown=f"Amazon S3 ({region})")
     secure = options.flag("connection.ssl.enabled", default=True)
     if "://" not in endpoint:
         endpoint = f"{'https' if secure else 'http'}://{endpoint}"
@@ -124,14 +124,14 @@ def _place(options: _BucketOptions, environment: Mapping[str, str], *, bucket: s
         raise StorageOptionError(option="fs.s3a.endpoint", reason=reason)
     endpoint = endpoint.rstrip("/")
     if path_style or _has_no_subdomains(parts.hostname):
-        return _Place(url=endpoint, region=region, path_style=True, shown=endpoint)
+        return _Endpoint(url=endpoint, region=region, path_style=True, shown=endpoint)
     url = f"{parts.scheme}://{bucket}.{parts.netloc}"
-    return _Place(url=url, region=region, path_style=False, shown=endpoint)
+    return _Endpoint(url=url, region=region, path_style=False, shown=endpoint)
 
 
 def _region_in(endpoint: str | None) -> str | None:
-    found = re.search(r"\bs3[.-]([a-z0-9-]+)\.(vpce\.)?amazonaws\.com", endpoint or "")
-    return found[1] if found else None
+    match = re.search(r"\bs3[.-]([a-z0-9-]+)\.(vpce\.)?amazonaws\.com", endpoint or "")
+    return match[1] if match else None
 
 
 def _has_no_subdomains(host: str) -> bool:
@@ -145,7 +145,7 @@ def _has_no_subdomains(host: str) -> bool:
 
 
 def _credentials(options: _BucketOptions, environment: Mapping[str, str]) -> dict[str, str] | None:
-    """Keys; empty to let obstore look for a role, None for anonymous requests."""
+    """Keys; empty if obstore is to use a role, None for anonymous requests."""
     for provider in _providers(options):
         if provider == _ANONYMOUS:
             return None
@@ -165,17 +165,17 @@ def _credentials(options: _BucketOptions, environment: Mapping[str, str]) -> dic
             keys = _keys(options.get("access.key"), options.get("secret.key"), token)
         if keys is not None:
             return keys
-    reason = "none of the providers that it names found credentials"
+    reason = "none of these providers has credentials"
     raise StorageOptionError(option="fs.s3a.aws.credentials.provider", reason=reason)
 
 
 def _providers(options: _BucketOptions) -> list[str]:
     named = [name for name in re.split(r"[\s,]+", options.get("aws.credentials.provider") or "") if name]
-    known = [_PROVIDERS[simple] for name in named if (simple := re.split(r"[.$]", name)[-1]) in _PROVIDERS]
-    if named and not known:
-        reason = f"anabranch knows none of {', '.join(named)}; name one of {', '.join(sorted(_PROVIDERS))}"
+    supported = [_PROVIDERS[simple] for name in named if (simple := re.split(r"[.$]", name)[-1]) in _PROVIDERS]
+    if named and not supported:
+        reason = f"anabranch supports none of {', '.join(named)}; use one of {', '.join(sorted(_PROVIDERS))}"
         raise StorageOptionError(option="fs.s3a.aws.credentials.provider", reason=reason)
-    return known or [_TEMPORARY, _SIMPLE, _ENVIRONMENT, _AMBIENT]
+    return supported or [_TEMPORARY, _SIMPLE, _ENVIRONMENT, _AMBIENT]
 
 
 def _keys(access_key: str | None, secret_key: str | None, token: str | None) -> dict[str, str] | None:
@@ -197,9 +197,9 @@ def _encryption(options: _BucketOptions) -> dict[str, str]:
     return {**config, "sse_kms_key_id": key} if key and algorithm != "AES256" else config
 
 
-def _client(options: _BucketOptions, place: _Place) -> dict[str, object]:
+def _client(options: _BucketOptions, endpoint: _Endpoint) -> dict[str, object]:
     client: dict[str, object] = {}
-    if place.url is not None and place.url.startswith("http:"):
+    if endpoint.url is not None and endpoint.url.startswith("http:"):
         client["allow_http"] = True
     proxy = options.get("proxy.host")
     if proxy is not None:

@@ -21,9 +21,9 @@ from anabranch.log.cleanup import clean_up_log
 from anabranch.protocol.actions import AddFile, Metadata, RemoveFile
 from anabranch.protocol.data_paths import decode_path_column, partition_path
 from anabranch.protocol.iceberg_compat import writes_iceberg
-from anabranch.snapshot.checkpointing import checksum_of, is_due, write_checkpoint
+from anabranch.snapshot.checkpointing import checksum_of, is_checkpoint_due, write_checkpoint
 from anabranch.snapshot.snapshot import Snapshot
-from anabranch.storage.external_files import allowed_places
+from anabranch.storage.external_files import allowed_prefixes_of
 from anabranch.storage.log_store import LogStore
 from anabranch.transaction.commit.commit_context import CommittedVersion
 from anabranch.uniform.iceberg_library import check_installed
@@ -140,7 +140,7 @@ def _files_by_partition(snapshot: Snapshot, store: LogStore) -> dict[PartitionKe
     """Absolute plain names as Hadoop spells them, in order, by partition."""
     files = snapshot.files.columns("path", "partition_values")
     root = f"file:{store.root}" if store.root.startswith("/") else store.root
-    plain = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=allowed_places(store))
+    plain = decode_path_column(files["path"], table_root=store.root, allowed_prefixes=allowed_prefixes_of(store))
     elsewhere = pc.if_else(pc.starts_with(plain, "/"), "file:", "")
     before = pc.if_else(pc.match_substring_regex(plain, _ABSOLUTE), elsewhere, f"{root.rstrip('/')}/")
     names = pc.binary_join_element_wise(before, plain, "")
@@ -186,7 +186,7 @@ class WriteCheckpoint:
     name: str = "checkpoint"
 
     def run(self, landed: CommittedVersion) -> None:
-        if is_due(landed.snapshot):
+        if is_checkpoint_due(landed.snapshot):
             new_uuid = functools.partial(random_uuid, self.random)
             write_checkpoint(self.store, landed.snapshot, clock=self.clock, new_uuid=new_uuid)
 
@@ -201,7 +201,7 @@ class CleanUpLog:
 
     def run(self, landed: CommittedVersion) -> None:
         snapshot = landed.snapshot
-        if not is_due(snapshot) or not snapshot.properties.expired_log_cleanup_enabled:
+        if not is_checkpoint_due(snapshot) or not snapshot.properties.expired_log_cleanup_enabled:
             return
         # A clock that is ahead must not make history old: what storage says of our own commit counts as well.
         now_ms = min(self.clock.now_ms(), snapshot.segment.modified_ms)

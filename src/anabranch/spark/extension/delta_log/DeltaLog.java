@@ -1,9 +1,9 @@
 package org.apache.spark.sql.delta;
 
-/** Under delta-spark's name, for programs that reach it through Py4J: `spark._jvm.org.apache.spark.sql.delta.DeltaLog`. */
+/** A class with delta-spark's name, for programs that call it through Py4J: `spark._jvm.org.apache.spark.sql.delta.DeltaLog`. */
 public final class DeltaLog {
   private DeltaLog() {}
 
-  /** Nothing is to be cleared: each look at a table lists its log, and a folder that was made anew is a new table. */
+  /** Does nothing: each use of a table lists its log, and a folder that was made again is a new table. */
   public static void clearCache() {}
 }

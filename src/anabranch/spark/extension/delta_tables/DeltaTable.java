@@ -6,18 +6,18 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 
 /**
- * Under delta-spark's name, for programs that reach it through Py4J: `spark._jvm.io.delta.tables.DeltaTable`. It has what reads;
- * what changes a table is in Python's `DeltaTable`, and in SQL.
+ * A class with delta-spark's name, for programs that call it through Py4J: `spark._jvm.io.delta.tables.DeltaTable`. It has methods
+ * that read; those that change a table are in Python's `DeltaTable`, and in SQL.
  */
 public class DeltaTable {
   private final SparkSession session;
-  /** As SQL has it. */
+  /** The name as SQL text. */
   private final String name;
 
   private DeltaTable(SparkSession session, String name) {
     this.session = session;
     this.name = name;
-    // Raises what is to be raised where there is no table of ours.
+    // Throws an error if there is no Delta table.
     history(1);
   }
 
@@ -79,11 +79,11 @@ public class DeltaTable {
     return (org.apache.spark.sql.classic.SparkSession) session;
   }
 
-  /** Absolute, with its scheme: a relative path is none in SQL. */
+  /** The absolute path with its scheme: SQL has no relative paths. */
   private static String qualified(SparkSession session, String path) {
     try {
-      Path found = new Path(path);
-      return found.getFileSystem(classic(session).sessionState().newHadoopConf()).makeQualified(found).toString();
+      Path plain = new Path(path);
+      return plain.getFileSystem(classic(session).sessionState().newHadoopConf()).makeQualified(plain).toString();
     } catch (java.io.IOException failure) {
       throw new java.io.UncheckedIOException(failure);
     }

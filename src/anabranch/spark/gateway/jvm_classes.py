@@ -1,7 +1,7 @@
-"""Every JVM class of Spark's that the native binding uses, and where each release keeps it.
+"""The JVM classes of Spark that the native engine uses, with their full names in each release.
 
-Spark moves its internal classes without notice, so a class is looked for at each place it is known from, and what no
-place has is reported by name. Nothing here asks which version of Spark is running.
+Spark moves its internal classes without notice, so each known name of a class is tried, and an error names a class that
+has none of its names. The version of Spark decides nothing here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SQL = "org.apache.spark.sql"
 _DATASOURCES = f"{_SQL}.execution.datasources"
 _STREAMING = f"{_SQL}.execution.streaming"
 
-PLACES: dict[str, tuple[str, ...]] = {
+CLASS_NAMES: dict[str, tuple[str, ...]] = {
     "ArrayList": ("java.util.ArrayList",),
     "CheckpointFileManager": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
@@ -40,81 +40,83 @@ PLACES: dict[str, tuple[str, ...]] = {
     "PythonUtils": ("org.apache.spark.api.python.PythonUtils",),
     "SQLExecution": (f"{_SQL}.execution.SQLExecution",),
 }
-"""Under the name the binding uses: the places to look, newest release first."""
+"""By the name that the engine uses: the full names to try, newest release first."""
 
 COMPILER = ("org.codehaus.janino.SimpleCompiler",)
 """The compiler that Spark generates its own code with. A distribution may have left it out."""
 
 
 class JvmClasses:
-    """The classes of one JVM. Attributes are the keys of `PLACES`."""
+    """The classes of one JVM. Attributes are the keys of `CLASS_NAMES`."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._found: dict[str, Any] = {}
-        self._places: dict[str, str] = {}
+        self._classes: dict[str, Any] = {}
+        self._full_names: dict[str, str] = {}
         self._java_classes: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         """The class, for static methods and constructors. Raises `SparkClassMissingError`."""
-        if name.startswith("_") or name not in PLACES:
+        if name.startswith("_") or name not in CLASS_NAMES:
             raise AttributeError(name)
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = KnownClass(_py4j_view(self._jvm, self.place_of(name)))
-        return found
+        cached = self._classes.get(name)
+        if cached is None:
+            cached = self._classes[name] = CachedClass(_py4j_view(self._jvm, self.full_name(name)))
+        return cached
 
     def java_class(self, name: str) -> Any:
         """The `java.lang.Class` itself. Raises `SparkClassMissingError`."""
-        found = self._java_classes.get(name)
-        if found is None:
-            found = self._java_classes[name] = load_class(self._jvm, self.place_of(name))
-        return found
+        java_class = self._java_classes.get(name)
+        if java_class is None:
+            java_class = self._java_classes[name] = load_class(self._jvm, self.full_name(name))
+        return java_class
 
     def compiler(self) -> Any | None:
         """A new compiler of Java sources, or None where Spark's distribution has none."""
-        for place in COMPILER:
-            if load_class(self._jvm, place) is not None:
-                return _py4j_view(self._jvm, place)()
+        for full_name in COMPILER:
+            if load_class(self._jvm, full_name) is not None:
+                return _py4j_view(self._jvm, full_name)()
         return None
 
-    def place_of(self, name: str) -> str:
-        """Its full name in this release. Raises `SparkClassMissingError`."""
-        if name not in self._places:
-            there = (place for place in PLACES[name] if load_class(self._jvm, place) is not None)
-            found = next(there, None)
-            if found is None:
-                raise SparkClassMissingError(name=name, places=PLACES[name], spark_version=_spark_version(self._jvm))
-            self._places[name] = found
-        return self._places[name]
+    def full_name(self, name: str) -> str:
+        """The full name of the class in this release. Raises `SparkClassMissingError`."""
+        if name not in self._full_names:
+            existing = (full_name for full_name in CLASS_NAMES[name] if load_class(self._jvm, full_name) is not None)
+            first = next(existing, None)
+            if first is None:
+                raise SparkClassMissingError(
+                    name=name, places=CLASS_NAMES[name], spark_version=_spark_version(self._jvm)
+                )
+            self._full_names[name] = first
+        return self._full_names[name]
 
 
-class KnownClass:
-    """A class of the JVM. Py4J asks for a method before each call of it; here only before the first."""
+class CachedClass:
+    """A class of the JVM. Py4J looks a method up before each call; this does so only before the first."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
         """A static method, or a constant."""
-        found = getattr(self._view, name)
-        vars(self)[name] = found
-        return found
+        member = getattr(self._view, name)
+        vars(self)[name] = member
+        return member
 
     def __call__(self, *arguments: Any) -> Any:
         """A new object."""
         return self._view(*arguments)
 
 
-class KnownPackage:
-    """The classes of one package, in the same way."""
+class CachedPackage:
+    """The classes of one package, each looked up once."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
-        found = vars(self)[name] = KnownClass(getattr(self._view, name))
-        return found
+        cached = vars(self)[name] = CachedClass(getattr(self._view, name))
+        return cached
 
 
 def load_class(jvm: Any, name: str) -> Any | None:
@@ -123,17 +125,17 @@ def load_class(jvm: Any, name: str) -> Any | None:
 
 
 def loaded_by(loader: Any, name: str) -> Any | None:
-    """The class of that name that `loader` finds, or None."""
+    """The class of that name, by `loader`, or None."""
     return loader.loadClass(name) if has_class(loader, name) else None
 
 
 def has_class(loader: Any, name: str) -> bool:
-    """Whether `loader` finds a class. An exception that says no would cost a hundred calls."""
+    """Whether `loader` has a class. To catch an exception instead would take a hundred calls."""
     return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 
 def class_loader(jvm: Any) -> Any:
-    """The loader that knows Spark's classes and the user's jars."""
+    """The class loader with Spark's classes and the user's jars."""
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
@@ -145,9 +147,9 @@ def object_array(gateway: Any, values: tuple[Any, ...]) -> Any:
     return array
 
 
-def _py4j_view(jvm: Any, place: str) -> Any:
+def _py4j_view(jvm: Any, full_name: str) -> Any:
     view = jvm
-    for part in place.split("."):
+    for part in full_name.split("."):
         view = getattr(view, part)
     return view
 
@@ -156,15 +158,12 @@ def _spark_version(jvm: Any) -> str:
     return str(jvm.org.apache.spark.package.SPARK_VERSION())
 
 
-# Values that the JVM side takes: collections of Scala, schemas, expressions.
-
-
 _TYPES_KEPT_MAX = 64
-"""Schemas of the JVM that are kept: those of a table are the same from query to query."""
+"""How many of the JVM's schemas are kept: those of a table are the same from query to query."""
 
 
 class JvmValues:
-    """What one session's JVM is asked for again and again."""
+    """The objects of one session's JVM that the engine uses often: classes, collections, schemas, settings."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.session: Any = spark._jsparkSession
@@ -172,8 +171,8 @@ class JvmValues:
         jvm: Any = spark._jvm
         self.jvm = jvm
         self.classes = JvmClasses(jvm)
-        self.delta: Any = KnownPackage(jvm.delta)
-        """Our classes."""
+        self.delta: Any = CachedPackage(jvm.delta)
+        """Our Java classes."""
         self.spark = spark
         self.context: Any = spark.sparkContext._jsc.sc()
         self._conf: Any = None
@@ -200,15 +199,15 @@ class JvmValues:
         return self.classes.Option.apply(value)
 
     def type(self, data_type: DataType) -> Any:
-        """A type or schema of Spark's own."""
+        """The JVM's object for a type or schema."""
         text = data_type.json()
-        found = self._types.get(text)
-        if found is None:
-            found = self.classes.DataType.fromJson(text)
+        jvm_type = self._types.get(text)
+        if jvm_type is None:
+            jvm_type = self.classes.DataType.fromJson(text)
             if len(self._types) >= _TYPES_KEPT_MAX:
                 self._types.clear()
-            self._types[text] = found
-        return found
+            self._types[text] = jvm_type
+        return jvm_type
 
     def setting(self, key: str) -> str:
         """A setting of the session, its default where it is not set."""
@@ -218,10 +217,10 @@ class JvmValues:
 
 
 def joined_map(entries: Mapping[str, str]) -> str:
-    """Keys and values in one text, parted by NUL, as our Java classes take them; none holds NUL."""
+    """Keys and values in one text, separated by NUL, as our Java classes read them; none contains NUL."""
     return "\0".join(part for entry in entries.items() for part in entry)
 
 
 def column_of(jvm_column: Any) -> Column:
-    """A column of the JVM's as PySpark's."""
+    """PySpark's Column for one of the JVM."""
     return ClassicColumn(jvm_column)

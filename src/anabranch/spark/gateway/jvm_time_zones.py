@@ -11,13 +11,13 @@ from anabranch.protocol.time_zones import FixedOffset, TimeZone, ZoneRules, Zone
 
 _SECOND = 1_000_000
 _LAST = 253_402_300_800 * _SECOND
-"""The first moment of the year 10000, up to which the JVM tells changes of clocks."""
-_known: dict[str, TimeZone | None] = {}
+"""The first moment of the year 10000, up to which we read the JVM's changes of clocks."""
+_zones: dict[str, TimeZone | None] = {}
 _lock = threading.Lock()
 
 
 def session_zone(spark: SparkSession) -> TimeZone:
-    """The zone of `spark.sql.session.timeZone`, which Spark has checked when it was set."""
+    """The zone of `spark.sql.session.timeZone`, which Spark checked when it was set."""
     jvm: Any = spark._jvm
     zone = zones_of(jvm.delta)(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     assert zone is not None
@@ -25,16 +25,16 @@ def session_zone(spark: SparkSession) -> TimeZone:
 
 
 def zones_of(classes: Any) -> Zones:
-    """Finds time zones; `classes` has our Java classes. A zone is asked of the JVM once in a process."""
+    """A function that finds time zones by name; `classes` has our Java classes. A process reads each zone once."""
 
     def find(name: str) -> TimeZone | None:
         with _lock:
-            if name in _known:
-                return _known[name]
+            if name in _zones:
+                return _zones[name]
         rules = classes.Zones.rules(name)
-        found = None if rules is None else _zone(str(rules))
+        zone = None if rules is None else _zone(str(rules))
         with _lock:
-            return _known.setdefault(name, found)
+            return _zones.setdefault(name, zone)
 
     return find
 

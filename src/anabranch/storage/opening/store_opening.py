@@ -1,4 +1,4 @@
-"""Choosing the storage for a URL."""
+"""Opening the storage at a URL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anabranch.errors.environment import UnsupportedStorageError
+from anabranch.storage.external_files import (
+    PREFIX_SETTING,
+    ExternalFileStore,
+    parse_allowed_prefixes,
+)
 from anabranch.storage.local.local_store import LocalStore
 from anabranch.storage.log_store import LogStore
 from anabranch.storage.memory_store import MemoryStore
@@ -32,11 +37,11 @@ _memory_lock = threading.Lock()
 
 
 def open_store(url: str, options: Mapping[str, str] = _NO_OPTIONS, *, hadoop: HadoopSession | None = None) -> LogStore:
-    """The storage at `url`: a path, or a URL as Spark takes it.
+    """The storage at `url`, which is a path, or a URL as in Spark.
 
-    `options` are Hadoop's properties by name, with or without `spark.hadoop.`; they go before the
-    session's. Without a scheme the path is on `fs.defaultFS`, or this machine's where that is not
-    set; `~` is the home directory. `memory:/name` is one store for the whole process. Nothing is
+    `options` are Hadoop's properties by name, with or without `spark.hadoop.`; they take precedence
+    over the session's. A path without a scheme is on `fs.defaultFS`, or on this machine where that is
+    not set; `~` is the home directory. `memory:/name` is one store for the whole process. Nothing is
     read or written. Raises `UnsupportedStorageError`, `StorageOptionError`.
     """
     settings = _Settings(options, hadoop)
@@ -53,23 +58,33 @@ def open_store(url: str, options: Mapping[str, str] = _NO_OPTIONS, *, hadoop: Ha
         return _hadoop_store(url, settings, hadoop)
     raise UnsupportedStorageError(
         url=url,
-        reason=f"without a Spark session nothing here knows the scheme '{scheme}:'",
+        reason=f"the scheme '{scheme}:' needs a Spark session",
         way_out=(
             f"Supported are local paths, file:, memory:, and {', '.join(_named_schemes())}; with a classic "
-            "Spark session also hdfs: and what else its Hadoop reads"
+            "Spark session also hdfs: and all other file systems of its Hadoop"
         ),
+    )
+
+
+def open_with_external_files(url: str, options: Mapping[str, str]) -> LogStore:
+    """The storage at `url` without a session, with the prefixes that `options` has in `PREFIX_SETTING`."""
+    own, prefixes = open_store(url, options), parse_allowed_prefixes(options.get(PREFIX_SETTING))
+    if not prefixes:
+        return own
+    return ExternalFileStore(
+        own, allowed_prefixes=lambda: prefixes, open_prefix=lambda prefix: open_store(prefix, options)
     )
 
 
 def scheme_of(url: str) -> str:
     """The scheme of `url` in lower case; empty for a path."""
     # One letter before a colon is a drive.
-    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
-    return found[1].lower() if found else ""
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
+    return match[1].lower() if match else ""
 
 
 class _Settings:
-    """The options given, then those of the session."""
+    """Explicit options, then those of the session."""
 
     def __init__(self, options: Mapping[str, str], hadoop: HadoopSession | None) -> None:
         self._options = {key.removeprefix(_SPARK_PREFIX): value for key, value in options.items()}
@@ -89,28 +104,28 @@ def _with_default_file_system(url: str, settings: _Settings) -> str:
         raise UnsupportedStorageError(
             url=url,
             reason=f"it is relative, and the default file system is {default}",
-            way_out=f"Give the absolute path, {default}/…, or file:/… for this machine",
+            way_out=f"Use the absolute path, {default}/…, or file:/… for this machine",
         )
     return default + url
 
 
 def _memory_store(url: str) -> MemoryStore:
-    # `memory:/t`, `memory://t` and `memory:///t` name the same.
+    # `memory:/t`, `memory://t` and `memory:///t` are the same store.
     root = "memory:" + posixpath.normpath("/" + url.partition(":")[2].lstrip("/"))
     with _memory_lock:
         return _memory_stores.setdefault(root, MemoryStore(root))
 
 
 def _object_store(url: str, scheme: str, settings: _Settings) -> LogStore:
-    # Imported late: whoever stays on a local disk need not wait for the client to load.
+    # Imported late: users of a local disk need not wait until the client is loaded.
     from anabranch.storage.object.object_store import ObjectStore  # noqa: PLC0415
 
-    # Not `urlsplit`: a '?' or '#' in the path belongs to it, as in Hadoop.
+    # `urlsplit` would cut the path at a '?' or '#', which belong to it, as in Hadoop.
     authority, _, prefix = url.partition(":")[2].removeprefix("//").partition("/")
     bucket, at, host = authority.partition("@")
     if not bucket or (at and scheme not in AZURE_SCHEMES):
         raise UnsupportedStorageError(
-            url=url, reason="it names no bucket", way_out=f"Such a URL reads {scheme}://bucket/path/of/table"
+            url=url, reason="it has no bucket", way_out=f"Write the URL as {scheme}://bucket/path/of/table"
         )
     options = _object_store_options(scheme, settings, bucket=bucket, host=host)
     return ObjectStore(url, prefix=prefix, options=options)
@@ -141,12 +156,12 @@ def _named_schemes() -> list[str]:
 
 
 def _refuse_credentials(url: str, scheme: str) -> None:
-    """Keys in a URL end in logs and histories; Hadoop takes none there either."""
+    """Raises `UnsupportedStorageError` for keys in a URL, which would get into logs and histories, as in Hadoop."""
     authority = url.partition(":")[2].removeprefix("//").partition("/")[0]
     user, at, rest = authority.rpartition("@")
     if scheme not in {"", "file"} and at and ":" in user:
         raise UnsupportedStorageError(
             url=f"{scheme}://…@{rest}/…",
-            reason="it carries credentials",
-            way_out="Keep them in the session's settings (spark.hadoop.fs.…) or the environment",
+            reason="it has credentials",
+            way_out="Put them into the session's settings (spark.hadoop.fs.…) or the environment",
         )

@@ -1,11 +1,11 @@
 """Ctrl-C while Spark works for the main thread: jobs end, the statement stops, connection and session stay whole.
 
-A question of the JVM comes back on the thread of Python that called it, over the same connection. PySpark's own
-handler of SIGINT asks the JVM over that very connection to cancel its jobs, and raises wherever the thread happens to
-be: in the midst of an answer both sides lose track of what belongs to what. So while a call of the main thread lasts,
-the signal comes here. Jobs are cancelled from another thread, and what stops the statement is raised only where nothing
-breaks: in code of ours that answers, else once the call that it waits for has come back. Where Spark alone is at work,
-the call is given up after a second: its thread in the JVM finds the connection closed when it next asks, and stops.
+A callback of the JVM arrives on the Python thread whose call caused it, over the same connection. PySpark's own handler
+of SIGINT calls the JVM over that connection to cancel its jobs, and raises at any point of the thread's code: in the
+middle of an answer, requests and replies on the connection no longer match. So while a call of the main thread runs,
+the signal is handled here. Another thread cancels the jobs, and the exception that stops the statement is raised only
+where it does no harm: in code of ours that answers, else when the call returns. Where only Spark is at work, the call
+is abandoned after a second: its thread in the JVM finds the connection closed at its next callback, and stops.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from anabranch.patches import patch, undo
 logger = logging.getLogger("anabranch.spark")
 
 CANCEL_SECONDS = 0.25
-"""Between two rounds: a call that was planning at the first one starts its jobs after it."""
-GIVE_UP_SECONDS = 1.0
-"""How long a call may take to come back once its jobs are cancelled, where nothing but the call waits for it."""
-_CANCELLED_SECONDS_MAX = 10.0
+"""The time between two cancellations: a call that was still planning at the first starts its jobs after it."""
+ABANDON_SECONDS = 1.0
+"""How long a call may still take after its jobs were cancelled, if no answer of ours is under way."""
+_CANCELLER_SECONDS_MAX = 10.0
 _SEND = "send_command"
 
 
 class _Inside(enum.Enum):
-    """What the main thread is at, from the outermost call on."""
+    """The levels of calls and answers that the main thread is in, from the outermost call on."""
 
     CALL = enum.auto()
-    """Waiting for the JVM."""
+    """It waits for the JVM."""
     ANSWER = enum.auto()
-    """Answering a question."""
+    """It answers a callback."""
     END = enum.auto()
-    """Putting an answer into words of the JVM's."""
+    """It converts an error to an answer for the JVM."""
 
 
-class _GivenUp(BaseException):
-    """Ends the waiting for a call. On KeyboardInterrupt, Py4J would close connections of other threads, too."""
+class _CallAbandoned(BaseException):
+    """Stops waiting for a call. On KeyboardInterrupt, Py4J would also close connections of other threads."""
 
 
 class Interrupts:
-    """The main thread's calls over one gateway. Other threads get no signals, and pass.
+    """The main thread's calls over one gateway. Other threads get no signals, and their calls pass through.
 
-    A second signal is obeyed at once, whatever breaks.
+    A second signal stops the call at once, even if that breaks the connection.
     """
 
     def __init__(self, client: Any, cancel_jobs: Callable[[], None]) -> None:
@@ -60,41 +60,41 @@ class Interrupts:
         self._purpose = f"Ctrl-C over gateway {id(client)}"
         self._send: Callable[..., Any] = client.send_command
         self._inside: list[_Inside] = []
-        self._before: Any = None
+        self._program_handler: Any = None
         self._stop: BaseException | None = None
         self._raised_at = 0
-        """How deep in answers `_stop` was raised last."""
-        self._gives_up = False
-        """Whether the next signal is one of ours, that ends the waiting."""
+        """The depth of calls and answers at which `_stop` was raised last."""
+        self._abandons = False
+        """Whether the next signal is one of ours that stops waiting for the call."""
         self._canceller: threading.Thread | None = None
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Calls are watched from now on."""
+        """Starts watching calls."""
         patch(self._purpose, self._client, _SEND, lambda _: self._watched)
 
     def end(self) -> None:
-        """As if `begin` had not been called."""
+        """Undoes `begin`."""
         undo(self._purpose)
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Within, code of ours answers the JVM; it may be interrupted anywhere."""
+        """A block in which code of ours answers the JVM; it may be interrupted at any point."""
         with self._at(_Inside.ANSWER):
             yield
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Within, an error becomes an answer, which must arrive."""
+        """A block in which an error becomes an answer, which the JVM must get."""
         with self._at(_Inside.END):
             yield
 
     @contextlib.contextmanager
-    def _at(self, what: _Inside) -> Iterator[None]:
+    def _at(self, level: _Inside) -> Iterator[None]:
         if not self._inside or threading.current_thread() is not threading.main_thread():
             yield
             return
-        self._inside.append(what)
+        self._inside.append(level)
         try:
             yield
         finally:
@@ -108,51 +108,51 @@ class Interrupts:
         self._inside.append(_Inside.CALL)
         try:
             return self._send(command, retry, binary)
-        except _GivenUp:
+        except _CallAbandoned:
             self._close_connection()
         finally:
             self._inside.pop()
             self._raise_if_due()
 
     def _outermost(self, command: str, retry: bool, binary: bool) -> Any:
-        before = signal.getsignal(signal.SIGINT)
-        if not callable(before):
+        program_handler = signal.getsignal(signal.SIGINT)
+        if not callable(program_handler):
             # The program ignores the signal, or dies of it, or C code handles it.
             return self._send(command, retry, binary)
-        if before != self._on_signal:
-            self._before = before
+        if program_handler != self._on_signal:
+            self._program_handler = program_handler
         try:
             self._inside.append(_Inside.CALL)
             signal.signal(signal.SIGINT, self._on_signal)
             return self._send(command, retry, binary)
-        except _GivenUp:
+        except _CallAbandoned:
             self._close_connection()
         finally:
-            stop = self._over()
+            stop = self._end_of_call()
             if stop is not None:
-                # In the place of whatever came of it: the user asked to stop.
+                # It replaces the result or error of the call, which the user has interrupted.
                 raise stop from None
 
-    def _over(self) -> BaseException | None:
+    def _end_of_call(self) -> BaseException | None:
         self._inside.clear()
         if self._canceller is not None:
             self._ended.set()
-            # It must not cancel what the user starts next.
-            self._canceller.join(_CANCELLED_SECONDS_MAX)
+            # It must not cancel jobs that the user starts next.
+            self._canceller.join(_CANCELLER_SECONDS_MAX)
             self._canceller = None
         if signal.getsignal(signal.SIGINT) == self._on_signal:
-            signal.signal(signal.SIGINT, self._before)
-        stop, self._stop, self._raised_at, self._gives_up = self._stop, None, 0, False
+            signal.signal(signal.SIGINT, self._program_handler)
+        stop, self._stop, self._raised_at, self._abandons = self._stop, None, 0, False
         return stop
 
     def _close_connection(self) -> None:
-        """The JVM is still at work on what it was told over it, and will find nobody there."""
+        """Closes the connection on which the JVM still executes a call: its next callback then fails."""
         connection = getattr(self._client, "get_thread_connection", lambda: None)()
         if connection is not None:
             connection.close()
 
     def _raise_if_due(self) -> None:
-        """Behind a call: raises in the answer that made it, once."""
+        """Raises the exception after a call, in the answer that made the call, once."""
         depth = len(self._inside)
         if self._stop is None or self._inside[-1:] != [_Inside.ANSWER]:
             return
@@ -161,18 +161,18 @@ class Interrupts:
             raise self._stop
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._gives_up:
-            self._gives_up = False
+        if self._abandons:
+            self._abandons = False
             if self._stop is not None and self._waits_alone():
-                raise _GivenUp
+                raise _CallAbandoned
             return
         if not self._inside:
-            # On the way in or out.
-            self._before(number, frame)
+            # The call has not begun, or is over.
+            self._program_handler(number, frame)
             return
         if self._stop is not None:
-            raise _GivenUp if self._inside[-1] is _Inside.CALL else self._stop
-        self._stop = self._asked(number, frame)
+            raise _CallAbandoned if self._inside[-1] is _Inside.CALL else self._stop
+        self._stop = self._exception_of_handler(number, frame)
         if self._stop is None:
             return
         self._ended.clear()
@@ -188,18 +188,18 @@ class Interrupts:
         """Whether no answer of ours is under way."""
         return set(self._inside) == {_Inside.CALL}
 
-    def _asked(self, number: int, frame: FrameType | None) -> BaseException | None:
-        """What stops the program. None where the program's own handler lets it go on."""
-        if self._before is signal.default_int_handler or _is_of_pyspark(self._before):
+    def _exception_of_handler(self, number: int, frame: FrameType | None) -> BaseException | None:
+        """The exception that the program's own handler stops it with; None where the handler lets it continue."""
+        if self._program_handler is signal.default_int_handler or _is_of_pyspark(self._program_handler):
             return KeyboardInterrupt()
         try:
-            self._before(number, frame)
+            self._program_handler(number, frame)
         except BaseException as stop:
             return stop
         return None
 
-    def _cancel(self, gives_up: bool) -> None:
-        """On a thread of its own, until the call has come back."""
+    def _cancel(self, abandons: bool) -> None:
+        """Cancels jobs on a thread of its own, until the call has returned."""
         begun = time.monotonic()
         while True:
             try:
@@ -208,8 +208,8 @@ class Interrupts:
                 logger.debug("Jobs could not be cancelled", exc_info=True)
             if self._ended.wait(CANCEL_SECONDS):
                 return
-            if gives_up and time.monotonic() - begun > GIVE_UP_SECONDS:
-                gives_up, self._gives_up = False, True
+            if abandons and time.monotonic() - begun > ABANDON_SECONDS:
+                abandons, self._abandons = False, True
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 

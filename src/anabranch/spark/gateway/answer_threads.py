@@ -1,8 +1,8 @@
-"""Threads of answers in a process that is a client of Spark Connect, too.
+"""Threads of answers in a process that is also a client of Spark Connect.
 
-There PySpark's functions make Columns of Connect: `pyspark.sql.utils.is_remote` asks the environment of the process.
-Answers work on classic frames, so a function in its place says no on their threads. All of PySpark asks it at each
-call, in 4.0 to 4.3.
+There PySpark's functions make Columns of Connect: `pyspark.sql.utils.is_remote` reads the environment of the process.
+Answers work on classic frames, so a function that replaces it returns False on their threads. All of PySpark calls it
+each time, in 4.0 to 4.3.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
-    """Within, this thread works on classic frames."""
+    """A block in which this thread works on classic frames."""
     _thread.answers += 1
     try:
         yield
@@ -43,43 +43,43 @@ def answering() -> Iterator[None]:
 
 
 def is_answering() -> bool:
-    """Whether this thread is within an answer."""
+    """Whether this thread is in an answer."""
     return _thread.answers > 0
 
 
-def carried(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
-    """`work` for another thread: within an answer if this thread is within one."""
+def as_part_of_answer(spark: SparkSession, work: Callable[[], T]) -> Callable[[], T]:
+    """`work` to run on another thread, as part of the answer if this thread is in one."""
     if not _thread.answers:
         return work
 
-    def carrying() -> T:
+    def answering_work() -> T:
         with answering():
-            # PySpark asks the active session what a type means, and makes one of Connect where the thread has none.
+            # PySpark resolves types by the active session, and makes one of Connect where the thread has none.
             spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
             return work()
 
-    return carrying
+    return answering_work
 
 
-def tell_threads_apart() -> None:
-    """From now on PySpark's functions are classic ones in answers, and what the process says elsewhere."""
+def patch_is_remote() -> None:
+    """Makes PySpark's functions classic in answers; elsewhere they stay as the environment of the process says."""
     if _PURPOSE in purposes():
         return
     for module in _modules_with(pyspark.sql.utils.is_remote):
         patch(_PURPOSE, module, _NAME, _outside_answers)
 
 
-def tell_threads_alike() -> None:
-    """As if `tell_threads_apart` had not been called."""
+def restore_is_remote() -> None:
+    """Undoes `patch_is_remote`."""
     ours = pyspark.sql.utils.is_remote
     undo(_PURPOSE)
-    # Modules that were imported meanwhile took ours from others.
+    # Modules that were imported since then have our function from other modules.
     for module in _modules_with(ours):
         setattr(module, _NAME, pyspark.sql.utils.is_remote)
 
 
 def _modules_with(function: Callable[[], bool]) -> list[Any]:
-    """Those of PySpark that have a name of their own for the function."""
+    """The modules of PySpark that have the function under its name."""
     loaded = [module for name, module in list(sys.modules.items()) if name.startswith("pyspark.")]
     return [module for module in loaded if getattr(module, "__dict__", {}).get(_NAME) is function]
 

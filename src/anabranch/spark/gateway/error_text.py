@@ -1,4 +1,4 @@
-"""Errors as text, of which another program makes the same errors."""
+"""Errors as text, from which another program makes the same errors."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 from anabranch.errors.base import DeltaError
 
 PARAMETER = "anabranch"
-"""The message parameter in which the JVM sends it: see `DeltaError.java`."""
+"""The message parameter in which the JVM sends the text: see `DeltaError.java`."""
 _MODULES = "anabranch.errors."
 
 
 def text_of_error(error: DeltaError) -> str:
-    """The class and its facts."""
+    """The class of the error and its facts, as JSON."""
     kind = type(error)
-    # What is no value of JSON's becomes text. Its reader finds that the words differ, and makes no error of ours.
+    # Values that JSON does not have become text. Its reader finds that the message differs, and makes no error.
     return json.dumps({"module": kind.__module__, "class": kind.__qualname__, "facts": error.facts()}, default=str)
 
 
 def error_in(parameters: Mapping[str, str], message: str) -> DeltaError | None:
-    """The error that a server sent with its facts among the parameters of its message."""
+    """The error that a server sent in the parameters of its message; None where there is none."""
     text = parameters.get(PARAMETER)
     return None if text is None else error_of_text(text, message)
 
 
 def error_of_text(text: str, message: str) -> DeltaError | None:
-    """The error that `text_of_error` wrote, where it has the very words of `message`; None for one not known here.
+    """The error that `text_of_error` wrote, if its message is part of `message`; None for a class not defined here.
 
-    Nothing of the text is executed: only classes of `anabranch.errors` are made, of plain values.
+    Nothing in the text is executed: only classes of `anabranch.errors` are made, from plain values.
     """
     try:
         description = json.loads(text)
@@ -57,7 +57,7 @@ def _class(module: str, name: str) -> type[DeltaError] | None:
 
 
 def _fact(value: Any, hint: Any) -> Any:
-    """A value of JSON's as the field has it."""
+    """A JSON value as the field's type."""
     if isinstance(value, list):
         return tuple(_fact(item, None) for item in value)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -28,15 +28,15 @@ import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /**
- * What Spark's analyzer is to leave to us in UPDATE and MERGE: stars, the keyword DEFAULT, names of columns that the table is to
- * get, and how values become those of the table (Spark fills structs by position, Delta by name). Literals that carry a tag
- * stand for the first three while Spark resolves everything else.
+ * The parts of UPDATE and MERGE that Spark's analyzer must leave to us: stars, the keyword DEFAULT, names of columns that the table
+ * does not have yet, and casts of values (Spark fills structs by position, Delta by name). Literals with a tag replace the first
+ * three while Spark resolves everything else.
  */
-public final class Marks {
+public final class Placeholders {
   private static final TreeNodeTag MARK = new TreeNodeTag("delta.mark");
   private static final String STAR = "star", DEFAULT = "default", NAME = "name";
 
-  private Marks() {}
+  private Placeholders() {}
 
   public static boolean isStar(Expression expression) {
     return is(STAR, expression);
@@ -46,7 +46,7 @@ public final class Marks {
     return is(DEFAULT, expression);
   }
 
-  /** Whether it stands for a column or field by its name. */
+  /** Whether it replaces the name of a column or field. */
   public static boolean isName(Expression expression) {
     return is(NAME, expression);
   }
@@ -65,14 +65,14 @@ public final class Marks {
     return literal;
   }
 
-  /** A MERGE with marks; `stars` as well, where they stand for the table's own columns. */
+  /** A MERGE with placeholders; with `stars` also for stars, if these are the table's own columns. */
   public static LogicalPlan set(MergeIntoTable merge, boolean stars) {
     boolean evolves = merge.withSchemaEvolution()
         || Boolean.parseBoolean(SQLConf.get().getConfString("spark.databricks.delta.schema.autoMerge.enabled", "false"));
     return (LogicalPlan) merge.transformExpressions(new Setting(merge.targetTable(), merge.sourceTable(), stars, evolves));
   }
 
-  /** Whether a value is the word DEFAULT. */
+  /** Whether a value is the keyword DEFAULT. */
   public static boolean hasKeyword(UpdateTable update) {
     for (int i = 0; i < update.assignments().size(); i++) {
       if (isWord(((Assignment) update.assignments().apply(i)).value())) return true;
@@ -80,7 +80,7 @@ public final class Marks {
     return false;
   }
 
-  /** An UPDATE with marks for the keyword; `target` is its table, resolved. */
+  /** An UPDATE with placeholders for the keyword; `target` is its resolved table. */
   public static LogicalPlan setKeywords(UpdateTable update, LogicalPlan target) {
     return (LogicalPlan) update.transformExpressions(new Setting(target, target, false, false));
   }
@@ -91,7 +91,7 @@ public final class Marks {
     return parts.size() == 1 && "default".equalsIgnoreCase((String) parts.apply(0));
   }
 
-  /** The statement without what Spark has added to values so that they become the table's. */
+  /** The statement without the casts and checks that Spark has added to values. */
   public static LogicalPlan uncast(LogicalPlan statement) {
     return (LogicalPlan) statement.transformExpressions(new Uncast());
   }
@@ -100,7 +100,7 @@ public final class Marks {
     return Literal.TrueLiteral();
   }
 
-  /** `UPDATE SET …`. The constructor grows from version to version. */
+  /** `UPDATE SET …`. The constructor has more arguments in newer versions. */
   public static Object updateAction(Option condition, Seq assignments) {
     java.lang.reflect.Constructor made = UpdateAction.class.getConstructors()[0];
     Object[] arguments = new Object[made.getParameterTypes().length];
@@ -118,7 +118,7 @@ public final class Marks {
     return (Seq) Nil$.MODULE$.$colon$colon(new Assignment(mark(STAR, "*"), Literal.TrueLiteral()));
   }
 
-  /** Puts marks where they belong. */
+  /** Sets the placeholders. */
   public static class Setting extends scala.runtime.AbstractPartialFunction {
     private final LogicalPlan target;
     private final LogicalPlan source;
@@ -152,7 +152,7 @@ public final class Marks {
       return !knows(target, parts) && !knows(source, parts);
     }
 
-    /** A name that the table lacks is kept for us: it may be one of a column that the table is to get. */
+    /** A placeholder for a name that the table lacks: the statement may add such a column. */
     private Expression key(Expression key) {
       if (!(key instanceof UnresolvedAttribute)) return key;
       Seq parts = ((UnresolvedAttribute) key).nameParts();
@@ -189,7 +189,7 @@ public final class Marks {
     }
   }
 
-  /** Takes casts and checks of Spark's from values. */
+  /** Removes Spark's casts and checks from values. */
   public static class Uncast extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof Assignment;
@@ -198,17 +198,17 @@ public final class Marks {
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
       Assignment assignment = (Assignment) node;
-      Expression value = given(assignment.value());
+      Expression value = withoutCasts(assignment.value());
       return value == assignment.value() ? assignment : new Assignment(assignment.key(), value);
     }
 
-    private static Expression given(Expression value) {
+    private static Expression withoutCasts(Expression value) {
       if (value instanceof StaticInvoke && ((StaticInvoke) value).functionName().endsWith("TypeWriteSideCheck")) {
-        return given((Expression) ((StaticInvoke) value).arguments().apply(0));
+        return withoutCasts((Expression) ((StaticInvoke) value).arguments().apply(0));
       }
-      if (value instanceof AssertNotNull) return given(((AssertNotNull) value).child());
+      if (value instanceof AssertNotNull) return withoutCasts(((AssertNotNull) value).child());
       if (value instanceof Cast && value.getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined()) {
-        return given(((Cast) value).child());
+        return withoutCasts(((Cast) value).child());
       }
       return value;
     }
