@@ -95,6 +95,6 @@ def test_many_files_are_looked_up_in_one_listing() -> None:
 
 def test_the_message_names_a_few_and_counts_all() -> None:
     error = RestoreFilesMissingError(table="t", version=3, num_missing=7, examples=("a", "b"))
-    assert "7 files of it are gone (a, b, …)" in str(error)
+    assert "7 files of it no longer exist (a, b, …)" in str(error)
     assert "VACUUM" in str(error)
     assert "1 file of it" in str(RestoreFilesMissingError(table="t", version=3, num_missing=1, examples=("a",)))

@@ -59,21 +59,31 @@ DELTA_HAS = (
 Those of CONVERT are on the page about it."""
 
 
-@pytest.fixture(scope="module")
-def make_reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "scripts" / "make_reference.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["make_reference"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make_reference() -> ModuleType:
+    return script("make_reference")
 
 
 def test_pages_are_up_to_date(make_reference: ModuleType) -> None:
     """Run `python scripts/make_reference.py` where this fails, and read what it changed."""
     stale = [path.name for path, text in make_reference.pages().items() if path.read_text("utf-8") != text]
     assert stale == []
+
+
+def test_the_index_of_errors_is_up_to_date() -> None:
+    """Run `python scripts/make_error_index.py` where this fails."""
+    text = (SOURCE / "errors" / "__init__.py").read_text("utf-8")
+    assert script("make_error_index").with_index(text) == text
 
 
 def test_every_write_option_is_listed() -> None:

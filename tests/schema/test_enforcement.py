@@ -219,7 +219,7 @@ def test_one_cast_does_where_nested_types_line_up() -> None:
 def test_insert_into_matches_by_position() -> None:
     table = struct(a=INT, b=STRING)
     assert sources(plan(struct(b=INT, a=STRING), table, rules(INSERT_INTO))) == [("a", "b"), ("b", "a")]
-    with pytest.raises(ColumnCountError, match="2 fields and the data 1"):
+    with pytest.raises(ColumnCountError, match="2 fields and the data has 1"):
         plan(struct(a=INT), table, rules(INSERT_INTO))
     with pytest.raises(SchemaMismatchError) as caught:
         plan(struct(x=INT, y=STRING, z=LONG), table, rules(INSERT_INTO))

@@ -82,7 +82,7 @@ def test_partitioning() -> None:
     check_partitioning([], ["a"], table="t", overwriting=False)
     check_partitioning(["A"], ["a"], table="t", overwriting=False)
     with pytest.raises(
-        PartitionColumnMismatchError, match="partitioned by a, b, and the write asks for b, a"
+        PartitionColumnMismatchError, match="partitioned by a, b, and the write has the partition columns b, a"
     ) as caught:
         check_partitioning(["b", "a"], ["a", "b"], table="t", overwriting=True)
     assert "overwriteSchema" in str(caught.value)

@@ -190,7 +190,7 @@ class StreamSources:
         """A query starts; `source_path` is the source's own folder in its checkpoint.
 
         Key, columns as JSON, path, and whether ends of batches are to be told, parted by NUL. Raises
-        `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.schema_tracking`.
+        `StreamedSchemaStaleError` and, of a stream with a schema log, the errors of `errors.streaming`.
         """
         own = self._driver.session(session)
         table, options = _told(own, told)

@@ -258,13 +258,13 @@ class Switch:
 
 def turn(position: Literal["on", "off", "status"]) -> Switch:
     """Do what is asked, and tell how things stand after it."""
-    file = site_file.of_this_python()
+    file = site_file.file_of_this_python()
     before = file.is_there
     if position == "on":
         file.write()
     elif position == "off":
         file.remove()
-    seen = dict.fromkeys([*([file] if file.is_there else []), *site_file.seen_by_this_python()])
+    seen = dict.fromkeys([*([file] if file.is_there else []), *site_file.files_of_this_python()])
     return Switch(
         is_on=bool(seen),
         files=tuple(str(found.path) for found in seen),

@@ -23,7 +23,7 @@ class DeltaOptimizeBuilder:
     def executeCompaction(self) -> DataFrame:
         """Compact small files. Returns one row: `path` and `metrics`.
 
-        Raises `NonPartitionColumnError` and the other errors of `errors.optimize`; never a conflict.
+        Raises `NonPartitionColumnError` and the other errors of `errors.maintenance`; never a conflict.
         """
         return self._table.optimize(self._predicates, [])
 
@@ -32,7 +32,7 @@ class DeltaOptimizeBuilder:
 
         Returns one row: `path` and `metrics`.
 
-        Raises the errors of `errors.optimize` for columns that cannot be ordered by; never a conflict.
+        Raises the errors of `errors.maintenance` for columns that cannot be ordered by; never a conflict.
         """
         columns = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         names: list[str] = []

@@ -57,7 +57,8 @@ def alter_set_properties(table: TableRef, properties: Mapping[str, str]) -> Comm
     of their own (`give_row_ids`).
 
     Raises `UnknownPropertyError`, `InvalidPropertyError`, `ReadOnlyPropertyError`, `PropertyNeedsCommandError`,
-    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of `errors.generate`.
+    `ColumnMappingChangeError`, `RowTrackingEnablementError`, `UnsupportedFeatureError`, and those of
+    `errors.other_formats`.
     """
     for name in properties:
         _check_no_command(name)

@@ -42,7 +42,7 @@ OPERATION = "REORG TABLE UPGRADE UNIFORM"
 def upgrade_uniform(table: TableRef, *, version: int) -> RewriteResult | None:
     """Turn Iceberg compatibility and Iceberg metadata on. None where no file had to be rewritten.
 
-    Raises the errors of `errors.uniform` and `errors.optimize`, `NotADeltaTableError`.
+    Raises the errors of `errors.other_formats` and `errors.maintenance`, `NotADeltaTableError`.
     """
     if version not in COMPAT_VERSIONS:
         raise IcebergCompatVersionError(table=table.label, compat_version=version)
