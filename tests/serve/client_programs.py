@@ -20,14 +20,14 @@ ANSWER = "answer: "
 Program = Callable[..., None]
 
 
-def answer_lines(programs: Mapping[str, Program], folder: str, *given: Any) -> None:
-    """Runs what is asked for, each with `given` and a folder of its own."""
+def answer_lines(programs: Mapping[str, Program], folder: str, *arguments: Any) -> None:
+    """Run the programs that standard input names, each with the arguments and a folder of its own."""
     for line in sys.stdin:
         name = line.strip()
         own = Path(folder, name)
         own.mkdir()
         try:
-            programs[name](*given, str(own))
+            programs[name](*arguments, str(own))
             answer = "ok"
         except Exception:
             answer = traceback.format_exc().partition("JVM stacktrace:")[0]
@@ -40,11 +40,11 @@ def refused(condition: str, sqlstate: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told: Any = error
-        if not hasattr(told, "getCondition"):
+        outcome: Any = error
+        if not hasattr(outcome, "getCondition"):
             raise
-        found = (told.getCondition(), told.getSqlState())
-        assert found == (condition, sqlstate), f"{found}: {error}"
+        condition_and_sqlstate = (outcome.getCondition(), outcome.getSqlState())
+        assert condition_and_sqlstate == (condition, sqlstate), f"{condition_and_sqlstate}: {error}"
         return
     raise AssertionError(f"not refused: {condition}")
 
@@ -89,7 +89,7 @@ class ClientProcess:
         )
 
     def run(self, name: str) -> str:
-        """What the program answers."""
+        """The answer of the program."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{name}\n")

@@ -1,4 +1,4 @@
-"""A server of its own process, as `anabranch serve` starts it, and clients of both doors."""
+"""A server of its own process, as `anabranch serve` starts it, and clients of both protocols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOPPED_SECONDS = 120
 
 @dataclass
 class Served:
-    """A server that said that it is ready."""
+    """A server that is ready."""
 
     process: subprocess.Popen[str]
     ready: dict[str, Any]
@@ -38,21 +38,21 @@ class Served:
         return int(self.connect_url.rpartition(":")[2])
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, list[dict[str, Any]]]:
-        """The exit code, and what it said to the end."""
+        """Send the signal. Returns the exit code and the lines of output until the end."""
         self.process.send_signal(number)
         said, _ = self.process.communicate(timeout=STOPPED_SECONDS)
         return self.process.returncode, [json.loads(line) for line in said.splitlines()]
 
     def jvm(self) -> int:
         """The process of the driver's JVM."""
-        told = subprocess.run(
+        outcome = subprocess.run(
             ["pgrep", "-P", str(self.process.pid), "java"], capture_output=True, text=True, check=True
         )
-        return int(told.stdout.split()[0])
+        return int(outcome.stdout.split()[0])
 
 
 def start_server(warehouse: Path, *arguments: str, log: Path | None = None) -> Served:
-    """On free ports, both doors."""
+    """Start a server of both protocols on free ports."""
     # Programs of clients have this file without the folder that the module is in.
     from new_processes import outside_this_session
 
@@ -113,15 +113,15 @@ def beeline(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 class Client:
-    """What clients of both doors can do."""
+    """The operations that clients of both protocols have."""
 
-    door: str
+    protocol: str
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def run(self, statement: str) -> None:
-        """Returns when the server has said that it is done, and asks it for nothing more."""
+        """Return when the statement has finished, without fetching rows."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -129,11 +129,11 @@ class Client:
 
 
 class ConnectClient(Client):
-    door = "connect"
+    protocol = "connect"
 
     def __init__(self, server: Served) -> None:
         self.session = connect_client(server)
-        # Else PySpark tries for ten minutes to reach a server that is gone, even to say that its session is over.
+        # By default PySpark tries for ten minutes to reach a server that has ended, also to end its session.
         self.session.client.set_retry_policies([])
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -150,7 +150,7 @@ class ConnectClient(Client):
 
 
 class JdbcClient(Client):
-    door = "jdbc"
+    protocol = "jdbc"
 
     def __init__(self, server: Served) -> None:
         self.connection = jdbc_client(server)
@@ -175,12 +175,12 @@ class JdbcClient(Client):
                 raise
 
 
-DOORS: dict[str, type[Client]] = {"connect": ConnectClient, "jdbc": JdbcClient}
+PROTOCOLS: dict[str, type[Client]] = {"connect": ConnectClient, "jdbc": JdbcClient}
 
 
 @contextlib.contextmanager
-def client(server: Served, door: str) -> Iterator[Client]:
-    made = DOORS[door](server)  # type: ignore[call-arg]
+def client(server: Served, protocol: str) -> Iterator[Client]:
+    made = PROTOCOLS[protocol](server)  # type: ignore[call-arg]
     try:
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""What clients of a server with `--warehouse-only` and logins try to get out, by both doors. docs/howto/serve.md has the threat model."""
+"""What clients of a server with `--warehouse-only` and logins try to get out, by both protocols. docs/howto/serve.md has the threat model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED = "ANABRANCH_REFUSED_TO_CLIENTS"
 SECRET = "of-the-environment"
 VARIABLE = "ANABRANCH_TEST_SECRET"
 PASSWORD = "of-ann"
-DOORS = ["connect", "jdbc"]
+PROTOCOLS = ["connect", "jdbc"]
 HIVE = "org.apache.hadoop.hive.ql.io"
 
 
@@ -63,8 +63,8 @@ class Ann(JdbcClient):
 
 
 @contextlib.contextmanager
-def client(server: Served, door: str) -> Iterator[Client]:
-    made = ConnectClient(server) if door == "connect" else Ann(server)
+def client(server: Served, protocol: str) -> Iterator[Client]:
+    made = ConnectClient(server) if protocol == "connect" else Ann(server)
     try:
         yield made
     finally:
@@ -119,10 +119,10 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_files_by_formats_patterns_and_links(server: Served, folder: Path, door: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_files_by_formats_patterns_and_links(server: Served, folder: Path, protocol: str) -> None:
     """Covers bug B79: input formats, patterns and links reached files behind the look at their names."""
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         by.rows(f"CREATE TABLE IF NOT EXISTS plain (a STRING) STORED AS TEXTFILE LOCATION '{folder}/warehouse/plain'")
         assert not_refused(by, FILES, folder) == []
         for text in (f"text.`{folder}/warehouse/linked`", f"text.`{folder}/warehouse/linke*`"):
@@ -156,10 +156,10 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_settings_and_variables(server: Served, folder: Path, door: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_settings_and_variables(server: Served, folder: Path, protocol: str) -> None:
     """Covers bugs B79 and B80: settings that lead around the rules, and variables that are the server's environment."""
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         assert not_refused(by, SETTINGS, folder) == []
         by.rows("SET mine = 5")
         for variable in (f"env:{VARIABLE}", "system:user.home", "mine", "spark.app.name"):
@@ -167,12 +167,12 @@ def test_settings_and_variables(server: Served, folder: Path, door: str) -> None
             assert by.rows(f"SELECT '${{{variable}}}' AS v") == [(f"${{{variable}}}",)]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_files_by_functions_over_xml(server: Served, folder: Path, door: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_files_by_functions_over_xml(server: Served, folder: Path, protocol: str) -> None:
     """Entities of a document name no file, and a schema to check it by is a path as others."""
     secret = f"{folder}/outside/secret.csv"
     document = f'<!DOCTYPE r [<!ENTITY x SYSTEM "file:{secret}">]><r><v>&x;</v></r>'
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for query in (f"xpath_string('{document}', 'r/v')", f"from_xml('{document}', 'v STRING')"):
             with contextlib.suppress(Exception):
                 assert SECRET not in str(by.rows(f"SELECT {query} AS v"))
@@ -276,11 +276,11 @@ def test_readers_and_writers_of_connect(server: Served, folder: Path) -> None:
     assert not (warehouse / "made").exists()
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_what_clients_do_all_day(server: Served, folder: Path, door: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_clients_do_all_day(server: Served, folder: Path, protocol: str) -> None:
     """Lists of what is allowed are long enough: formats, SerDes, patterns, properties, settings."""
     warehouse = folder / "warehouse"
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for number, (clause, answer) in enumerate(
             {
                 "USING delta TBLPROPERTIES ('owner.team' = 'x')": (1, "a"),
@@ -292,15 +292,15 @@ def test_what_clients_do_all_day(server: Served, folder: Path, door: str) -> Non
                 "ROW FORMAT DELIMITED FIELDS TERMINATED BY '|' STORED AS TEXTFILE": (1, "a"),
             }.items()
         ):
-            table = f"{door}_{number}"
+            table = f"{protocol}_{number}"
             by.rows(f"CREATE TABLE {table} (id BIGINT, v STRING) {clause}")
             by.rows(f"INSERT INTO {table} VALUES (1, 'a')")
             assert by.rows(f"SELECT * FROM {table}") == [answer], clause
-        by.rows(f"INSERT OVERWRITE DIRECTORY '{warehouse}/{door}_made' STORED AS TEXTFILE SELECT 7")
-        # The warehouse is listed for these; the metastore in it is nobody's table.
-        for pattern in (f"{door}_mad*", f"{{{door}_made,none}}", f"*/{door}_made", f"{door}_made"):
-            found = pattern.replace("*/", "")
-            assert by.rows(f"SELECT * FROM text.`{warehouse}/{found}`") == [("7",)]
+        by.rows(f"INSERT OVERWRITE DIRECTORY '{warehouse}/{protocol}_made' STORED AS TEXTFILE SELECT 7")
+        # These list the warehouse; the metastore in it is no table.
+        for pattern in (f"{protocol}_mad*", f"{{{protocol}_made,none}}", f"*/{protocol}_made", f"{protocol}_made"):
+            name_in_warehouse = pattern.replace("*/", "")
+            assert by.rows(f"SELECT * FROM text.`{warehouse}/{name_in_warehouse}`") == [("7",)]
         for setting in (
             *("spark.sql.shuffle.partitions = 3", "spark.sql.ansi.enabled = false", "TIME ZONE 'UTC'", "mine = x"),
             *("spark.sql.adaptive.enabled = false", "spark.databricks.delta.schema.autoMerge.enabled = true"),

@@ -74,22 +74,22 @@ def check_connect(server: Served) -> None:
 
 def closed(made: list[socket.socket]) -> int:
     """How many of them the server has closed."""
-    found = 0
-    for each in made:
-        each.settimeout(0.05)
+    closed_count = 0
+    for connection in made:
+        connection.settimeout(0.05)
         with contextlib.suppress(TimeoutError):
             try:
-                found += not each.recv(1)
+                closed_count += not connection.recv(1)
             except ConnectionError:
-                found += 1
-    return found
+                closed_count += 1
+    return closed_count
 
 
 @pytest.mark.parametrize("before", [b"", sasl(START, PLAIN)], ids=["first", "second"])
 def test_large_messages_that_are_announced(server: Served, before: bytes) -> None:
     """Covers bug B82. Each in the handshake: a server of 1 GB ended by them."""
     with connections(server.jdbc_port, ANNOUNCING, before + sasl(OK, b"", ANNOUNCED)) as made:
-        answers = [each.recv(1000) for each in made]
+        answers = [connection.recv(1000) for connection in made]
         assert all(b"Invalid payload header length" in answer for answer in answers)
         check_jdbc(server)
         check_connect(server)

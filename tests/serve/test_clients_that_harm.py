@@ -53,10 +53,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextlib.contextmanager
-def fetching(server: Served, door: str, then: str) -> Iterator[subprocess.Popen[str]]:
+def fetching(server: Served, protocol: str, then: str) -> Iterator[subprocess.Popen[str]]:
     """A client that has its first rows; at the end it is killed without a word to the server."""
-    port = server.connect_port if door == "connect" else server.jdbc_port
-    command = [sys.executable, fetching_client.__file__, door, str(port), ASKED[door], then]
+    port = server.connect_port if protocol == "connect" else server.jdbc_port
+    command = [sys.executable, fetching_client.__file__, protocol, str(port), ASKED[protocol], then]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,22 +69,24 @@ def fetching(server: Served, door: str, then: str) -> Iterator[subprocess.Popen[
 
 def counted(server: Served) -> dict[str, int]:
     """What is in the JVM's heap, behind a collection."""
-    told = subprocess.run(["jcmd", str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True)
-    found = {}
+    histogram = subprocess.run(
+        ["jcmd", str(server.jvm()), "GC.class_histogram"], capture_output=True, text=True, check=True
+    )
+    counts = {}
     for name, kind in OF_CLIENTS.items():
-        line = re.search(rf"(\d+) +\d+ +{re.escape(kind)}\b(?!\$)", told.stdout)
-        found[name] = int(line[1]) if line else 0
-    return found
+        line = re.search(rf"(\d+) +\d+ +{re.escape(kind)}\b(?!\$)", histogram.stdout)
+        counts[name] = int(line[1]) if line else 0
+    return counts
 
 
-@pytest.mark.parametrize("door", ["connect", "jdbc"])
-def test_slow_and_dying_clients(server: Served, door: str) -> None:
+@pytest.mark.parametrize("protocol", ["connect", "jdbc"])
+def test_slow_and_dying_clients(server: Served, protocol: str) -> None:
     with client(server, "connect") as owner:
         owner.rows("CREATE OR REPLACE TABLE beside USING delta AS SELECT 0L AS n")
     before = counted(server) if shutil.which("jcmd") else {}
-    with fetching(server, door, "stay"), fetching(server, door, "stay"):
+    with fetching(server, protocol, "stay"), fetching(server, protocol, "stay"):
         rounds = 0
-        with fetching(server, door, "fetch") as dying:
+        with fetching(server, protocol, "fetch") as dying:
             time.sleep(1)
             assert dying.poll() is None
             rounds += works(server)
@@ -97,10 +99,10 @@ def test_slow_and_dying_clients(server: Served, door: str) -> None:
 
 
 def works(server: Served) -> int:
-    """Another client of each door reads and writes, promptly; how many rounds."""
+    """Another client of each protocol reads and writes, promptly; how many rounds."""
     rounds = 0
-    for door in ("connect", "jdbc"):
-        with client(server, door) as by:
+    for protocol in ("connect", "jdbc"):
+        with client(server, protocol) as by:
             for _ in range(3):
                 assert by.rows("UPDATE beside SET n = n + 1") == [(1,)]
                 assert by.rows("SELECT count(*) FROM beside") == [(1,)]

@@ -1,4 +1,4 @@
-"""Clients that are kept to the warehouse: no statement, by either door, reaches a file outside it."""
+"""Clients that are restricted to the warehouse: no statement of either protocol reaches a file outside it."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def files_of(folder: Path) -> list[str]:
     return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names)
 
 
-@pytest.mark.parametrize("door", ["connect", "jdbc"])
-def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], door: str) -> None:
+@pytest.mark.parametrize("protocol", ["connect", "jdbc"])
+def test_statements_that_name_files_outside(server: Served, places: tuple[Path, Path], protocol: str) -> None:
     warehouse, outside = places
     before = files_of(outside)
     passed = []
-    with client(server, door) as by:
+    with client(server, protocol) as by:
         for condition, text in CASES:
             statement = text.format(o=outside, w=warehouse)
             try:
@@ -136,7 +136,7 @@ def test_statements_that_name_files_outside(server: Served, places: tuple[Path, 
                     passed.append((statement, f"{type(error).__name__}: {error}"[:300]))
             else:
                 passed.append((statement, str(rows)[:300]))
-        assert not passed, "\n".join(f"{statement}\n    {told}" for statement, told in passed)
+        assert not passed, "\n".join(f"{statement}\n    {outcome}" for statement, outcome in passed)
         # None of it has changed anything, nor the session.
         assert by.rows("SELECT * FROM kept") == [(1, "a")]
     assert files_of(outside) == before
@@ -144,18 +144,18 @@ def test_statements_that_name_files_outside(server: Served, places: tuple[Path, 
 
 def test_what_is_in_the_warehouse_can_be_named(server: Served, places: tuple[Path, Path]) -> None:
     warehouse, _ = places
-    place = f"{warehouse}/by_path"
+    folder = f"{warehouse}/by_path"
     with client(server, "jdbc") as by:
-        by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{place}/t'")
-        by.rows(f"INSERT INTO delta.`{place}/t` SELECT * FROM kept")
+        by.rows(f"CREATE TABLE own (id BIGINT, v STRING) USING delta LOCATION '{folder}/t'")
+        by.rows(f"INSERT INTO delta.`{folder}/t` SELECT * FROM kept")
         by.rows("UPDATE own SET v = 'b' WHERE id IN (SELECT id FROM kept)")
         by.rows("MERGE INTO own t USING kept s ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *")
-        by.rows(f"OPTIMIZE delta.`{place}/t`")
-        assert by.rows(f"SELECT * FROM delta.`{place}/t` VERSION AS OF 1") == [(1, "a")]
+        by.rows(f"OPTIMIZE delta.`{folder}/t`")
+        assert by.rows(f"SELECT * FROM delta.`{folder}/t` VERSION AS OF 1") == [(1, "a")]
         assert sorted(by.rows("SELECT * FROM own")) == [(1, "a"), (1, "b")]
-        by.rows(f"INSERT OVERWRITE DIRECTORY '{place}/csv' USING csv SELECT 7")
-        assert by.rows(f"SELECT * FROM csv.`{place}/csv`") == [("7",)]
-        by.rows(f"CREATE TABLE clone SHALLOW CLONE own LOCATION '{place}/clone'")
+        by.rows(f"INSERT OVERWRITE DIRECTORY '{folder}/csv' USING csv SELECT 7")
+        assert by.rows(f"SELECT * FROM csv.`{folder}/csv`") == [("7",)]
+        by.rows(f"CREATE TABLE clone SHALLOW CLONE own LOCATION '{folder}/clone'")
         assert len(by.rows("SELECT * FROM clone")) == 2
         by.rows("SET spark.sql.shuffle.partitions = 3")
         by.rows("CREATE DATABASE db")

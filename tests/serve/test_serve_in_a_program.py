@@ -40,7 +40,9 @@ def test_a_program_serves_its_session(native: SparkSession) -> None:
         check_connect_answers("127.0.0.1", clients_of.connect_port)
         check_jdbc_answers("127.0.0.1", clients_of.jdbc_port)
         with contextlib.ExitStack() as opened:
-            clients = [opened.enter_context(client(clients_of, door)) for door in ("connect", "jdbc") * (CLIENTS // 2)]
+            clients = [
+                opened.enter_context(client(clients_of, protocol)) for protocol in ("connect", "jdbc") * (CLIENTS // 2)
+            ]
             for by in clients:
                 assert by.rows("UPDATE program SET n = n + 1") == [(1,)]
             # More of them than sessions that are kept where nobody is served: their tables stay open.
@@ -70,7 +72,7 @@ def rows_that_are_fetched_count_as_running(server: Server, by: Any) -> None:
 
 
 def refused(native: SparkSession) -> None:
-    """Before anything is started."""
+    """Wrong arguments are refused before a server is started."""
     with pytest.raises(InvalidArgumentError, match="one of them is needed"):
         anabranch.serve(native, connect=None, jdbc=None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
